@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from devcluster.go_numbers import show_float
+from devcluster.quantity import show_float
 
 __all__ = [
     "FieldError",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from types import UnionType
-from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, Protocol, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from manager.util.address import in_pod, parse_address, parse_bind_address
 from manager.util.duration import format_duration, parse_duration, parse_wait
@@ -76,12 +76,12 @@ class HasSettings(Protocol):
 
 
 class _About(TypedDict, total=False):
-    description: Required[str]
+    description: str
     placeholder: str
     unset: str
     many: bool
     in_pod: str
-    group: str
+    own: bool
     also: tuple[str, ...]
 
 
@@ -137,12 +137,13 @@ class Setting(Generic[T]):
                 value in `--help`, where the parser does not define it. `unset` stands there for a default
                 that is None or empty, such as `8 each`. `many` takes lists: the flag may be given several
                 times, the file may have a list or a mapping, and `parse` gets the values joined by commas.
-                `in_pod` is the default in a pod, if it differs there. A setting of the manager itself has a
-                `group`, the heading that it is shown under, and may have further variables, `also`.
+                `in_pod` is the default in a pod, if it differs there. A setting of the manager itself is its
+                `own`: it gets its texts by `describe`, and may have further variables, `also`.
 
         Raises `ValueError` for an invalid name, and for a default that `parse` rejects.
         """
-        if "description" not in about:
+        self.own = about.get("own", False)
+        if not self.own and "description" not in about:
             raise TypeError(f'the setting {name!r} needs a description, as in description="the image"')
         if not _NAME.fullmatch(name):
             raise ValueError(f'{name!r} cannot name a setting: lower-case words joined by "-" are expected')
@@ -151,18 +152,21 @@ class Setting(Generic[T]):
         self.parse: Callable[[str], T] = parse
         self.default = _shown(default, parse)
         self._default: Any = None if isinstance(default, str) else default
-        self.description = about["description"]
-        self.placeholder = about.get("placeholder") or _PLACEHOLDERS.get(parse, "VALUE")
+        self.describe("", about.get("placeholder", ""), about.get("description", ""))
         self.unset = about.get("unset", "none")
         self.many = about.get("many", False)
         self.in_pod = about.get("in_pod")
-        self.group = about.get("group", "")
         self._also = about.get("also", ())
         try:
             _check_default(default, parse)
             self.default_value()
         except ValueError as error:
             raise ValueError(f"the default {default!r} of the setting {name!r}: {error}") from error
+
+    def describe(self, group: str, placeholder: str, description: str) -> None:
+        """Set what `--help` shows, and the heading `group` above it; see `__init__`."""
+        self.group, self.description = group, description
+        self.placeholder = placeholder or _PLACEHOLDERS.get(self.parse, "VALUE")
 
     @property
     def flag(self) -> str:
@@ -176,7 +180,7 @@ class Setting(Generic[T]):
 
     def variables(self, program: Program) -> tuple[str, ...]:
         """Return the environment variables by precedence; the manager's own have the program's prefix."""
-        return ((program.variables if self.group else "") + self.variable, *self._also)
+        return ((program.variables if self.own else "") + self.variable, *self._also)
 
     def default_value(self) -> T:
         """Return the value without any source."""

@@ -59,8 +59,8 @@ from manager.util import clock as manager_clock
 from manager.util.address import BindAddress
 from manager.util.program import Program
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
-from manager.webhook.endpoint import Unanswered, status_body
-from manager.webhook.endpoints import Endpoint, endpoints_of
+from manager.webhook.endpoint import Endpoint, Unanswered
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations, webhooks_of
 from manager.webhook.registration import Webhooks
 from manager_tools.codegen import custom_resource_definitions, roles
@@ -310,7 +310,7 @@ class _Stage:
         """Install an account with these roles; return a wire for it."""
         raise NotImplementedError
 
-    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:
+    async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:
         """Have the API server reach the endpoints; return how."""
         raise NotImplementedError
 
@@ -346,7 +346,7 @@ class _OnDevcluster(_Stage):
         groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
         return await self.wire(self.cluster.add_user(f"system:serviceaccount:{namespace}:{name}", groups))
 
-    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:  # noqa: ARG002
+    async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:  # noqa: ARG002
         for endpoint in endpoints:
             self.cluster.webhooks.here[f"{_WEBHOOKS}{endpoint.path}"] = partial(_answered, endpoint)
         return by_url(_WEBHOOKS)
@@ -419,7 +419,7 @@ class _OnEnvtest(_Stage):
         answer = await self.tester.request("POST", path, body=body)
         return bool(orjson.loads(answer)["status"]["allowed"])
 
-    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:
+    async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:
         if not endpoints:
             return by_url(_WEBHOOKS)
         pair = await asyncio.to_thread(
@@ -561,12 +561,12 @@ async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIter
                 raise NotRepeatable(refused[0])
 
 
-async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
+async def _answered(endpoint: Endpoint[Any], review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
     """Answer a review like the webhook server, without a connection."""
     try:
         return HTTPStatus.OK, await endpoint.answer(review, waits=seconds)
     except Unanswered as error:
-        return error.code, orjson.dumps(status_body(error.code, error.reason, str(error)))
+        return error.code, error.body
 
 
 def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] | None = None) -> O:

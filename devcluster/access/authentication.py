@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from devcluster.access.attributes import Attributes, refusal
+from devcluster.access.rbac import Attributes, refusal
 from devcluster.errors import bad_request, unauthorized
 from devcluster.http_call import ApiRequest, User
 

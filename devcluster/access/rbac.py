@@ -3,21 +3,76 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
-from devcluster.access.attributes import Attributes, Decision, quoted
+from devcluster.errors import StatusError, forbidden
 from devcluster.storage.records import Change, Key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from devcluster.access.attributes import Attributes
     from devcluster.http_call import User
     from devcluster.storage.store import Store
 
-__all__ = ["RbacAuthorizer", "Rule"]
+__all__ = ["Attributes", "Decision", "RbacAuthorizer", "Rule", "refusal"]
+
+_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Attributes:
+    """An action on a resource or, with a `path`, on a server path that belongs to no resource.
+
+    `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or whatever a
+    role may say; for a path it is the HTTP method in lower case.
+    """
+
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """The result of an authorization: whether the action is allowed, and the reason."""
+
+    allowed: bool
+    reason: str = ""
+
+
+def refusal(user: User, wanted: Attributes, decision: Decision | None = None) -> StatusError:
+    """Build the 403 for an action that is not allowed."""
+    detail = f"User {quoted(user.name)} cannot {wanted.verb} "
+    if wanted.path:
+        detail += f"path {quoted(wanted.path)}"
+    else:
+        resource = f"{wanted.resource}/{wanted.subresource}" if wanted.subresource else wanted.resource
+        where = f"in the namespace {quoted(wanted.namespace)}" if wanted.namespace else "at the cluster scope"
+        detail += f"resource {quoted(resource)} in API group {quoted(wanted.group)} {where}"
+    detail = detail.translate(_MARKUP)
+    if decision is not None and decision.reason:
+        detail += f": {decision.reason}"
+    if wanted.path:
+        error = StatusError(403, "Forbidden", f"forbidden: {detail}")
+        error.empty_details = True
+        return error
+    return forbidden(wanted.group, wanted.resource, wanted.name, detail)
+
+
+def quoted(text: str) -> str:
+    """Quote a text in double quotes; unprintable characters are escaped."""
+    return f'"{text}"' if _NEEDS_NO_ESCAPE.match(text) else json.dumps(text, ensure_ascii=False)
+
 
 _ANY = "*"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from devcluster.access.attributes import Attributes, quoted
+from devcluster.access.rbac import Attributes, quoted
 from devcluster.access.tokens import AUDIENCE
 from devcluster.errors import FieldError, bad_request, field_forbidden, field_invalid, invalid
 from devcluster.http_call import User

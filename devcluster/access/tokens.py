@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from devcluster.access.attributes import quoted
+from devcluster.access.rbac import quoted
 from devcluster.errors import bad_request, conflict, field_invalid, invalid, not_found
 from devcluster.http_call import User
 from devcluster.private_files import write_private

@@ -6,16 +6,19 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from devcluster.admission.claims import check_growth, default_storage_class
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
-from devcluster.admission.escalation import Escalation
 from devcluster.admission.limits import LimitRanger, ResourceQuotas
-from devcluster.admission.namespaces import NamespaceLifecycle
-from devcluster.admission.owner_references import OwnerReferences
+from devcluster.admission.plugins import (
+    Escalation,
+    NamespaceLifecycle,
+    OwnerReferences,
+    ServiceAccounts,
+    check_growth,
+    default_storage_class,
+)
 from devcluster.admission.pod_security import PodSecurity
 from devcluster.admission.policies import AdmissionPolicies
-from devcluster.admission.service_account import ServiceAccounts
 from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
 

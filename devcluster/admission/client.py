@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from devcluster.access.attributes import quoted
+from devcluster.access.rbac import quoted
 from devcluster.storage.records import Key
 
 if TYPE_CHECKING:

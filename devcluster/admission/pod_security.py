@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devcluster.access.attributes import quoted
-from devcluster.api.request_context import add_warning
+from devcluster.access.rbac import quoted
+from devcluster.api.interfaces import add_warning
 from devcluster.errors import FieldError, field_invalid, forbidden, invalid
 from devcluster.storage import Key
 

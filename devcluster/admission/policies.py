@@ -7,11 +7,11 @@ import functools
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from devcluster.access.attributes import Attributes
+from devcluster.access.rbac import Attributes
 from devcluster.admission.configuration import Configuration, Invocation, Matcher, names_resource
 from devcluster.admission.review import make_review
 from devcluster.admission.webhooks import converted, decode_patched
-from devcluster.api.request_context import add_warning
+from devcluster.api.interfaces import add_warning
 from devcluster.builtin.admission_kinds import MADE_TYPES, policy_scope
 from devcluster.errors import StatusError, forbidden, internal_error
 from devcluster.http_call import User

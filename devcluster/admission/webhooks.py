@@ -7,11 +7,11 @@ import random
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from devcluster.access.attributes import quoted
+from devcluster.access.rbac import quoted
 from devcluster.admission.client import WebhookClient, WebhookFailed
 from devcluster.admission.configuration import Configuration, Hook, Invocation
 from devcluster.admission.review import Verdict, denial, make_review, read_answer
-from devcluster.api.request_context import add_warning
+from devcluster.api.interfaces import add_warning
 from devcluster.errors import StatusError, bad_request, internal_error
 from devcluster.patch import json_patch
 from devcluster.patch.shape import is_builtin

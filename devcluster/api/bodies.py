@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import split_media_type
-from devcluster.api.request_context import Call
 from devcluster.api.syntax import TOO_DEEP, describe, is_too_deep, parse_yaml, read_json
 from devcluster.crd.resources import coerce_embedded
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, unsupported_media_type

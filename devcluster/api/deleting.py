@@ -8,10 +8,9 @@ from typing import Any
 import orjson
 
 from devcluster.api import conversion
-from devcluster.api.interfaces import AdmissionInfo
+from devcluster.api.interfaces import AdmissionInfo, Call
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import DeleteOptions
-from devcluster.api.request_context import Call
 from devcluster.api.syntax import describe, parse_yaml, read_json
 from devcluster.api.writing import ATTEMPTS, Writer
 from devcluster.errors import StatusError, bad_request, conflict, not_found, unsupported_media_type

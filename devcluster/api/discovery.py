@@ -17,7 +17,7 @@ from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.version import KUBERNETES
 
-__all__ = ["AGGREGATED", "VERSION", "Discovery", "Documents", "answer_discovery"]
+__all__ = ["AGGREGATED", "VERSION", "Discovery", "answer_discovery"]
 
 _NOT_FOUND = "the server could not find the requested resource"
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
@@ -356,22 +356,3 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 def _subresources(resource: Resource) -> list[str]:
     """Return the subresources by name, but `status` before `scale` for custom kinds, as the real server."""
     return sorted(resource.subresources, reverse=resource.custom)
-
-
-class Documents:
-    """The discovery and OpenAPI documents."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._discovery = Discovery(registry)
-        self._registry = registry
-        self._openapi: object = None
-
-    def answer(self, request: ApiRequest) -> ApiResponse | None:
-        """Return the discovery or OpenAPI document at the request's path, or None."""
-        if not request.path.startswith("/openapi/"):
-            return answer_discovery(self._discovery, request)
-        from devcluster.api.openapi import OpenApi, answer_openapi  # noqa: PLC0415 -- loads the table of types
-
-        if not isinstance(self._openapi, OpenApi):
-            self._openapi = OpenApi(self._registry)
-        return answer_openapi(self._openapi, request)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from devcluster.api.bodies import typed
+from devcluster.api.interfaces import Call
 from devcluster.api.options import DeleteOptions, WriteOptions
 from devcluster.api.patching import MERGE, change_of
-from devcluster.api.request_context import Call
 from devcluster.errors import StatusError, not_found
 from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from time import perf_counter
 from typing import Final
 
+from devcluster.api.interfaces import Call
 from devcluster.api.patching import is_apply
-from devcluster.api.request_context import Call
 from devcluster.api.routing import Target
 from devcluster.http_call import ApiRequest, ApiResponse
 

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 
 from devcluster.api.bodies import check_kind, report, typed, untyped
-from devcluster.api.field_versions import with_versions
+from devcluster.api.conversion import with_versions
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
-from devcluster.api.request_context import Call
 from devcluster.api.syntax import TOO_DEEP, describe, is_too_deep, parse_yaml, read_json, repeated_keys
 from devcluster.api.writing import Change, reset_fields
 from devcluster.clock import Clock

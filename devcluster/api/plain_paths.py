@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from devcluster.api.discovery import Documents
+from devcluster.api.discovery import Discovery, answer_discovery
 from devcluster.api.metrics import Histogram, Metrics, Series
 from devcluster.api.routing import Target
 from devcluster.errors import StatusError, qualified
@@ -207,3 +207,22 @@ def _text(text: str, status: int = 200) -> ApiResponse:
 
 def _page_not_found() -> ApiResponse:
     return _text("404 page not found\n", 404)
+
+
+class Documents:
+    """The discovery and OpenAPI documents."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._discovery = Discovery(registry)
+        self._registry = registry
+        self._openapi: object = None
+
+    def answer(self, request: ApiRequest) -> ApiResponse | None:
+        """Return the discovery or OpenAPI document at the request's path, or None."""
+        if not request.path.startswith("/openapi/"):
+            return answer_discovery(self._discovery, request)
+        from devcluster.api.openapi import OpenApi, answer_openapi  # noqa: PLC0415 -- loads the table of types
+
+        if not isinstance(self._openapi, OpenApi):
+            self._openapi = OpenApi(self._registry)
+        return answer_openapi(self._openapi, request)

@@ -11,9 +11,9 @@ from typing import Any
 
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleter
+from devcluster.api.interfaces import Call
 from devcluster.api.options import DeleteOptions, WriteOptions
 from devcluster.api.pod_sessions import PodSessions, process_response, tunnel_response
-from devcluster.api.request_context import Call
 from devcluster.api.routing import internal_resource
 from devcluster.api.writing import Writer
 from devcluster.errors import (

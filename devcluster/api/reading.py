@@ -12,9 +12,9 @@ from typing import Any, Final
 import orjson
 
 from devcluster.api import conversion, tables
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import Representation, encode
 from devcluster.api.options import ListOptions
-from devcluster.api.request_context import Call
 from devcluster.api.sharding import ShardSelector
 from devcluster.api.syntax import describe
 from devcluster.clock import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from devcluster.access.attributes import Attributes
+from devcluster.access.rbac import Attributes
 from devcluster.http_call import ApiRequest
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Strategy

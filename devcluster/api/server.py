@@ -10,18 +10,17 @@ from typing import Any
 
 import orjson
 
-from devcluster.access.attributes import refusal
+from devcluster.access.rbac import refusal
 from devcluster.api import conversion, negotiation
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleted, Deleter, decode_delete_options
-from devcluster.api.interfaces import Admission, Authenticator, Authorizer, Logs, Reviews, Tokens
+from devcluster.api.interfaces import Admission, Authenticator, Authorizer, Call, Logs, Reviews, Tokens
 from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
 from devcluster.api.options import DeleteOptions, ListOptions, WriteOptions
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.plain_paths import PlainPaths
 from devcluster.api.reading import Reader, Selection
-from devcluster.api.request_context import Call
 from devcluster.api.routing import Target, target_of
 from devcluster.api.subresources import Subresources
 from devcluster.api.syntax import TOO_DEEP

@@ -2,27 +2,287 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devcluster.api.bodies import decode_object
+import orjson
+
+from devcluster.api import conversion
+from devcluster.api.bodies import decode_object, names_kind
 from devcluster.api.deleting import Deleter
-from devcluster.api.interfaces import Tokens
-from devcluster.api.negotiation import encode, negotiate
-from devcluster.api.options import WriteOptions
+from devcluster.api.interfaces import Call, Tokens
+from devcluster.api.negotiation import Representation, encode, negotiate
+from devcluster.api.options import WriteOptions, manager_of
+from devcluster.api.patching import change_of, is_apply
 from devcluster.api.pod_requests import PodRequests
 from devcluster.api.reading import Reader
-from devcluster.api.request_context import Call
 from devcluster.api.routing import internal_resource
-from devcluster.api.scale import ScaleRequests
-from devcluster.api.writing import Writer
-from devcluster.errors import StatusError, bad_request, not_found
+from devcluster.api.writing import Change, Part, Writer, check_name
+from devcluster.errors import StatusError, bad_request, field_invalid, invalid, not_found
 from devcluster.http_call import ApiResponse
+from devcluster.kinds.ages import age
 from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Column, Resource
+from devcluster.kinds.strategy import Strategy
+from devcluster.patch import parent_entries, record_update, scale_entries
+from devcluster.types import schema_for
 
 __all__ = ["Subresources"]
 
 Object = dict[str, Any]
+
+_SPEC, _STATUS = (".spec.replicas", ".status.replicas")
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class _ScaleStrategy(Strategy):
+    """The table columns of a Scale."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def row(self, obj: Object) -> list[Any]:
+        metadata = obj["metadata"]
+        return [
+            metadata.get("name", ""),
+            obj["spec"].get("replicas", 0),
+            obj["status"].get("replicas", 0),
+            age(metadata.get("creationTimestamp"), self._writer.clock.now()),
+        ]
+
+
+class ScaleRequests:
+    """The answers to requests of the scale subresource."""
+
+    def __init__(self, writer: Writer, reader: Reader, registry: Registry) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._registry = registry
+        self._resource: Resource | None = None
+
+    async def get(self, call: Call, representation: Representation) -> ApiResponse:
+        """Show it."""
+        stored = self._writer.store.get(call.key)
+        if stored is None:
+            raise not_found(call.resource.group, call.resource.plural, call.name)
+        obj = await conversion.read(call.resource, stored)
+        return self._shown(call, _scale_of(call.resource, obj), representation)
+
+    async def update(self, call: Call, representation: Representation) -> ApiResponse:
+        """Replace it."""
+        options = WriteOptions.of(call.request.query, "UpdateOptions")
+        part = self._part(call)
+        scale = decode_object(part, self._registry, options.field_validation)
+        check_name(call, scale)
+
+        async def change(_: Object | None) -> Object:
+            return copy.deepcopy(scale)
+
+        if call.resource.custom and not names_kind(part):
+            # The real server fails to convert such a Scale for comparison, and loses the replicas' managers.
+            scale["metadata"].pop("managedFields", None)
+            return await self._write(call, change, options, representation)
+        return await self._write(call, self._recorded(call, change, options), options, representation)
+
+    async def patch(self, call: Call, representation: Representation) -> ApiResponse:
+        """Patch it; an apply manages the replicas of the object."""
+        applies = is_apply(self._part(call))
+        options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
+        part = dataclasses.replace(self._part(call), subresource="scale")
+        change = change_of(part, self._registry, options, self._writer.clock)
+        if not applies:
+            change = self._recorded(call, change, options)
+        return await self._write(call, change, options, representation)
+
+    def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
+        """Wrap a change other than an apply, so that it also updates managedFields."""
+
+        async def recorded(scale: Object | None) -> Object:
+            before = copy.deepcopy(scale)
+            changed = await change(scale)
+            record_update(
+                changed,
+                before,
+                schema=self._scale_resource().schema,
+                manager=manager_of(options, call.user_agent),
+                subresource="scale",
+                api_version="autoscaling/v1",
+                now=self._writer.clock.timestamp(),
+            )
+            return changed
+
+        return recorded
+
+    async def _write(
+        self, call: Call, change: Change, options: WriteOptions, representation: Representation
+    ) -> ApiResponse:
+        resource = call.resource
+        paths = self._manager_paths(resource)
+
+        async def change_parent(live: Object | None) -> Object:
+            assert live is not None
+            before = _scale_of(resource, live, new=True)
+            _show_managers(before, live, paths)
+            part.old = copy.deepcopy(before)
+            part.new = scale = await change(before)
+            check_name(call, scale)
+            replicas = scale.get("spec", {}).get("replicas", 0)
+            if replicas < 0 and not resource.custom:
+                wrong = field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+                raise invalid("autoscaling", "Scale", call.name, [wrong])
+            metadata, given = live["metadata"], scale["metadata"]
+            metadata["resourceVersion"] = given.get("resourceVersion") or metadata["resourceVersion"]
+            metadata["uid"] = given.get("uid") or metadata["uid"]
+            _take_managers(live, scale, resource, paths)
+            put_replicas(live, scale)
+            return live
+
+        def put_replicas(obj: Object, scale: Object) -> None:
+            _put(obj, _paths(resource)[0], scale.get("spec", {}).get("replicas", 0))
+
+        part = Part(("autoscaling", "v1", "Scale"), put_replicas)
+        written = await self._writer.update(call, change_parent, options, managed=True, part=part)
+        await self._writer.store.durable(written.version)
+        return self._shown(call, _scale_of(resource, written.obj), representation)
+
+    def _manager_paths(self, resource: Resource) -> dict[str, tuple[str, ...]]:
+        """Return the path of the desired replicas in each version of the kind with a scale."""
+        return {
+            each.api_version: tuple(_paths(each)[0].lstrip(".").split("."))
+            for each in self._registry.versions(resource.group, resource.plural)
+            if "scale" in each.subresources
+        }
+
+    def _shown(self, call: Call, scale: Object, representation: Representation) -> ApiResponse:
+        return self._reader.one(self._part(call), orjson.dumps(scale), representation)
+
+    def _part(self, call: Call) -> Call:
+        """Return the same request with the Scale as its resource."""
+        return Call(
+            request=call.request,
+            resource=self._scale_resource(),
+            user=call.user,
+            namespace=call.namespace,
+            name=call.name,
+            warnings=call.warnings,
+        )
+
+    def _scale_resource(self) -> Resource:
+        if self._resource is None:
+            self._resource = Resource(
+                group="autoscaling",
+                version="v1",
+                kind="Scale",
+                plural="scales",
+                singular="scale",
+                list_kind="ScaleList",
+                schema=schema_for("autoscaling", "v1", "Scale"),
+                strategy=_ScaleStrategy(self._writer),
+                columns=(
+                    Column("Name"),
+                    Column("Desired", "integer"),
+                    Column("Available", "integer"),
+                    Column("Age"),
+                ),
+                storage_version="v1",
+            )
+        return self._resource
+
+
+def _paths(resource: Resource) -> tuple[str, str, str]:
+    """Return the paths of the desired replicas, the current ones, and the selector text (`` for none)."""
+    if resource.scale is None:
+        return (_SPEC, _STATUS, "")
+    return (resource.scale.spec, resource.scale.status, resource.scale.selector)
+
+
+def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
+    """Return an object's Scale; `new` allows an object that has no replicas yet."""
+    spec_path, status_path, selector_path = _paths(resource)
+    metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
+    wanted, there = _get(obj, spec_path), _get(obj, status_path) or 0
+    if wanted is None and resource.custom and not new:
+        text = f"the spec replicas field {_quoted(spec_path)} does not exist"
+        raise StatusError(
+            500, "InternalError", f"Internal error occurred: {text}", details={"causes": [{"message": text}]}
+        )
+    status: Object = {"replicas": there}
+    selector = _get(obj, selector_path) if selector_path else None
+    if resource.scale is None:
+        selector = _selector_text(
+            obj.get("spec", {}).get("selector"), plain=resource.name == "replicationcontrollers"
+        )
+    if selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": status,
+    }
+
+
+def _quoted(value: str) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _selector_text(selector: Object | None, *, plain: bool) -> str:
+    """Format a label selector as in a query."""
+    if not selector:
+        return ""
+    equal = selector if plain else selector.get("matchLabels") or {}
+    parts = [(key, f"{key}={value}") for key, value in equal.items()]
+    for each in [] if plain else selector.get("matchExpressions") or ():
+        key, values = each["key"], ",".join(sorted(each.get("values") or ()))
+        shown = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        parts.append((key, shown.get(each["operator"], key)))
+    return ",".join(text for _, text in sorted(parts))
+
+
+def _get(obj: Object, path: str) -> Any:
+    value: Any = obj
+    for step in path.lstrip(".").split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(step)
+    return value
+
+
+def _put(obj: Object, path: str, value: Any) -> None:
+    *steps, last = path.lstrip(".").split(".")
+    for step in steps:
+        obj = obj.setdefault(step, {})
+    obj[last] = value
+
+
+def _show_managers(scale: Object, live: Object, paths: Mapping[str, Sequence[str]]) -> None:
+    entries = scale_entries(live["metadata"].get("managedFields"), paths)
+    if entries:
+        scale["metadata"]["managedFields"] = entries
+
+
+def _take_managers(
+    live: Object, scale: Object, resource: Resource, paths: Mapping[str, Sequence[str]]
+) -> None:
+    metadata = live["metadata"]
+    metadata["managedFields"] = parent_entries(
+        metadata.get("managedFields"),
+        scale["metadata"].get("managedFields"),
+        paths,
+        api_version=resource.api_version,
+        custom=resource.custom,
+    )
+    if not metadata["managedFields"]:
+        del metadata["managedFields"]
+
 
 _AN_HOUR = 3600
 """The default lifetime of a token, in seconds."""

@@ -12,16 +12,15 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from devcluster.api import conversion, tables
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import Representation
 from devcluster.api.options import ListOptions
 from devcluster.api.reading import Reader, Selection, future_version, parse_version
-from devcluster.api.request_context import Call
 from devcluster.clock import Clock
 from devcluster.errors import StatusError, expired
 from devcluster.http_call import ApiResponse
 from devcluster.storage.records import Change, Expired, Overflow, Stored
-from devcluster.storage.store import Store
-from devcluster.storage.watch import Watch
+from devcluster.storage.store import Store, Watch
 
 __all__ = ["Watcher"]
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from devcluster.api import conversion
-from devcluster.api.field_versions import with_versions
-from devcluster.api.interfaces import Admission, AdmissionInfo
+from devcluster.api.conversion import with_versions
+from devcluster.api.interfaces import Admission, AdmissionInfo, Call
 from devcluster.api.kept_metadata import in_order, last_finalizer_gone, restore, storage_path, unique_id
 from devcluster.api.options import WriteOptions, manager_of
-from devcluster.api.request_context import Call
 from devcluster.clock import Clock
 from devcluster.errors import (
     FieldError,

@@ -1,7 +1,5 @@
 """Webhook configurations and admission policies."""
 
-# ruff: noqa: ARG002 -- all strategies share these signatures
-
 from __future__ import annotations
 
 import contextlib
@@ -45,6 +43,7 @@ SIDE_EFFECTS = ("None", "NoneOnDryRun")
 REINVOCATION = choices("admissionregistration.v1.MutatingWebhook.reinvocationPolicy")
 OPERATIONS = choices("admissionregistration.v1.RuleWithOperations.operations")
 SCOPES = choices("admissionregistration.v1.RuleWithOperations.scope")
+RULES = ("resourceRules", "excludeResourceRules")
 MAXIMUM_SECONDS = 30
 SEGMENTS = 3
 CONDITION_VARIABLES = ("object", "oldObject", "request")
@@ -76,36 +75,40 @@ def policy_scope(spec: Object) -> dict[str, Type]:
     return scope
 
 
+def _match_defaults(path: str, *rules: str) -> dict[str, Any]:
+    return {
+        f"{path}.matchPolicy": "Equivalent",
+        f"{path}.namespaceSelector": {},
+        f"{path}.objectSelector": {},
+        **{f"{path}.{name}.*.scope": "*" for name in rules},
+    }
+
+
 class WebhooksStrategy(StoredStrategy):
     """The rules of configurations of webhooks, of both kinds."""
 
     columns = columns("Name | Webhooks# | Age")
     has_generation = True
     unconditional_update = False
+    defaults = {
+        **_match_defaults("webhooks.*", "rules"),
+        "webhooks.*.failurePolicy": "Fail",
+        "webhooks.*.timeoutSeconds": 10,
+        "webhooks.*.clientConfig": {},
+        "webhooks.*.clientConfig.service.port": 443,
+        "webhooks.*.admissionReviewVersions": None,
+    }
 
     def __init__(self, clock: Clock, *, mutating: bool) -> None:
-        """Set up the strategy; `mutating` webhooks may be reinvoked."""
         super().__init__(clock)
         self._mutating = mutating
 
     def default(self, obj: Object) -> None:
-        """Set the API's defaults: match widely and fail closed."""
-        for webhook in obj.get("webhooks") or ():
-            webhook.setdefault("failurePolicy", "Fail")
-            _default_match(webhook)
-            webhook.setdefault("timeoutSeconds", 10)
-            child(webhook, "clientConfig")
-            service = webhook["clientConfig"].get("service")
-            if service is not None:
-                service.setdefault("port", 443)
-            for rule in webhook.get("rules") or ():
-                rule.setdefault("scope", "*")
-            webhook.setdefault("admissionReviewVersions", None)
-            if self._mutating:
-                webhook.setdefault("reinvocationPolicy", "Never")
+        super().default(obj)
+        for webhook in (obj.get("webhooks") or ()) if self._mutating else ():
+            webhook.setdefault("reinvocationPolicy", "Never")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check each webhook; names must be unique."""
         wrong: list[FieldError] = []
         names: set[str] = set()
         for index, webhook in enumerate(new.get("webhooks") or ()):
@@ -117,9 +120,8 @@ class WebhooksStrategy(StoredStrategy):
             names.add(name)
         return wrong
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the number of webhooks."""
-        return [obj["metadata"].get("name", ""), len(obj.get("webhooks") or ()), self.created(obj)]
+    def cells(self, obj: Object) -> list[Any]:
+        return [len(obj.get("webhooks") or ())]
 
 
 class AdmissionPolicyStrategy(BuiltinStrategy):
@@ -127,25 +129,20 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
 
     has_generation = True
     unconditional_update = False
+    defaults = {"spec": {}, "spec.failurePolicy": "Fail", **_match_defaults("spec.matchConstraints", *RULES)}
 
     def __init__(self, clock: Clock, *, mutating: bool) -> None:
-        """Set up the strategy; a mutating policy has mutations instead of validations, and no status."""
         super().__init__(clock)
         self._parts = "mutations" if mutating else "validations"
         self.columns = columns(f"Name | {self._parts.title()}# | ParamKind | Age")
         self.status_fields = () if mutating else ("status",)
 
     def default(self, obj: Object) -> None:
-        """Set the same defaults as for webhooks."""
-        spec = child(obj, "spec")
-        spec.setdefault("failurePolicy", "Fail")
-        if spec.get("matchConstraints") is not None:
-            _default_rules(spec["matchConstraints"])
+        super().default(obj)
         if self.status_fields:
             child(obj, "status")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the rules and all expressions."""
         spec, mutating = new["spec"], not self.status_fields
         wrong = _enum(spec, "failurePolicy", FAILURE_POLICIES, "spec")
         if spec.get("paramKind") is not None:
@@ -167,13 +164,12 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
             return wrong + _mutations(spec, scope)
         return wrong + _validations(spec, scope, new["metadata"].get("name", ""))
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the number of validations or mutations."""
+    def cells(self, obj: Object) -> list[Any]:
         spec = obj.get("spec") or {}
         kind = spec.get("paramKind")
         shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
         count = len(spec.get(self._parts) or ())
-        return [obj["metadata"].get("name", ""), count, shown, self.created(obj)]
+        return [count, shown]
 
 
 class AdmissionPolicyBindingStrategy(StoredStrategy):
@@ -182,20 +178,13 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
     columns = columns("Name | PolicyName | ParamRef | Age")
     has_generation = True
     unconditional_update = False
+    defaults = {"spec": {}, **_match_defaults("spec.matchResources", *RULES)}
 
     def __init__(self, clock: Clock, *, mutating: bool) -> None:
-        """Set up the strategy; a binding of a validating policy has actions."""
         super().__init__(clock)
         self._mutating = mutating
 
-    def default(self, obj: Object) -> None:
-        """Set the same defaults as for webhooks."""
-        match = child(obj, "spec").get("matchResources")
-        if match is not None:
-            _default_rules(match)
-
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the policy's name, the parameters and the actions."""
         spec, wrong = new["spec"], []
         name = spec.get("policyName", "")
         wrong += (
@@ -209,26 +198,12 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
             wrong += _match(spec["matchResources"], "spec.matchResources")
         return wrong if self._mutating else wrong + _actions(spec.get("validationActions") or [])
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the policy."""
+    def cells(self, obj: Object) -> list[Any]:
         spec = obj.get("spec") or {}
         reference, shown = spec.get("paramRef"), "<unset>"
         if reference and reference.get("name"):
             shown = f"{reference.get('namespace') or '*'}/{reference['name']}"
-        return [obj["metadata"].get("name", ""), spec.get("policyName", ""), shown, self.created(obj)]
-
-
-def _default_rules(match: Object) -> None:
-    _default_match(match)
-    for name in ("resourceRules", "excludeResourceRules"):
-        for rule in match.get(name) or ():
-            rule.setdefault("scope", "*")
-
-
-def _default_match(match: Object) -> None:
-    match.setdefault("matchPolicy", "Equivalent")
-    child(match, "namespaceSelector")
-    child(match, "objectSelector")
+        return [spec.get("policyName", ""), shown]
 
 
 def _webhook(webhook: Object, path: str) -> list[FieldError]:
@@ -266,7 +241,7 @@ def _match(match: Object, path: str) -> list[FieldError]:
     wrong = _enum(match, "matchPolicy", MATCH_POLICIES, path)
     for name in ("namespaceSelector", "objectSelector"):
         wrong += label_selector(match.get(name), f"{path}.{name}")
-    for name in ("resourceRules", "excludeResourceRules"):
+    for name in RULES:
         for index, rule in enumerate(match.get(name) or ()):
             wrong += _rule(rule, f"{path}.{name}[{index}]")
     return wrong

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from devcluster.errors import FieldError, field_invalid
 from devcluster.kinds.ages import age
 from devcluster.kinds.resource import Column
 from devcluster.kinds.strategy import Strategy
@@ -56,13 +59,18 @@ class BuiltinStrategy(Strategy):
 
     columns: tuple[Column, ...] = columns("Name | Age")
     name_rule: Callable[..., list[str]] = staticmethod(dns_subdomain)
+    defaults: Mapping[str, Any] = {}
+    """Values of absent fields by path, if the object above is there; `*` stands for each item of a list."""
+    nonzero: Mapping[str, Any] = {}
+    """Values of fields that are absent or have Go's zero value, by path."""
+    immutable: tuple[str, ...] = ()
+    """The paths of fields that do not change."""
 
     def __init__(self, clock: Clock) -> None:
         """Set up the strategy; `clock` is for the ages in tables."""
         self._clock = clock
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Replace the client's status by the initial one, and set the defaults again after that."""
         super().prepare_create(new, context)
         self.begin(new, context)
         self.default(new)
@@ -70,17 +78,36 @@ class BuiltinStrategy(Strategy):
     def begin(self, new: Object, context: Context) -> None:
         """Set a new object's initial values beyond its defaults."""
 
+    def default(self, obj: Object) -> None:
+        for path, value in self.defaults.items():
+            _fill(obj, _steps(path), value, (None,))
+        for path, value in self.nonzero.items():
+            _fill(obj, _steps(path), value, (None, "", 0))
+
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """Check the name by the kind's rule."""
         return self.name_rule(name, prefix=prefix)
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the name, the kind's own cells, and the age if the age is the only column left."""
-        return [obj["metadata"].get("name", ""), self.created(obj)]
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        wrong = self.validate_create(new, context)
+        for path in self.immutable:
+            value = at(new, path)
+            if value != at(old, path):
+                wrong.append(field_invalid(path, value, "field is immutable"))
+        return wrong
 
-    def created(self, obj: Object) -> str:
-        """Return an object's age."""
-        return self.since(obj["metadata"].get("creationTimestamp"))
+    def row(self, obj: Object) -> list[Any]:
+        metadata = obj["metadata"]
+        cells = iter(self.cells(obj))
+        shown = {
+            "Name": metadata.get("name", ""),
+            "Age": self.since(metadata.get("creationTimestamp")),
+            "Created At": metadata.get("creationTimestamp"),
+        }
+        return [shown[each.name] if each.name in shown else next(cells) for each in self.columns]
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Return the cells of all other columns."""
+        return ()
 
     def since(self, timestamp: str | None) -> str:
         """Return the age of a timestamp."""
@@ -98,9 +125,30 @@ class PlainStrategy(StoredStrategy):
 
     columns = columns("Name | Created At@")
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the creation time itself and no age."""
-        return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
+
+def at(obj: Object | None, path: str) -> Any:
+    """Return the value at a path such as `spec.handler`, or None."""
+    value: Any = obj
+    for name in _steps(path):
+        value = (value or {}).get(name)
+    return value
+
+
+@functools.cache
+def _steps(path: str) -> list[str]:
+    return path.split(".")
+
+
+def _fill(value: Any, path: Sequence[str], default: Any, unset: tuple[Any, ...]) -> None:
+    name, *rest = path
+    if name == "*":
+        for each in value:
+            _fill(each, rest, default, unset)
+    elif not rest:
+        if value.get(name) in unset:
+            value[name] = copy.deepcopy(default)
+    elif value.get(name) is not None:
+        _fill(value[name], rest, default, unset)
 
 
 def child(obj: dict[str, Any], name: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -13,8 +12,7 @@ from devcluster.builtin.admission_kinds import (
     AdmissionPolicyStrategy,
     WebhooksStrategy,
 )
-from devcluster.builtin.autoscaling_v1 import OldAutoscalerStrategy, convert_autoscalers
-from devcluster.builtin.base import BuiltinStrategy, Object, child, columns
+from devcluster.builtin.base import BuiltinStrategy, Object, at, child, columns
 from devcluster.builtin.cluster_kinds import (
     BindingStrategy,
     ConfigMapStrategy,
@@ -24,18 +22,25 @@ from devcluster.builtin.cluster_kinds import (
     SecretStrategy,
     ServiceAccountStrategy,
 )
-from devcluster.builtin.endpoints import EndpointSliceStrategy, EndpointsStrategy
 from devcluster.builtin.events import CoreEventStrategy, NewEventStrategy, convert_events
 from devcluster.builtin.jobs import CronJobStrategy, JobStrategy
-from devcluster.builtin.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
+from devcluster.builtin.networking import (
+    EndpointSliceStrategy,
+    EndpointsStrategy,
+    IngressClassStrategy,
+    IngressStrategy,
+    NetworkPolicyStrategy,
+)
 from devcluster.builtin.pods import PodStrategy
 from devcluster.builtin.policies import (
     AutoscalerStrategy,
     DisruptionBudgetStrategy,
     LeaseStrategy,
     LimitRangeStrategy,
+    OldAutoscalerStrategy,
     PriorityClassStrategy,
     QuotaStrategy,
+    convert_autoscalers,
 )
 from devcluster.builtin.services import ServiceStrategy
 from devcluster.builtin.volumes import ClaimStrategy, StorageClassStrategy, VolumeStrategy
@@ -81,50 +86,27 @@ class StoredKindStrategy(BuiltinStrategy):
     """The strategy of such a kind."""
 
     def __init__(self, clock: Clock, kind: StoredKind) -> None:
-        """Set up the strategy; `clock` is for the ages in tables."""
         super().__init__(clock)
         self.columns = columns(kind.columns)
         self.status_fields = ("status",) if "status" in kind.subresources else ()
         self.has_generation = kind.has_generation
+        self.defaults, self.nonzero = kind.defaults, kind.nonzero
         self._kind = kind
 
     def default(self, obj: Object) -> None:
-        """Fill in an empty status, and the defaults."""
         if self.status_fields:
             child(obj, "status")
-        for path, value in self._kind.defaults.items():
-            _fill(obj, path.split("."), value, (None,))
-        for path, value in self._kind.nonzero.items():
-            _fill(obj, path.split("."), value, (None, 0))
+        super().default(obj)
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the age in its column."""
-        found = iter([cell(obj) for cell in self._kind.cells])
-        shown = {"Name": obj["metadata"].get("name", ""), "Age": self.created(obj)}
-        if "Created At" in self._kind.columns:
-            shown["Created At"] = obj["metadata"].get("creationTimestamp")
-        return [shown[each.name] if each.name in shown else next(found) for each in self.columns]
-
-
-def _fill(value: Any, path: list[str], default: Any, unset: tuple[Any, ...]) -> None:
-    name, *rest = path
-    if name == "*":
-        for each in value:
-            _fill(each, rest, default, unset)
-    elif not rest:
-        if value.get(name) in unset:
-            value[name] = copy.deepcopy(default)
-    elif value.get(name) is not None:
-        _fill(value[name], rest, default, unset)
+    def cells(self, obj: Object) -> list[Any]:
+        return [cell(obj) for cell in self._kind.cells]
 
 
 def _at(path: str, absent: Any = "<none>") -> Cell:
     """Return a cell with the value at a path such as `spec.handler`."""
 
     def cell(obj: Object) -> Any:
-        value: Any = obj
-        for name in path.split("."):
-            value = (value or {}).get(name)
+        value = at(obj, path)
         return absent if value is None else value
 
     return cell

@@ -1,7 +1,5 @@
 """Namespaces, nodes, configuration, and access."""
 
-# ruff: noqa: ARG002 -- all strategies share these signatures
-
 from __future__ import annotations
 
 import base64
@@ -49,16 +47,16 @@ class NamespaceStrategy(BuiltinStrategy):
     name_rule = staticmethod(dns_label)
     returns_deleted = True
     waits_unless_orphaned = True
+    defaults = {"spec": {}, "status": {}}
+    nonzero = {"status.phase": "Active"}
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set the phase Active, and the finalizer that holds the namespace."""
         new["status"] = {"phase": "Active"}
         finalizers = child(new, "spec").setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             new["spec"]["finalizers"] = [*finalizers, FINALIZER]
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Change only the finalizers in the finalize subresource, and never in other updates."""
         if context.subresource == "finalize":
             finalizers = (new.get("spec") or {}).get("finalizers")
             metadata = new["metadata"]
@@ -71,31 +69,23 @@ class NamespaceStrategy(BuiltinStrategy):
         new["spec"] = old.get("spec", {})
 
     def default(self, obj: Object) -> None:
-        """Set the name label and the Active phase."""
         name = obj["metadata"].get("name")
         if name:
             child(obj["metadata"], "labels")[LABEL] = name
-        child(obj, "spec")
-        status = child(obj, "status")
-        if not status.get("phase"):
-            status["phase"] = "Active"
+        super().default(obj)
 
     def holds(self, obj: Object) -> bool:
-        """Return whether the namespace has content, or other finalizers."""
         return bool((obj.get("spec") or {}).get("finalizers"))
 
     def mark_deleted(self, obj: Object) -> None:
-        """Set the phase Terminating."""
         child(obj, "status")["phase"] = "Terminating"
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: the phase."""
         return {"status.phase": (obj.get("status") or {}).get("phase", "")}
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the phase."""
+    def cells(self, obj: Object) -> list[Any]:
         phase = (obj.get("status") or {}).get("phase", "")
-        return [obj["metadata"].get("name", ""), phase, self.created(obj)]
+        return [phase]
 
 
 ROLE = "node-role.kubernetes.io/"
@@ -123,13 +113,11 @@ class NodeStrategy(BuiltinStrategy):
     )
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Keep the status, unlike for other kinds, and taint the node until it is ready."""
         taints = child(new, "spec").setdefault("taints", [])
         if not any(each.get("key") == NOT_READY["key"] for each in taints):
             taints.append(dict(NOT_READY))
 
     def default(self, obj: Object) -> None:
-        """Set the fields that a node always has."""
         spec = child(obj, "spec")
         if spec.get("podCIDR") and not spec.get("podCIDRs"):
             spec["podCIDRs"] = [spec["podCIDR"]]
@@ -142,11 +130,9 @@ class NodeStrategy(BuiltinStrategy):
             status["allocatable"] = dict(status["capacity"])
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: whether the node is unschedulable."""
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get nodes -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         status = obj.get("status") or {}
         information = status.get("nodeInfo") or {}
         addresses = {
@@ -156,10 +142,8 @@ class NodeStrategy(BuiltinStrategy):
         if information.get("architecture"):
             kernel += f" ({information['architecture']})"
         return [
-            obj["metadata"].get("name", ""),
             _state(obj),
             ",".join(_roles(obj["metadata"].get("labels") or {})) or "<none>",
-            self.created(obj),
             information.get("kubeletVersion", ""),
             addresses.get("InternalIP") or "<none>",
             addresses.get("ExternalIP") or "<none>",
@@ -204,7 +188,6 @@ class ConfigMapStrategy(StoredStrategy):
     columns = columns("Name | Data | Age")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that the keys are file names, and the size of the data."""
         data, binary = new.get("data") or {}, new.get("binaryData") or {}
         wrong: list[FieldError] = []
         for key in data:
@@ -217,13 +200,11 @@ class ConfigMapStrategy(StoredStrategy):
         return [*wrong, field_too_long("[]", MAXIMUM_SIZE)] if size > MAXIMUM_SIZE else wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the object, and that immutable data is unchanged."""
         return _check_unchanged_data(new, old, "data", "binaryData") + self.validate_create(new, context)
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the number of keys."""
+    def cells(self, obj: Object) -> list[Any]:
         size = len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
-        return [obj["metadata"].get("name", ""), size, self.created(obj)]
+        return [size]
 
 
 class SecretStrategy(StoredStrategy):
@@ -232,7 +213,6 @@ class SecretStrategy(StoredStrategy):
     columns = columns("Name | Type | Data | Age")
 
     def default(self, obj: Object) -> None:
-        """Set the type Opaque, and move stringData into data."""
         text = obj.pop("stringData", None)
         if text:
             data = child(obj, "data")
@@ -242,7 +222,6 @@ class SecretStrategy(StoredStrategy):
             obj["type"] = "Opaque"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that the keys are file names, and that those of the Secret's type exist."""
         data, kind = new.get("data") or {}, new["type"]
         wrong: list[FieldError] = []
         for key in data:
@@ -262,12 +241,10 @@ class SecretStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the object, and that its type and any immutable data are unchanged."""
         wrong = immutable(new["type"], old.get("type"), "type")
         return wrong + _check_unchanged_data(new, old, "data") + self.validate_create(new, context)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of a certificate or key that is none, in Go's words."""
         if new.get("type") != "kubernetes.io/tls":
             return []
         data = new.get("data") or {}
@@ -277,13 +254,11 @@ class SecretStrategy(StoredStrategy):
         return []
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: the type."""
         return {"type": obj.get("type", "")}
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the type and the number of keys."""
+    def cells(self, obj: Object) -> list[Any]:
         size = len(obj.get("data") or ())
-        return [obj["metadata"].get("name", ""), obj.get("type", ""), size, self.created(obj)]
+        return [obj.get("type", ""), size]
 
 
 class ServiceAccountStrategy(StoredStrategy):
@@ -326,18 +301,13 @@ class RoleStrategy(PlainStrategy):
 
     name_rule = staticmethod(path_segment)
     create_on_update = True
+    defaults = {"rules": None}
 
     def __init__(self, clock: Clock, *, namespaced: bool) -> None:
-        """Set up the strategy; `namespaced` means Role, else ClusterRole."""
         super().__init__(clock)
         self._namespaced = namespaced
 
-    def default(self, obj: Object) -> None:
-        """Set the rules, which a role always has."""
-        obj.setdefault("rules", None)
-
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the verbs and the resources or paths of each rule."""
         wrong: list[FieldError] = []
         for index, rule in enumerate(new.get("rules") or ()):
             wrong += _rule(rule, f"rules[{index}]", namespaced=self._namespaced)
@@ -350,23 +320,20 @@ class BindingStrategy(StoredStrategy):
     columns = columns("Name | Role | Age | Users* | Groups* | ServiceAccounts*")
     name_rule = staticmethod(path_segment)
     create_on_update = True
+    defaults = {"roleRef": {}}
+    nonzero = {"roleRef.apiGroup": GROUP}
 
     def __init__(self, clock: Clock, *, namespaced: bool) -> None:
-        """Set up the strategy; `namespaced` means RoleBinding, else ClusterRoleBinding."""
         super().__init__(clock)
         self._roles = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
 
     def default(self, obj: Object) -> None:
-        """Set the API groups of the role, and of users and groups."""
-        role = child(obj, "roleRef")
-        if not role.get("apiGroup"):
-            role["apiGroup"] = GROUP
+        super().default(obj)
         for subject in obj.get("subjects") or ():
             if subject.get("kind") in {"User", "Group"} and not subject.get("apiGroup"):
                 subject["apiGroup"] = GROUP
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the role reference and the subjects."""
         role = new["roleRef"]
         wrong: list[FieldError] = []
         if role["apiGroup"] != GROUP:
@@ -381,7 +348,6 @@ class BindingStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the binding, and that its role is unchanged."""
         wrong = self.validate_create(new, context)
         role, before = new["roleRef"], old.get("roleRef")
         if role != before:
@@ -393,8 +359,7 @@ class BindingStrategy(StoredStrategy):
             wrong.append(field_invalid("roleRef", shown, "cannot change roleRef"))
         return wrong
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the role and its subjects."""
+    def cells(self, obj: Object) -> list[Any]:
         role = obj.get("roleRef") or {}
         subjects = obj.get("subjects") or ()
         accounts = [
@@ -407,7 +372,7 @@ class BindingStrategy(StoredStrategy):
             for kind in ("User", "Group")
         ]
         shown = f"{role.get('kind', '')}/{role.get('name', '')}"
-        return [obj["metadata"].get("name", ""), shown, self.created(obj), *people, ", ".join(accounts)]
+        return [shown, *people, ", ".join(accounts)]
 
 
 def _rule(rule: Object, path: str, *, namespaced: bool) -> list[FieldError]:

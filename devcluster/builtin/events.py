@@ -1,7 +1,5 @@
 """Events, which two API groups serve in two forms of the same object."""
 
-# ruff: noqa: ARG002 -- all strategies share these signatures
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -72,16 +70,13 @@ class CoreEventStrategy(StoredStrategy):
     )
 
     def default(self, obj: Object) -> None:
-        """Set the fields that an Event always has."""
         _default_core(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that the Event is in its object's namespace, and more fields if it has an eventTime."""
         wrong = _namespaces(new, "involvedObject")
         return wrong + _said(new, "reportingComponent") if new.get("eventTime") else wrong
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: the involved object, the reason and the source."""
         about = obj.get("involvedObject") or {}
         source = obj.get("source") or {}
         names = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -93,8 +88,7 @@ class CoreEventStrategy(StoredStrategy):
             "type": obj.get("type", ""),
         }
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get events -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         about, source = obj.get("involvedObject") or {}, obj.get("source") or {}
         series = obj.get("series")
         first = self.since(obj.get("firstTimestamp") or obj.get("eventTime"))
@@ -115,7 +109,6 @@ class CoreEventStrategy(StoredStrategy):
             (obj.get("message") or "").strip(),
             first,
             count,
-            obj["metadata"].get("name", ""),
         ]
 
 
@@ -123,7 +116,6 @@ class NewEventStrategy(CoreEventStrategy):
     """Events in the form of events.k8s.io."""
 
     def default(self, obj: Object) -> None:
-        """Set the fields that an Event always has."""
         obj.setdefault("eventTime", None)
         child(obj, "regarding")
         child(obj, "deprecatedSource")
@@ -131,7 +123,6 @@ class NewEventStrategy(CoreEventStrategy):
         obj.setdefault("deprecatedLastTimestamp", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check also the reporting controller, the action and the time, which this form requires."""
         wrong = _namespaces(new, "regarding")
         if not new.get("eventTime"):
             wrong.append(field_required("eventTime"))
@@ -149,11 +140,9 @@ class NewEventStrategy(CoreEventStrategy):
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check only the namespace: Events from before may lack the newer form's required fields."""
         return _namespaces(new, "regarding")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields by their events.k8s.io names."""
         core = super().fields(convert_event(obj, CORE))
         renamed = {"involvedObject": "regarding", "reportingComponent": "reportingController"}
         return {
@@ -162,9 +151,8 @@ class NewEventStrategy(CoreEventStrategy):
             for first, dot, rest in [key.partition(".")]
         }
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the same cells as for core Events."""
-        return super().row(convert_event(obj, CORE))
+    def cells(self, obj: Object) -> list[Any]:
+        return super().cells(convert_event(obj, CORE))
 
 
 def _namespaces(event: Object, about: str) -> list[FieldError]:

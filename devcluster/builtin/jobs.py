@@ -1,7 +1,5 @@
 """Jobs, CronJobs, and their schedules in the grammar of the real controller's library (robfig/cron)."""
 
-# ruff: noqa: ARG002 -- all strategies share these signatures
-
 from __future__ import annotations
 
 import dataclasses
@@ -12,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from devcluster.builtin.base import Object, child, columns, container_cells, selector_cell
+from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, container_cells, selector_cell
 from devcluster.builtin.checks import immutable, label_selector, non_negative, one_of, selector_matches
 from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.workloads import WorkloadStrategy, default_template, mismatch
@@ -225,17 +223,14 @@ class JobStrategy(WorkloadStrategy):
     columns = columns("Name | Status | Completions | Duration | Age | Containers* | Images* | Selector*")
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set the labels and the selector that identify the Job's pods; they contain the UID."""
         if not child(new, "spec").get("manualSelector"):
             _generate_selector(new)
 
     def default(self, obj: Object) -> None:
-        """Default to one pod and six retries."""
         super().default(obj)
         default_job(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the numbers, the template and the generated labels."""
         spec = new["spec"]
         wrong = _generated(new)
         wrong += job_spec(spec, "spec")
@@ -247,7 +242,6 @@ class JobStrategy(WorkloadStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that only parallelism and deadlines have changed."""
         spec, before = new["spec"], old["spec"]
         wrong = job_spec(spec, "spec")
         fixed = ("completions", "selector", "template", "completionMode", "podFailurePolicy")
@@ -268,18 +262,14 @@ class JobStrategy(WorkloadStrategy):
         return wrong
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: the number of succeeded pods."""
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get jobs -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
-            obj["metadata"].get("name", ""),
             _state(obj),
             _completions(spec, status),
             self._duration(status),
-            self.created(obj),
             *container_cells(spec.get("template")),
             selector_cell(spec.get("selector")),
         ]
@@ -311,36 +301,31 @@ def _take(there: Object, new: Object, *names: str) -> None:
             there.pop(name, None)
 
 
-class CronJobStrategy(WorkloadStrategy):
+class CronJobStrategy(BuiltinStrategy):
     """The rules of CronJobs."""
 
-    def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Return no warnings: a CronJob's name is not a host name."""
-        return []
-
+    has_generation = True
+    defaults = {
+        "spec": {},
+        "spec.jobTemplate": {},
+        "spec.jobTemplate.spec": {},
+        "spec.jobTemplate.metadata": {},
+        "spec.suspend": False,
+        "spec.successfulJobsHistoryLimit": 3,
+        "spec.failedJobsHistoryLimit": 1,
+        "status": {},
+    }
+    nonzero = {"spec.concurrencyPolicy": "Allow"}
     columns = columns(
         "Name | Schedule | Timezone | Suspend? | Active# | Last Schedule | Age "
         "| Containers* | Images* | Selector*"
     )
 
-    def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """Check that the name is a DNS subdomain; `validate_create` checks its length."""
-        return self.name_rule(name, prefix=prefix)
-
     def default(self, obj: Object) -> None:
-        """Default to concurrent runs, and to a short history."""
-        spec = child(obj, "spec")
-        default_template(child(child(spec, "jobTemplate"), "spec"))
-        child(spec["jobTemplate"], "metadata")
-        if not spec.get("concurrencyPolicy"):
-            spec["concurrencyPolicy"] = "Allow"
-        spec.setdefault("suspend", False)
-        spec.setdefault("successfulJobsHistoryLimit", 3)
-        spec.setdefault("failedJobsHistoryLimit", 1)
-        child(obj, "status")
+        super().default(obj)
+        default_template(obj["spec"]["jobTemplate"]["spec"])
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the schedule, the policy and the template."""
         spec, wrong = new["spec"], []
         wrong += _schedule_errors(spec.get("schedule", ""), "spec.schedule")
         wrong += non_negative(spec, "spec", "startingDeadlineSeconds")
@@ -352,19 +337,16 @@ class CronJobStrategy(WorkloadStrategy):
             wrong.append(field_invalid("metadata.name", new["metadata"]["name"], text))
         return wrong
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get cronjobs -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         job = (spec.get("jobTemplate") or {}).get("spec") or {}
         last = status.get("lastScheduleTime")
         return [
-            obj["metadata"].get("name", ""),
             spec.get("schedule", ""),
             spec.get("timeZone") or "<none>",
             "True" if spec.get("suspend") else "False",
             len(status.get("active") or ()),
             self.since(last) if last else "<none>",
-            self.created(obj),
             *container_cells(job.get("template")),
             selector_cell(job.get("selector")),
         ]

@@ -1,35 +1,190 @@
-"""Ingresses, their classes, and NetworkPolicies."""
-
-# ruff: noqa: ARG002 -- all strategies share these signatures
+"""Ingresses, NetworkPolicies, and the endpoints of services."""
 
 from __future__ import annotations
 
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, child, columns, selector_cell
-from devcluster.builtin.checks import label_selector, one_of, port, texts
-from devcluster.builtin.services import load_balancer_addresses
+from devcluster.builtin import checks
+from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns, selector_cell
+from devcluster.builtin.checks import label_selector, one_of, texts
+from devcluster.builtin.services import load_balancer_addresses, valid_address
 from devcluster.errors import (
     FieldError,
+    field_duplicate,
     field_forbidden,
     field_invalid,
     field_required,
+    field_too_many,
     field_unsupported,
 )
 from devcluster.names import dns_label, dns_subdomain, port_name, port_number, wildcard_subdomain
 from devcluster.types.table import choices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from devcluster.kinds.strategy import Context
 
-__all__ = ["IngressClassStrategy", "IngressStrategy", "NetworkPolicyStrategy"]
+__all__ = [
+    "EndpointSliceStrategy",
+    "EndpointsStrategy",
+    "IngressClassStrategy",
+    "IngressStrategy",
+    "NetworkPolicyStrategy",
+]
+
+ENDPOINT_PROTOCOLS = choices("core.v1.EndpointPort.protocol")
+ADDRESS_TYPES = choices("discovery.v1.EndpointSlice.addressType")
+MAXIMUM_ENDPOINTS = 1000
+MAXIMUM_ADDRESSES = 100
+SHOWN = 3
+
+
+class EndpointsStrategy(StoredStrategy):
+    """The rules of endpoints."""
+
+    columns = columns("Name | Endpoints | Age")
+    create_on_update = True
+    nonzero = {"subsets.*.ports.*.protocol": "TCP"}
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        wrong: list[FieldError] = []
+        for index, subset in enumerate(new.get("subsets") or ()):
+            here = f"subsets[{index}]"
+            if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+                text = "must specify `addresses` or `notReadyAddresses`"
+                wrong.append(field_required(here, text))
+            for field in ("addresses", "notReadyAddresses"):
+                for number, each in enumerate(subset.get(field) or ()):
+                    wrong += _address(each.get("ip", ""), f"{here}.{field}[{number}].ip")
+            ports = subset.get("ports") or ()
+            for number, port in enumerate(ports):
+                wrong += _port(port, f"{here}.ports[{number}]", named=len(ports) > 1)
+        return wrong
+
+    def cells(self, obj: Object) -> list[Any]:
+        return [_endpoints_cell(obj.get("subsets") or ())]
+
+
+class EndpointSliceStrategy(StoredStrategy):
+    """The rules of endpoint slices."""
+
+    columns = columns("Name | AddressType | Ports | Endpoints | Age")
+    has_generation = True
+    defaults = {"endpoints": None, "endpoints.*.conditions": {}, "ports.*.name": ""}
+    nonzero = {"ports.*.protocol": "TCP"}
+    immutable = ("addressType",)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        kind = new.get("addressType", "")
+        wrong = one_of(kind, "addressType", ADDRESS_TYPES)
+        names: set[str] = set()
+        for index, port in enumerate(new.get("ports") or ()):
+            path, name = f"ports[{index}]", port["name"]
+            if name:
+                wrong += texts(dns_label(name), f"{path}.name", name)
+            if name in names:
+                wrong.append(field_duplicate(f"{path}.name", name))
+            names.add(name)
+            wrong += one_of(port["protocol"], f"{path}.protocol", ENDPOINT_PROTOCOLS)
+        endpoints = new.get("endpoints") or ()
+        if len(endpoints) > MAXIMUM_ENDPOINTS:
+            wrong.append(field_too_many("endpoints", len(endpoints), MAXIMUM_ENDPOINTS))
+        for index, endpoint in enumerate(endpoints):
+            wrong += _addresses(endpoint.get("addresses") or (), kind, f"endpoints[{index}].addresses")
+        return wrong
+
+    def cells(self, obj: Object) -> list[Any]:
+        ports = [str(each.get("port") or each.get("name", "*")) for each in obj.get("ports") or ()]
+        addresses = [each for one in obj.get("endpoints") or () for each in one.get("addresses") or ()]
+        return [
+            obj.get("addressType", ""),
+            _shortened(ports) or "<unset>",
+            _shortened(addresses) or "<unset>",
+        ]
+
+
+def _shortened(items: Sequence[str]) -> str:
+    more = f" + {len(items) - SHOWN} more..." if len(items) > SHOWN else ""
+    return ",".join(items[:SHOWN]) + more
+
+
+def _endpoints_cell(subsets: Sequence[Object]) -> str:
+    listed: list[str] = []
+    for subset in subsets:
+        addresses = [each.get("ip", "") for each in subset.get("addresses") or ()]
+        ports = subset.get("ports") or ()
+        if not ports:
+            listed += addresses
+        for port in ports:
+            listed += [
+                f"[{each}]:{port.get('port', 0)}" if ":" in each else f"{each}:{port.get('port', 0)}"
+                for each in addresses
+            ]
+    return _shortened(listed) if subsets else "<none>"
+
+
+def _address(address: str, path: str) -> list[FieldError]:
+    wrong = valid_address(address, path)
+    if wrong:
+        return [*wrong, field_invalid(path, address, "must be a valid IP address")]
+    return _reachable(address, path)
+
+
+def _reachable(address: str, path: str) -> list[FieldError]:
+    parsed = ipaddress.ip_address(address)
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed  # as Go reads it
+    text = ""
+    if parsed.is_unspecified:
+        text = f"may not be unspecified ({parsed})"
+    elif parsed.is_loopback:
+        text = "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    elif parsed.is_link_local:
+        text = "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    elif parsed.is_multicast:
+        text = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+    return [field_invalid(path, address, text)] if text else []
+
+
+def _port(port: Object, path: str, *, named: bool) -> list[FieldError]:
+    wrong: list[FieldError] = []
+    name = port.get("name", "")
+    if name:
+        wrong += texts(dns_label(name), f"{path}.name", name)
+    elif named:
+        wrong.append(field_required(f"{path}.name"))
+    number = port.get("port", 0)
+    wrong += texts(port_number(number), f"{path}.port", number)
+    return wrong + one_of(port["protocol"], f"{path}.protocol", ENDPOINT_PROTOCOLS)
+
+
+def _addresses(addresses: Sequence[str], kind: str, path: str) -> list[FieldError]:
+    if not addresses:
+        return [field_required(path, "must contain at least 1 address")]
+    wrong: list[FieldError] = []
+    if len(addresses) > MAXIMUM_ADDRESSES:
+        wrong.append(field_too_many(path, len(addresses), MAXIMUM_ADDRESSES))
+    for index, address in enumerate(addresses):
+        if kind == "FQDN":
+            wrong += texts(dns_subdomain(address), path, address)
+            continue
+        if kind not in ADDRESS_TYPES:
+            continue
+        bad = valid_address(address, f"{path}[{index}]")
+        wrong += bad
+        if bad:
+            continue
+        if ipaddress.ip_address(address).version != int(kind[-1]):
+            wrong.append(field_invalid(path, address, f"must be an {kind} address"))
+        wrong += _reachable(address, f"{path}[{index}]")
+    return wrong
+
 
 PATH_TYPES = choices("networking.v1.HTTPIngressPath.pathType")
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 DIRECTIONS = ("Ingress", "Egress")
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
-SHOWN = 3
 CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
@@ -38,14 +193,9 @@ class IngressStrategy(BuiltinStrategy):
 
     columns = columns("Name | Class | Hosts | Address | Ports | Age")
     has_generation = True
-
-    def default(self, obj: Object) -> None:
-        """Set an empty load-balancer status."""
-        child(obj, "spec")
-        child(child(obj, "status"), "loadBalancer")
+    defaults = {"spec": {}, "status": {}, "status.loadBalancer": {}}
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check hosts, paths and backends."""
         spec = new["spec"]
         wrong: list[FieldError] = []
         if not spec.get("rules") and spec.get("defaultBackend") is None:
@@ -61,7 +211,6 @@ class IngressStrategy(BuiltinStrategy):
         return wrong
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of the deprecated class annotation."""
         marked = CLASS_ANNOTATION in (new["metadata"].get("annotations") or {})
         if old is not None or not marked or new["spec"].get("ingressClassName") is not None:
             return []
@@ -69,16 +218,13 @@ class IngressStrategy(BuiltinStrategy):
             f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
         ]
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get ingresses`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
-            obj["metadata"].get("name", ""),
             spec.get("ingressClassName") or "<none>",
             _hosts_cell([each.get("host", "") for each in spec.get("rules") or ()]),
             ",".join(load_balancer_addresses(status)),
             "80, 443" if spec.get("tls") else "80",
-            self.created(obj),
         ]
 
 
@@ -87,32 +233,25 @@ class IngressClassStrategy(StoredStrategy):
 
     columns = columns("Name | Controller | Parameters | Age")
     has_generation = True
-
-    def default(self, obj: Object) -> None:
-        """Set the default scope of parameters, the whole cluster."""
-        parameters = child(obj, "spec").get("parameters")
-        if parameters and not parameters.get("scope"):
-            parameters["scope"] = "Cluster"
+    defaults = {"spec": {}}
+    nonzero = {"spec.parameters.scope": "Cluster"}
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that the controller is set."""
         spec = new.get("spec") or {}
         return [] if spec.get("controller") else [field_required("spec.controller")]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that the controller is unchanged."""
         one, other = ((each.get("spec") or {}).get("controller") for each in (new, old))
         return [] if one == other else [field_invalid("spec.controller", one, "field is immutable")]
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the controller and its parameters."""
+    def cells(self, obj: Object) -> list[Any]:
         spec = obj.get("spec") or {}
         parameters, shown = spec.get("parameters"), "<none>"
         if parameters:
             group = parameters.get("apiGroup")
             kind = f"{parameters.get('kind', '')}.{group}" if group else parameters.get("kind", "")
             shown = f"{kind}/{parameters.get('name', '')}"
-        return [obj["metadata"].get("name", ""), spec.get("controller", ""), shown, self.created(obj)]
+        return [spec.get("controller", ""), shown]
 
 
 class NetworkPolicyStrategy(StoredStrategy):
@@ -120,20 +259,16 @@ class NetworkPolicyStrategy(StoredStrategy):
 
     columns = columns("Name | Pod-Selector | Age")
     has_generation = True
+    defaults = {"spec": {}, "spec.podSelector": {}}
+    nonzero = {"spec.ingress.*.ports.*.protocol": "TCP", "spec.egress.*.ports.*.protocol": "TCP"}
 
     def default(self, obj: Object) -> None:
-        """Default to policy type Ingress, and to Egress too if the policy has egress rules."""
-        spec = child(obj, "spec")
-        child(spec, "podSelector")
+        super().default(obj)
+        spec = obj["spec"]
         if not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
-        for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
-            for each in rule.get("ports") or ():
-                if not each.get("protocol"):
-                    each["protocol"] = "TCP"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check selectors, ports and peers."""
         spec = new["spec"]
         wrong = label_selector(spec["podSelector"], "spec.podSelector")
         for field, peers in (("ingress", "from"), ("egress", "to")):
@@ -148,10 +283,9 @@ class NetworkPolicyStrategy(StoredStrategy):
                 wrong.append(field_unsupported(f"spec.policyTypes[{index}]", each, DIRECTIONS))
         return wrong
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the selector."""
+    def cells(self, obj: Object) -> list[Any]:
         selector = selector_cell((obj.get("spec") or {}).get("podSelector"))
-        return [obj["metadata"].get("name", ""), selector, self.created(obj)]
+        return [selector]
 
 
 def _rule(rule: Object, path: str) -> list[FieldError]:
@@ -222,7 +356,7 @@ def _backend(backend: Object, path: str) -> list[FieldError]:
 def _policy_port(each: Object, path: str) -> list[FieldError]:
     wrong = one_of(each["protocol"], f"{path}.protocol", PROTOCOLS)
     if each.get("port") is not None:
-        wrong += port(each["port"], f"{path}.port")
+        wrong += checks.port(each["port"], f"{path}.port")
         end = each.get("endPort")
         if end is not None and isinstance(each["port"], int) and end < each["port"]:
             wrong.append(

@@ -44,7 +44,6 @@ class PodStrategy(BuiltinStrategy):
     status_reset = ("spec", ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set the phase Pending, and the tolerations and the priority of every pod."""
         new["status"] = {"phase": "Pending"}
         spec = child(new, "spec")
         if spec.get("schedulingGates"):
@@ -53,18 +52,15 @@ class PodStrategy(BuiltinStrategy):
         _prioritize(new, context)
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Restore the tolerations that every pod has."""
         _tolerate_lost_nodes(new["spec"])
         super().prepare_update(new, old, context)
 
     def default(self, obj: Object) -> None:
-        """Set the spec's defaults and the QoS class."""
         child(obj, "spec")
         default_pod(obj)
         child(obj, "status")["qosClass"] = quality_of_service(obj["spec"])
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the spec."""
         spec = new["spec"]
         wrong = pod_spec(spec, "spec")
         for field in ("containers", "initContainers"):
@@ -81,7 +77,6 @@ class PodStrategy(BuiltinStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that only images, deadlines and tolerations, or containers by subresource, have changed."""
         if context.subresource in {"ephemeralcontainers", "resize"}:
             return pod_spec(new["spec"], "spec")
         spec, before = new["spec"], old["spec"]
@@ -101,7 +96,6 @@ class PodStrategy(BuiltinStrategy):
         ]
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Keep the owners and the deletion time, which a status update must not change."""
         super().prepare_status_update(new, old, context)
         for field in ("ownerReferences", "deletionTimestamp"):
             if field in old["metadata"]:
@@ -110,7 +104,6 @@ class PodStrategy(BuiltinStrategy):
                 new["metadata"].pop(field, None)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of duplicates and of settings without effect."""
         if old is not None:
             return []
         return name_warnings(new["metadata"].get("name", ""), "the Pod's hostname") + pod_warnings(
@@ -118,7 +111,6 @@ class PodStrategy(BuiltinStrategy):
         )
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
-        """Return the requested or the pod's own grace period, in seconds; 0 for a pod that does not run."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         if not spec.get("nodeName") or status.get("phase") in {"Failed", "Succeeded"}:
             return 0
@@ -126,7 +118,6 @@ class PodStrategy(BuiltinStrategy):
         return seconds if seconds >= 0 else 1
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: the node, the phase and others."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         addresses = status.get("podIPs") or ()
         return {
@@ -140,17 +131,13 @@ class PodStrategy(BuiltinStrategy):
             "status.nominatedNodeName": status.get("nominatedNodeName", ""),
         }
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get pods -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         return [
-            obj["metadata"].get("name", ""),
             *pod_cells(obj, self.since),
-            self.created(obj),
             *wide_cells(obj),
         ]
 
     def row_conditions(self, obj: Object) -> list[Object]:
-        """Return a Completed condition for a pod that has ended."""
         phase = (obj.get("status") or {}).get("phase")
         messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
         if phase not in messages:

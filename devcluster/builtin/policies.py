@@ -1,10 +1,10 @@
 """Policy kinds: disruption budgets, autoscalers, priority classes, quotas, limit ranges, leases."""
 
-# ruff: noqa: ARG002 -- all strategies share these signatures
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from devcluster.builtin.base import BuiltinStrategy, Object, PlainStrategy, StoredStrategy, child, columns
 from devcluster.builtin.checks import (
@@ -29,6 +29,7 @@ from devcluster.names import label_key, path_segment
 from devcluster.types.table import choices
 
 if TYPE_CHECKING:
+    from devcluster.errors import FieldError
     from devcluster.kinds.strategy import Context
 
 __all__ = [
@@ -36,8 +37,10 @@ __all__ = [
     "DisruptionBudgetStrategy",
     "LeaseStrategy",
     "LimitRangeStrategy",
+    "OldAutoscalerStrategy",
     "PriorityClassStrategy",
     "QuotaStrategy",
+    "convert_autoscalers",
 ]
 
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
@@ -46,7 +49,6 @@ SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 HIGHEST_PRIORITY = 1_000_000_000
 SHOWN = 2
 """How many of an autoscaler's metrics a table shows."""
-BUDGET_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
 class DisruptionBudgetStrategy(BuiltinStrategy):
@@ -55,16 +57,16 @@ class DisruptionBudgetStrategy(BuiltinStrategy):
     unconditional_update = False
     columns = columns("Name | Min Available | Max Unavailable | Allowed Disruptions# | Age")
     has_generation = True
-
-    def default(self, obj: Object) -> None:
-        """Set missing counts to 0."""
-        child(obj, "spec")
-        status = child(obj, "status")
-        for name in BUDGET_COUNTS:
-            status.setdefault(name, 0)
+    defaults = {
+        "spec": {},
+        "status": {},
+        "status.disruptionsAllowed": 0,
+        "status.currentHealthy": 0,
+        "status.desiredHealthy": 0,
+        "status.expectedPods": 0,
+    }
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the spec, which has only one of the two bounds."""
         spec = new["spec"]
         wrong: list[FieldError] = []
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
@@ -85,12 +87,11 @@ class DisruptionBudgetStrategy(BuiltinStrategy):
             wrong.append(field_unsupported("spec.unhealthyPodEvictionPolicy", policy, EVICTION_POLICIES))
         return wrong
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the bounds."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         bounds = [str(spec.get(name, "N/A")) for name in ("minAvailable", "maxUnavailable")]
         allowed = status.get("disruptionsAllowed", 0)
-        return [obj["metadata"].get("name", ""), *bounds, allowed, self.created(obj)]
+        return [*bounds, allowed]
 
 
 FOUR_PODS = {"type": "Pods", "value": 4, "periodSeconds": 15}
@@ -101,12 +102,17 @@ class AutoscalerStrategy(BuiltinStrategy):
     """The rules of autoscalers."""
 
     columns = columns("Name | Reference | Targets | MinPods | MaxPods | Replicas | Age")
+    defaults = {
+        "spec": {},
+        "spec.minReplicas": 1,
+        "status": {},
+        "status.currentMetrics": None,
+        "status.desiredReplicas": 0,
+    }
 
     def default(self, obj: Object) -> None:
-        """Default to at least one pod, and to CPU utilization."""
-        spec = child(obj, "spec")
-        if spec.get("minReplicas") is None:
-            spec["minReplicas"] = 1
+        super().default(obj)
+        spec = obj["spec"]
         if not spec.get("metrics"):
             target = {"type": "Utilization", "averageUtilization": 80}
             spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
@@ -117,12 +123,8 @@ class AutoscalerStrategy(BuiltinStrategy):
                 rules.setdefault("selectPolicy", "Max")
                 if not rules.get("policies"):
                     rules["policies"] = [dict(each) for each in policies]
-        status = child(obj, "status")
-        status.setdefault("currentMetrics", None)
-        status.setdefault("desiredReplicas", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the bounds, the target and the metrics."""
         spec = new["spec"]
         least, most = spec["minReplicas"], spec.get("maxReplicas", 0)
         wrong: list[FieldError] = []
@@ -150,21 +152,18 @@ class AutoscalerStrategy(BuiltinStrategy):
                 wrong += [field_unsupported(path, kind, METRIC_TYPES)] * 2  # the real server says it twice
         return wrong
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the bounds and the metrics."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         target = spec.get("scaleTargetRef") or {}
         current = [*(status.get("currentMetrics") or ()), *[{}] * len(spec.get("metrics") or ())]
         metrics = [_metric_cell(*pair) for pair in zip(spec.get("metrics") or (), current, strict=False)]
         more = f" + {len(metrics) - SHOWN} more..." if len(metrics) > SHOWN else ""
         return [
-            obj["metadata"].get("name", ""),
             f"{target.get('kind', '')}/{target.get('name', '')}",
             (", ".join(metrics[:SHOWN]) or "<none>") + more,
             str(spec["minReplicas"]) if spec.get("minReplicas") is not None else "<unset>",
             spec.get("maxReplicas", 0),
             status.get("currentReplicas", 0),
-            self.created(obj),
         ]
 
 
@@ -193,15 +192,10 @@ class PriorityClassStrategy(StoredStrategy):
 
     columns = columns("Name | Value# | Global-Default? | Age | PreemptionPolicy")
     has_generation = True
-
-    def default(self, obj: Object) -> None:
-        """Set the default preemption policy, which preempts lower priorities."""
-        if not obj.get("preemptionPolicy"):
-            obj["preemptionPolicy"] = "PreemptLowerPriority"
-        obj.setdefault("value", 0)
+    defaults = {"value": 0}
+    nonzero = {"preemptionPolicy": "PreemptLowerPriority"}
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that a reserved name and value belong to a system class."""
         name, value = new["metadata"].get("name", ""), new["value"]
         wrong: list[FieldError] = []
         if name.startswith("system-"):
@@ -220,7 +214,6 @@ class PriorityClassStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that the value and the policy are unchanged."""
         wrong: list[FieldError] = []
         if new["value"] != old.get("value"):
             wrong.append(field_forbidden("value", "may not be changed in an update."))
@@ -228,10 +221,9 @@ class PriorityClassStrategy(StoredStrategy):
             wrong.append(field_invalid("preemptionPolicy", new["preemptionPolicy"], "field is immutable"))
         return wrong
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the value."""
+    def cells(self, obj: Object) -> list[Any]:
         default, policy = bool(obj.get("globalDefault")), obj.get("preemptionPolicy", "")
-        return [obj["metadata"].get("name", ""), obj.get("value", 0), default, self.created(obj), policy]
+        return [obj.get("value", 0), default, policy]
 
 
 class LeaseStrategy(StoredStrategy):
@@ -240,13 +232,9 @@ class LeaseStrategy(StoredStrategy):
     columns = columns("Name | Holder | Age")
     create_on_update = True
     unconditional_update = False
-
-    def default(self, obj: Object) -> None:
-        """Add an empty spec if there is none."""
-        child(obj, "spec")
+    defaults = {"spec": {}}
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the durations and counts."""
         spec = new["spec"]
         length = spec.get("leaseDurationSeconds")
         wrong: list[FieldError] = []
@@ -254,10 +242,9 @@ class LeaseStrategy(StoredStrategy):
             wrong.append(field_invalid("spec.leaseDurationSeconds", length, "must be greater than 0"))
         return wrong + non_negative(spec, "spec", "leaseTransitions")
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the holder."""
+    def cells(self, obj: Object) -> list[Any]:
         holder = (obj.get("spec") or {}).get("holderIdentity") or ""
-        return [obj["metadata"].get("name", ""), holder, self.created(obj)]
+        return [holder]
 
 
 class QuotaStrategy(BuiltinStrategy):
@@ -266,12 +253,10 @@ class QuotaStrategy(BuiltinStrategy):
     columns = columns("Name | Request | Limit | Age")
 
     def default(self, obj: Object) -> None:
-        """Round the limits up, and add an empty status if there is none."""
         round_up(child(obj, "spec").get("hard"))
         child(obj, "status")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that the amounts are countable, and the scopes possible for them."""
         spec = new["spec"]
         hard, scopes = spec.get("hard") or {}, spec.get("scopes") or ()
         wrong = [
@@ -287,14 +272,13 @@ class QuotaStrategy(BuiltinStrategy):
         conflicts = [pair for pair in CONFLICTS if pair <= {*scopes}]
         return wrong + [field_invalid("spec.scopes", scopes, "conflicting scopes") for _ in conflicts]
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the used and the allowed amounts."""
+    def cells(self, obj: Object) -> list[Any]:
         status = obj.get("status") or {}
         used = status.get("used") or {}
         cells: tuple[list[str], list[str]] = ([], [])
         for name, hard in sorted((status.get("hard") or {}).items()):
             cells[name.startswith("limits.")].append(f"{name}: {used.get(name, '0')}/{hard}")
-        return [obj["metadata"].get("name", ""), *map(", ".join, cells), self.created(obj)]
+        return [*map(", ".join, cells)]
 
 
 SCOPES = (
@@ -321,7 +305,6 @@ class LimitRangeStrategy(PlainStrategy):
     create_on_update = True
 
     def default(self, obj: Object) -> None:
-        """Set the default limits and requests of containers from the bounds."""
         for item in child(obj, "spec").get("limits") or ():
             if item.get("type") != "Container":
                 continue
@@ -332,7 +315,6 @@ class LimitRangeStrategy(PlainStrategy):
                     item[name] = values
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that each type occurs once, and that its bounds and defaults fit each other."""
         wrong: list[FieldError] = []
         seen: set[str] = set()
         for index, limit in enumerate(new["spec"].get("limits") or ()):
@@ -398,3 +380,115 @@ def _limit_errors(limit: Object, path: str) -> list[FieldError]:
             text = f"max limit/request ratio {ratio} is greater than max/min = {float(most / least):.6f}"
             wrong.append(field_invalid(here, ratio, text))
     return wrong
+
+
+OLD, NEW = "autoscaling/v1", "autoscaling/v2"
+PREFIX = "autoscaling.alpha.kubernetes.io/"
+KEPT = ("metrics", "behavior", "current-metrics", "conditions")
+DEFAULT_UTILIZATION = 80
+UTILIZATION, CURRENT_UTILIZATION = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
+
+
+async def convert_autoscalers(autoscalers: list[Object], api_version: str) -> list[Object]:
+    """Convert autoscalers to `api_version`."""
+    convert = _to_old if api_version == OLD else _to_new
+    return [each if each.get("apiVersion") == api_version else convert(each) for each in autoscalers]
+
+
+class OldAutoscalerStrategy(AutoscalerStrategy):
+    """The rules of version 2 for objects of version 1."""
+
+    def default(self, obj: Object) -> None:
+        spec = child(obj, "spec")
+        if spec.get("minReplicas") is None:
+            spec["minReplicas"] = 1
+        if spec.get(UTILIZATION) is None and f"{PREFIX}metrics" not in _annotations(obj):
+            spec[UTILIZATION] = DEFAULT_UTILIZATION
+        status = child(obj, "status")
+        status.setdefault("currentReplicas", 0)
+        status.setdefault("desiredReplicas", 0)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        return super().validate_create(_to_new(new), context)
+
+    def cells(self, obj: Object) -> list[Any]:
+        return super().cells(_to_new(obj))
+
+
+def _to_old(obj: Object) -> Object:
+    spec, status = dict(obj.get("spec") or {}), dict(obj.get("status") or {})
+    kept: Object = {}
+    others = []
+    for metric in spec.pop("metrics", None) or ():
+        utilization = _of_processor(metric, "target")
+        if utilization is not None and UTILIZATION not in spec:
+            spec[UTILIZATION] = utilization
+        else:
+            others.append(metric)
+    if others:
+        kept["metrics"] = others
+    if "behavior" in spec:
+        kept["behavior"] = spec.pop("behavior")
+    current = status.pop("currentMetrics", None) or []
+    for metric in current:
+        utilization = _of_processor(metric, "current")
+        if utilization is not None:
+            status[CURRENT_UTILIZATION] = utilization
+    if current:
+        kept["current-metrics"] = current
+    if conditions := status.pop("conditions", None):
+        kept["conditions"] = conditions
+    status.setdefault("currentReplicas", 0)
+    annotations = {f"{PREFIX}{name}": orjson.dumps(value).decode() for name, value in kept.items()}
+    return _made(obj, OLD, {**_annotations(obj), **annotations}, spec, status)
+
+
+def _to_new(obj: Object) -> Object:
+    spec, status = dict(obj.get("spec") or {}), dict(obj.get("status") or {})
+    annotations = dict(_annotations(obj))
+    kept = {name: _taken(annotations, name) for name in KEPT}
+    metrics = list(kept["metrics"] or ())
+    utilization = spec.pop(UTILIZATION, None)
+    if utilization is not None:
+        target = {"type": "Utilization", "averageUtilization": utilization}
+        metrics.insert(0, {"type": "Resource", "resource": {"name": "cpu", "target": target}})
+    if metrics:
+        spec["metrics"] = metrics
+    if kept["behavior"]:
+        spec["behavior"] = kept["behavior"]
+    status.pop(CURRENT_UTILIZATION, None)
+    status["currentMetrics"] = kept["current-metrics"]
+    if kept["conditions"]:
+        status["conditions"] = kept["conditions"]
+    if not status.get("currentReplicas"):
+        status.pop("currentReplicas", None)
+    return _made(obj, NEW, annotations, spec, status)
+
+
+def _made(obj: Object, api_version: str, annotations: Object, spec: Object, status: Object) -> Object:
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "annotations"}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {**obj, "apiVersion": api_version, "metadata": metadata, "spec": spec, "status": status}
+
+
+def _annotations(obj: Object) -> Object:
+    # An apply also converts parts of objects, which may have no metadata.
+    return (obj.get("metadata") or {}).get("annotations") or {}
+
+
+def _taken(annotations: Object, name: str) -> Any:
+    """Remove one of our annotations and return its JSON value; None if it is not JSON."""
+    try:
+        return orjson.loads(annotations.pop(f"{PREFIX}{name}", "null"))
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _of_processor(metric: Object, part: str) -> int | None:
+    """Return a metric's CPU utilization in percent, or None for another metric."""
+    resource = metric.get("resource") or {}
+    if metric.get("type") != "Resource" or resource.get("name") != "cpu":
+        return None
+    utilization: int | None = (resource.get(part) or {}).get("averageUtilization")
+    return utilization

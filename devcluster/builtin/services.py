@@ -1,7 +1,5 @@
 """Services, and the allocation of addresses and ports to them."""
 
-# ruff: noqa: ARG002 -- all strategies share these signatures
-
 from __future__ import annotations
 
 import ipaddress
@@ -320,19 +318,16 @@ class ServiceStrategy(BuiltinStrategy):
     create_on_update = True
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
-        """Set up the strategy; `rng` is for addresses and ports."""
         super().__init__(clock)
         self._rng = rng
         self._allocation: Allocation | None = None
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set the plural form of the cluster IP from the singular one."""
         spec = child(new, "spec")
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Keep assigned addresses and ports, unless the new type has none."""
         super().prepare_update(new, old, context)
         spec, before = new["spec"], old["spec"]
         _carry_over(spec, before)
@@ -344,7 +339,6 @@ class ServiceStrategy(BuiltinStrategy):
             new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
 
     def default(self, obj: Object) -> None:
-        """Default to type ClusterIP without session affinity."""
         spec = child(obj, "spec")
         affinity = spec.setdefault("sessionAffinity", "None") or "None"
         spec["sessionAffinity"] = affinity
@@ -374,15 +368,12 @@ class ServiceStrategy(BuiltinStrategy):
                 ingress.setdefault("ipMode", "VIP")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check ports, addresses and policies."""
         return service_checks(new["spec"])
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the object, and that its address is unchanged."""
         return service_update_checks(new["spec"], old["spec"]) + service_checks(new["spec"])
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:
-        """Give it an address and ports, or the ones it asks for; nothing is taken until it is stored."""
         if self._allocation is None or self._allocation.store is not context.store:
             self._allocation = Allocation(context.store, self._rng)
         spec, before = new["spec"], (old or {}).get("spec") or {}
@@ -462,7 +453,6 @@ class ServiceStrategy(BuiltinStrategy):
         return wrong
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of settings that have no effect, or are deprecated."""
         spec = new["spec"]
         kind, warnings = spec["type"], []
         headless = spec.get("clusterIP") == "None"
@@ -484,21 +474,17 @@ class ServiceStrategy(BuiltinStrategy):
         return warnings
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: the address and the type."""
         spec = obj.get("spec") or {}
         return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get services -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec = obj.get("spec") or {}
         ports = ",".join(map(_port_cell, spec.get("ports") or ()))
         return [
-            obj["metadata"].get("name", ""),
             spec.get("type", ""),
             (spec.get("clusterIPs") or [NONE])[0],
             _external_cell(spec, obj.get("status") or {}),
             ports or NONE,
-            self.created(obj),
             labels_cell(spec.get("selector")),
         ]
 

@@ -1,7 +1,5 @@
 """PersistentVolumes, the claims to them, and StorageClasses."""
 
-# ruff: noqa: ARG002 -- all strategies share these signatures
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -77,9 +75,10 @@ class ClaimStrategy(BuiltinStrategy):
         "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age "
         "| VolumeMode*"
     )
+    defaults = {"spec": {}, "spec.resources": {}, "status": {}}
+    nonzero = {"spec.volumeMode": "Filesystem", "status.phase": "Pending"}
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set the phase Pending, and the finalizer that protects a claim in use."""
         new["status"] = {"phase": "Pending"}
         _protect(new, "kubernetes.io/pvc-protection")
         spec = new["spec"]
@@ -90,26 +89,17 @@ class ClaimStrategy(BuiltinStrategy):
             spec["dataSource"] = dict(reference)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of the deprecated class annotation."""
         if CLASS_ANNOTATION not in (new["metadata"].get("annotations") or {}):
             return []
         where = f"metadata.annotations[{CLASS_ANNOTATION}]"
         return [f'{where}: deprecated since v1.8; use "storageClassName" attribute instead']
 
     def default(self, obj: Object) -> None:
-        """Default to a file system and the phase Pending."""
-        spec = child(obj, "spec")
-        resources = child(spec, "resources")
+        super().default(obj)
         for part in ("limits", "requests"):
-            round_up(resources.get(part))
-        if not spec.get("volumeMode"):
-            spec["volumeMode"] = "Filesystem"
-        status = child(obj, "status")
-        if not status.get("phase"):
-            status["phase"] = "Pending"
+            round_up(obj["spec"]["resources"].get(part))
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the access modes and the amount of storage."""
         spec = new["spec"]
         modes = spec.get("accessModes") or ()
         wrong: list[FieldError] = []
@@ -128,7 +118,6 @@ class ClaimStrategy(BuiltinStrategy):
         return wrong + one_of(spec["volumeMode"], "spec.volumeMode", VOLUME_MODES)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that a claim only grows once bound, or gets a class if it has none."""
         wrong = self.validate_create(new, context)
         spec, before = _within(new["spec"]), _within(old["spec"])
         if not before["VolumeName"]:
@@ -149,19 +138,16 @@ class ClaimStrategy(BuiltinStrategy):
             wrong.append(field_forbidden("spec.resources.requests.storage", text))
         return wrong + immutable(new["spec"]["volumeMode"], old["spec"].get("volumeMode"), "volumeMode")
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get pvc -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         bound = bool(spec.get("volumeName"))
         return [
-            obj["metadata"].get("name", ""),
             "Terminating" if obj["metadata"].get("deletionTimestamp") else status.get("phase", ""),
             spec.get("volumeName", ""),
             (status.get("capacity") or {}).get("storage", "0") if bound else "",
             _modes_cell(status.get("accessModes")) if bound else "",
             _class_of(obj),
             _or_unset(spec.get("volumeAttributesClassName")),
-            self.created(obj),
             _or_unset(spec.get("volumeMode")),
         ]
 
@@ -173,14 +159,18 @@ class VolumeStrategy(BuiltinStrategy):
         "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass "
         "| VolumeAttributesClass | Reason | Age | VolumeMode*"
     )
+    defaults = {"spec": {}, "spec.hostPath.type": "", "status": {}}
+    nonzero = {
+        "spec.persistentVolumeReclaimPolicy": "Retain",
+        "spec.volumeMode": "Filesystem",
+        "status.phase": "Pending",
+    }
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set the phase Pending, and the finalizer that protects a bound volume."""
         new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": context.now}
         _protect(new, "kubernetes.io/pv-protection")
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Set the time of the phase's transition if the phase changes."""
         super().prepare_status_update(new, old, context)
         status, before = child(new, "status"), old.get("status") or {}
         if status.get("phase") != before.get("phase") and (
@@ -189,21 +179,10 @@ class VolumeStrategy(BuiltinStrategy):
             status["lastPhaseTransitionTime"] = context.now
 
     def default(self, obj: Object) -> None:
-        """Default to the reclaim policy Retain, and to a file system."""
-        spec = child(obj, "spec")
-        if not spec.get("persistentVolumeReclaimPolicy"):
-            spec["persistentVolumeReclaimPolicy"] = "Retain"
-        round_up(spec.get("capacity"))
-        if not spec.get("volumeMode"):
-            spec["volumeMode"] = "Filesystem"
-        if spec.get("hostPath") is not None:
-            spec["hostPath"].setdefault("type", "")
-        status = child(obj, "status")
-        if not status.get("phase"):
-            status["phase"] = "Pending"
+        super().default(obj)
+        round_up(obj["spec"].get("capacity"))
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the access modes, the size, and that there is one source."""
         spec = new["spec"]
         modes = spec.get("accessModes") or ()
         wrong: list[FieldError] = []
@@ -232,7 +211,6 @@ class VolumeStrategy(BuiltinStrategy):
         return wrong + one_of(spec["volumeMode"], "spec.volumeMode", VOLUME_MODES)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that the source and the volume mode are unchanged."""
         wrong = self.validate_create(new, context)
         source, before = _source(new["spec"]), _source(old["spec"])
         if source != before:
@@ -240,12 +218,10 @@ class VolumeStrategy(BuiltinStrategy):
             wrong.append(field_forbidden("spec.persistentvolumesource", text))
         return wrong + immutable(new["spec"]["volumeMode"], old["spec"].get("volumeMode"), "volumeMode")
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get pv -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         claim = spec.get("claimRef")
         return [
-            obj["metadata"].get("name", ""),
             (spec.get("capacity") or {}).get("storage", "0"),
             _modes_cell(spec.get("accessModes")),
             spec.get("persistentVolumeReclaimPolicy", ""),
@@ -254,7 +230,6 @@ class VolumeStrategy(BuiltinStrategy):
             _class_of(obj),
             _or_unset(spec.get("volumeAttributesClassName")),
             status.get("reason", ""),
-            self.created(obj),
             _or_unset(spec.get("volumeMode")),
         ]
 
@@ -264,15 +239,10 @@ class StorageClassStrategy(StoredStrategy):
 
     columns = columns("Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age")
 
-    def default(self, obj: Object) -> None:
-        """Default to immediate binding, and to deletion with the claim."""
-        if not obj.get("reclaimPolicy"):
-            obj["reclaimPolicy"] = "Delete"
-        if not obj.get("volumeBindingMode"):
-            obj["volumeBindingMode"] = "Immediate"
+    nonzero = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
+    immutable = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the provisioner and the policies."""
         provisioner = new.get("provisioner", "")
         wrong: list[FieldError] = []
         if not provisioner:
@@ -283,26 +253,19 @@ class StorageClassStrategy(StoredStrategy):
         modes = ("Immediate", "WaitForFirstConsumer")
         return wrong + one_of(new["volumeBindingMode"], "volumeBindingMode", modes)
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that at most allowVolumeExpansion has changed."""
-        wrong = self.validate_create(new, context)
-        for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-            wrong += immutable(new.get(name), old.get(name), name)
-        return wrong
-
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get storageclasses`."""
-        metadata = obj["metadata"]
-        marks = metadata.get("annotations") or {}
-        default = any(marks.get(each) == "true" for each in DEFAULT_ANNOTATIONS)
+    def cells(self, obj: Object) -> list[Any]:
         return [
-            f"{metadata.get('name', '')}{' (default)' if default else ''}",
             obj.get("provisioner", ""),
             obj.get("reclaimPolicy", "Delete"),
             obj.get("volumeBindingMode", "Immediate"),
             bool(obj.get("allowVolumeExpansion")),
-            self.created(obj),
         ]
+
+    def row(self, obj: Object) -> list[Any]:
+        name, *others = super().row(obj)
+        marks = obj["metadata"].get("annotations") or {}
+        default = any(marks.get(each) == "true" for each in DEFAULT_ANNOTATIONS)
+        return [f"{name}{' (default)' if default else ''}", *others]
 
 
 def _protect(obj: Object, finalizer: str) -> None:

@@ -1,7 +1,5 @@
 """Workload kinds, which make pods of a template."""
 
-# ruff: noqa: ARG002 -- all strategies share these signatures
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -60,16 +58,22 @@ class WorkloadStrategy(BuiltinStrategy):
     """Whether the object's name becomes part of host names that users do not choose."""
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of the template."""
         default_template(child(obj, "spec"))
         child(obj, "status")
+        super().default(obj)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of a new object's name, and of a new or changed template."""
         if old is not None and old["metadata"].get("generation") == new["metadata"].get("generation"):
             return []
         warnings = name_warnings(new["metadata"].get("name", "")) if self.names_pods and old is None else []
         return warnings + pod_warnings(new["spec"]["template"]["spec"], "spec.template.spec")
+
+
+def _default_rolling_update(strategy: Object, unavailable: int | str, surge: int | str) -> None:
+    if strategy["type"] == "RollingUpdate":
+        rolling = child(strategy, "rollingUpdate")
+        rolling.setdefault("maxUnavailable", unavailable)
+        rolling.setdefault("maxSurge", surge)
 
 
 def default_template(spec: Object) -> None:
@@ -151,47 +155,31 @@ class ReplicaSetStrategy(WorkloadStrategy):
     """The rules of replica sets."""
 
     columns = columns(COLUMNS)
-
-    def default(self, obj: Object) -> None:
-        """Default to one pod; the status always has a count."""
-        super().default(obj)
-        if obj["spec"].get("replicas") is None:
-            obj["spec"]["replicas"] = 1
-        obj["status"].setdefault("replicas", 0)
+    defaults = {"spec.replicas": 1, "status.replicas": 0}
+    immutable: tuple[str, ...] = ("spec.selector",)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the selector and the template."""
         spec = new["spec"]
         wrong = non_negative(spec, "spec", "replicas", "minReadySeconds")
         return wrong + selected(spec, "deployment") + restarts_always(spec, "ReplicaSet")
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the object, and that its selector is unchanged."""
-        wrong = self.validate_create(new, context)
-        return wrong + immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
-
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that the numbers are consistent."""
         limited = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         return status_counts(new.get("status") or {}, *limited)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: the number of replicas."""
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
     def selector_text(self, spec: Object) -> str:
         """Format the selector for the table."""
         return selector_cell(spec.get("selector"))
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get replicasets -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
-            obj["metadata"].get("name", ""),
             spec.get("replicas", 0),
             status.get("replicas", 0),
             status.get("readyReplicas", 0),
-            self.created(obj),
             *container_cells(spec.get("template")),
             self.selector_text(spec),
         ]
@@ -201,9 +189,9 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
     """ReplicationControllers, which are stored with defaults from the template, and have no controller."""
 
     orphans_by_default = True
+    immutable = ()
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of selector and labels, the template's labels."""
         super().default(obj)
         labels = (obj["spec"]["template"].get("metadata") or {}).get("labels")
         if labels:
@@ -213,17 +201,11 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
                 obj["metadata"]["labels"] = dict(labels)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check only the numbers, and that there is a selector."""
         wrong = non_negative(new["spec"], "spec", "replicas", "minReadySeconds")
         return wrong if new["spec"].get("selector") else [*wrong, field_required("spec.selector")]
 
     def selector_text(self, spec: Object) -> str:
-        """Format the selector, which is a set of labels for this kind."""
         return labels_cell(spec.get("selector"))
-
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the same as at creation: even the selector may change."""
-        return self.validate_create(new, context)
 
 
 KINDS = choices("apps.v1.DeploymentStrategy.type")
@@ -233,26 +215,21 @@ class DeploymentStrategy(WorkloadStrategy):
     """The rules of deployments."""
 
     status_reset = ("spec", ("metadata", "labels"))
+    defaults = {
+        "spec.replicas": 1,
+        "spec.strategy": {},
+        "spec.revisionHistoryLimit": 10,
+        "spec.progressDeadlineSeconds": 600,
+    }
+    nonzero = {"spec.strategy.type": "RollingUpdate"}
+    immutable = ("spec.selector",)
     columns = columns("Name | Ready | Up-to-date | Available | Age | Containers* | Images* | Selector*")
 
     def default(self, obj: Object) -> None:
-        """Default to one pod and a rolling update."""
         super().default(obj)
-        spec = obj["spec"]
-        if spec.get("replicas") is None:
-            spec["replicas"] = 1
-        strategy = child(spec, "strategy")
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling = child(strategy, "rollingUpdate")
-            rolling.setdefault("maxUnavailable", "25%")
-            rolling.setdefault("maxSurge", "25%")
-        spec.setdefault("revisionHistoryLimit", 10)
-        spec.setdefault("progressDeadlineSeconds", 600)
+        _default_rolling_update(obj["spec"]["strategy"], "25%", "25%")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the selector, the template and the strategy."""
         spec = new["spec"]
         wrong = non_negative(spec, "spec", "replicas")
         wrong += selected(spec, "deployment")
@@ -267,25 +244,16 @@ class DeploymentStrategy(WorkloadStrategy):
             wrong.append(field_invalid("spec.progressDeadlineSeconds", deadline, text))
         return wrong
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the object, and that its selector is unchanged."""
-        wrong = self.validate_create(new, context)
-        return wrong + immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
-
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that the numbers are consistent."""
         limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
         return status_counts(new.get("status") or {}, *limited)
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get deployments -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
-            obj["metadata"].get("name", ""),
             f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
             status.get("updatedReplicas", 0),
             status.get("availableReplicas", 0),
-            self.created(obj),
             *container_cells(spec.get("template")),
             selector_cell(spec.get("selector")).replace("<none>", ""),
         ]
@@ -314,7 +282,6 @@ def _number(value: Any) -> int:
 
 STRATEGIES = ("RollingUpdate", "OnDelete")
 GENERATION = "deprecated.daemonset.template.generation"
-COUNTS = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 SHOWN = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled")
 
 
@@ -322,18 +289,25 @@ class DaemonSetStrategy(WorkloadStrategy):
     """The rules of daemon sets."""
 
     names_pods = False
+    defaults = {
+        "spec.updateStrategy": {},
+        "spec.revisionHistoryLimit": 10,
+        "status.currentNumberScheduled": 0,
+        "status.numberMisscheduled": 0,
+        "status.desiredNumberScheduled": 0,
+        "status.numberReady": 0,
+    }
+    nonzero = {"spec.updateStrategy.type": "RollingUpdate"}
     columns = columns(
         "Name | Desired# | Current# | Ready# | Up-to-date# | Available# | Node Selector | Age "
         "| Containers* | Images* | Selector*"
     )
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set the template generation to 1, in its deprecated annotation."""
         annotations = child(new["metadata"], "annotations")
         annotations[GENERATION] = "1"
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Increase the template generation if the template has changed."""
         super().prepare_update(new, old, context)
         before = (old["metadata"].get("annotations") or {}).get(GENERATION, "0")
         changed = new["spec"]["template"] != old["spec"]["template"]
@@ -344,24 +318,12 @@ class DaemonSetStrategy(WorkloadStrategy):
         }
 
     def default(self, obj: Object) -> None:
-        """Default to a rolling update, one node at a time, and to template generation 0."""
         super().default(obj)
         annotations = obj["metadata"].get("annotations") or {}
         obj["metadata"]["annotations"] = {GENERATION: "0", **annotations}
-        spec = obj["spec"]
-        strategy = child(spec, "updateStrategy")
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling = child(strategy, "rollingUpdate")
-            rolling.setdefault("maxUnavailable", 1)
-            rolling.setdefault("maxSurge", 0)
-        spec.setdefault("revisionHistoryLimit", 10)
-        for name in COUNTS:
-            obj["status"].setdefault(name, 0)
+        _default_rolling_update(obj["spec"]["updateStrategy"], 1, 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the selector, the template and the strategy."""
         spec = new["spec"]
         selector = spec.get("selector")
         wrong = label_selector(selector, "spec.selector")
@@ -375,25 +337,20 @@ class DaemonSetStrategy(WorkloadStrategy):
         return wrong + non_negative(spec, "spec", "revisionHistoryLimit")
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the object, and that its selector is unchanged."""
         kept = immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
         return kept + self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that the numbers are not negative."""
         status = new.get("status") or {}
         return non_negative(status, "status", *(name for name in status if name != "collisionCount"))
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get daemonsets -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         template = spec.get("template") or {}
         return [
-            obj["metadata"].get("name", ""),
             *(status.get(name, 0) for name in SHOWN),
             status.get("numberAvailable", 0),
             labels_cell((template.get("spec") or {}).get("nodeSelector")),
-            self.created(obj),
             *container_cells(template),
             selector_cell(spec.get("selector")),
         ]
@@ -440,34 +397,39 @@ class StatefulSetStrategy(WorkloadStrategy):
     """The rules of stateful sets."""
 
     names_pods = False
+    defaults = {
+        "spec.persistentVolumeClaimRetentionPolicy": {},
+        "spec.persistentVolumeClaimRetentionPolicy.whenDeleted": "Retain",
+        "spec.persistentVolumeClaimRetentionPolicy.whenScaled": "Retain",
+        "spec.replicas": 1,
+        "spec.revisionHistoryLimit": 10,
+        "spec.serviceName": "",
+        "spec.updateStrategy": {},
+        "spec.volumeClaimTemplates.*.apiVersion": "v1",
+        "spec.volumeClaimTemplates.*.kind": "PersistentVolumeClaim",
+        "spec.volumeClaimTemplates.*.metadata": {},
+        "spec.volumeClaimTemplates.*.spec": {},
+        "spec.volumeClaimTemplates.*.status": {},
+        "spec.volumeClaimTemplates.*.status.phase": "Pending",
+        "status.replicas": 0,
+        "status.availableReplicas": 0,
+    }
+    nonzero = {
+        "spec.podManagementPolicy": "OrderedReady",
+        "spec.volumeClaimTemplates.*.spec.volumeMode": "Filesystem",
+    }
     columns = columns("Name | Ready | Age | Containers* | Images*")
 
     def default(self, obj: Object) -> None:
-        """Default to one pod, ordered updates, and claims that outlive their pod."""
         super().default(obj)
-        spec = obj["spec"]
-        if not spec.get("podManagementPolicy"):
-            spec["podManagementPolicy"] = "OrderedReady"
-        strategy = child(spec, "updateStrategy")
+        strategy = obj["spec"]["updateStrategy"]
         if not strategy.get("type"):
             strategy["type"] = "RollingUpdate"
             child(strategy, "rollingUpdate")
         if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
             strategy["rollingUpdate"].setdefault("partition", 0)
-        retention = child(spec, "persistentVolumeClaimRetentionPolicy")
-        retention.setdefault("whenDeleted", "Retain")
-        retention.setdefault("whenScaled", "Retain")
-        if spec.get("replicas") is None:
-            spec["replicas"] = 1
-        spec.setdefault("revisionHistoryLimit", 10)
-        spec.setdefault("serviceName", "")
-        for claim in spec.get("volumeClaimTemplates") or ():
-            _default_claim(claim)
-        obj["status"].setdefault("replicas", 0)
-        obj["status"].setdefault("availableReplicas", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the policies, the selector and the template."""
         wrong = self._specification(new["spec"])
         name = new["spec"].get("serviceName")
         if name:
@@ -475,7 +437,6 @@ class StatefulSetStrategy(WorkloadStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the object, and that only some fields have changed."""
         wrong = self._specification(new["spec"])
         if _immutable_part(new["spec"]) != _immutable_part(old["spec"]):
             wrong.append(field_forbidden("spec", FORBIDDEN))
@@ -499,29 +460,15 @@ class StatefulSetStrategy(WorkloadStrategy):
         return wrong + restarts_always(spec, "StatefulSet")
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that the numbers are consistent."""
         limited = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         return status_counts(new.get("status") or {}, *limited, ready_limit="status.readyReplicas")
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get statefulsets -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
-            obj["metadata"].get("name", ""),
             f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
-            self.created(obj),
             *container_cells(spec.get("template")),
         ]
-
-
-def _default_claim(claim: Object) -> None:
-    claim.setdefault("apiVersion", "v1")
-    claim.setdefault("kind", "PersistentVolumeClaim")
-    child(claim, "metadata")
-    spec = child(claim, "spec")
-    if not spec.get("volumeMode"):
-        spec["volumeMode"] = "Filesystem"
-    child(claim, "status").setdefault("phase", "Pending")
 
 
 def _immutable_part(spec: Object) -> Object:
@@ -564,13 +511,9 @@ class ControllerRevisionStrategy(StoredStrategy):
     """The rules of revisions: they do not change."""
 
     columns = columns("Name | Controller | Revision | Age")
-
-    def default(self, obj: Object) -> None:
-        """Set a missing revision to 0."""
-        obj.setdefault("revision", 0)
+    defaults = {"revision": 0}
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that the data is an object."""
         wrong = [
             FieldError(error.reason, error.field.removeprefix("."), error.text)
             for error in non_negative(new, "", "revision")
@@ -582,18 +525,16 @@ class ControllerRevisionStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that the data is unchanged."""
         return immutable(new.get("data"), old.get("data"), "data")
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the controller."""
+    def cells(self, obj: Object) -> list[Any]:
         owners = [each for each in obj["metadata"].get("ownerReferences") or () if each.get("controller")]
         shown = "<none>"
         if owners:
             group = owners[0].get("apiVersion", "").rpartition("/")[0]
             kind = owners[0].get("kind", "").lower()
             shown = f"{kind}.{group}/{owners[0].get('name')}" if group else f"{kind}/{owners[0].get('name')}"
-        return [obj["metadata"].get("name", ""), shown, obj.get("revision", 0), self.created(obj)]
+        return [shown, obj.get("revision", 0)]
 
 
 class PodTemplateStrategy(StoredStrategy):
@@ -603,15 +544,12 @@ class PodTemplateStrategy(StoredStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of the template."""
         default_template(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the template."""
         return pod_template(new["template"], "template")
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the containers."""
+    def cells(self, obj: Object) -> list[Any]:
         template = obj.get("template") or {}
         labels = labels_cell((template.get("metadata") or {}).get("labels"))
-        return [obj["metadata"].get("name", ""), *container_cells(template), labels]
+        return [*container_cells(template), labels]

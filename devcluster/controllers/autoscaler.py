@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from devcluster.builtin.checks import quantity_text, value_of
-from devcluster.controllers.behaviour import PREFIX
 from devcluster.controllers.client import NAMESPACES, PODS, Object
+from devcluster.controllers.container_runtime import PREFIX
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
 from devcluster.controllers.pod_status import is_active, is_ready
 from devcluster.errors import StatusError
@@ -191,21 +191,17 @@ class AutoscalerController(Controller):
         self._rescaled: dict[Name, list[_Moment]] = {}
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of autoscalers, and of what has metrics."""
         return {AUTOSCALERS: self._on_autoscaler, PODS: self._on_pod, NAMESPACES: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one autoscaler."""
-        autoscaler = self.view.get(AUTOSCALERS, *key)
-        if autoscaler is None or autoscaler["metadata"].get("deletionTimestamp"):
+        autoscaler = self.living(AUTOSCALERS, key)
+        if autoscaler is None:
             return
         self.queue.add_after(key, PERIOD)
         status = {**(autoscaler.get("status") or {})}
         status["conditions"] = list(status.get("conditions") or ())
         await self._advance(key, autoscaler, status)
-        if status != (autoscaler.get("status") or {}):
-            resource = "horizontalpodautoscalers.autoscaling"
-            await self.client.update(resource, key[0], {**autoscaler, "status": status}, subresource="status")
+        await self.write_status(AUTOSCALERS, autoscaler, status)
 
     async def _advance(self, key: Name, autoscaler: Object, status: Object) -> None:
         target = autoscaler["spec"]["scaleTargetRef"]
@@ -213,7 +209,7 @@ class AutoscalerController(Controller):
         try:
             scale = await self.client.scale(*place)
         except StatusError as error:
-            self.events.warning(autoscaler, "FailedGetScale", error.message, component=self.name)
+            self.warn(autoscaler, "FailedGetScale", error.message)
             text = f"the HPA controller was unable to get the target's current scale: {error.message}"
             self._set(status, "AbleToScale", "False", "FailedGetScale", text)
             return
@@ -245,9 +241,7 @@ class AutoscalerController(Controller):
             await self.client.scale(*place, replicas=desired)
             text = f"the HPA controller was able to update the target scale to {desired}"
             self._set(status, "AbleToScale", "True", "SucceededRescale", text)
-            self.events.normal(
-                autoscaler, "SuccessfulRescale", f"New size: {desired}; reason: {reason}", component=self.name
-            )
+            self.normal(autoscaler, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
             status["lastScaleTime"] = self.clock.timestamp()
             self._rescaled.setdefault(key, []).append(_Moment(self.clock.now(), desired - current))
         status["currentReplicas"], status["desiredReplicas"] = current, desired
@@ -269,7 +263,7 @@ class AutoscalerController(Controller):
                 proposal = self._propose(metric, autoscaler, pods, current)
             except NoMetric as error:
                 failure = failure or (FAILURES[kind], str(error))
-                self.events.warning(autoscaler, FAILURES[kind], str(error), component=self.name)
+                self.warn(autoscaler, FAILURES[kind], str(error))
                 shown.append({"type": ""})
                 continue
             proposals.append(proposal)
@@ -283,7 +277,7 @@ class AutoscalerController(Controller):
             self._set(status, "ScalingActive", "False", reason, text)
             invalid = f"{len(metrics) - len(proposals)} invalid out of {len(metrics)}"
             message = f"invalid metrics ({invalid}), first error is: {(failure or ('', ''))[1]}"
-            self.events.warning(autoscaler, "FailedComputeMetricsReplicas", message, component=self.name)
+            self.warn(autoscaler, "FailedComputeMetricsReplicas", message)
             return None
         text = f"the HPA was able to successfully calculate a replica count from {best.name}"
         self._set(status, "ScalingActive", "True", "ValidMetricFound", text)

@@ -73,6 +73,14 @@ class Client(Protocol):
         ...
 
 
+async def write_status(client: Client, resource: Resource, obj: Object, status: Object) -> Object:
+    """Write an object's status if it differs from the one it has; returns the object as it is then."""
+    if status == (obj.get("status") or {}):
+        return obj
+    changed, namespace = {**obj, "status": status}, obj["metadata"].get("namespace", "")
+    return await client.update(qualified(*resource), namespace, changed, subresource="status")
+
+
 log = logging.getLogger("devcluster.controllers")
 
 REMEMBERED = 4096

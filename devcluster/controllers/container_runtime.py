@@ -1,25 +1,16 @@
-"""Containers that run, and their probes."""
+"""Containers that run, their probes, and behaviour that a pod's annotations ask for."""
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from devcluster.builtin.checks import value_of
-from devcluster.controllers.behaviour import (
-    BAD_COMMAND,
-    CRASH,
-    NEVER_READY,
-    NO_IMAGE,
-    OUT_OF_MEMORY,
-    failure_of,
-    oom_delay_of,
-    run_time_of,
-)
 from devcluster.controllers.client import Object, controller_of
 from devcluster.controllers.controller import View
 from devcluster.controllers.images import (
@@ -34,7 +25,101 @@ from devcluster.controllers.images import (
     Start,
 )
 
-__all__ = ["ContainerRuntime", "NotPulled", "NotStarted", "Outcome", "ProbeResult", "probe"]
+__all__ = [
+    "PREFIX",
+    "ContainerRuntime",
+    "NotPulled",
+    "NotStarted",
+    "Outcome",
+    "ProbeResult",
+    "is_lost",
+    "log_of",
+    "probe",
+    "ready_delay_of",
+    "starved_of",
+    "stop_time_of",
+    "unmounted_of",
+]
+
+PREFIX = "devcluster.local/"
+NEVER_READY, CRASH, NO_IMAGE = "never-ready", "crash", "image-pull-error"
+BAD_COMMAND, OUT_OF_MEMORY = "bad-command", "out-of-memory"
+IMAGE_WORDS = {
+    "never-ready": NEVER_READY,
+    "crash-loop": CRASH,
+    "no-such-image": NO_IMAGE,
+    "bad-command": BAD_COMMAND,
+    "out-of-memory": OUT_OF_MEMORY,
+}
+
+
+def failure_of(pod: Object, container: Object) -> str:
+    """Return one of the constants, or an empty text when nothing is asked."""
+    if annotations := pod["metadata"].get("annotations"):
+        for failure in (NO_IMAGE, BAD_COMMAND, CRASH, OUT_OF_MEMORY, NEVER_READY):
+            asked = annotations.get(PREFIX + failure, "").lower()
+            if asked == "true" or (failure == OUT_OF_MEMORY and _number(asked) is not None):
+                return failure
+    image = container.get("image", "")
+    return next((failure for word, failure in IMAGE_WORDS.items() if word in image), "")
+
+
+def oom_delay_of(pod: Object) -> float:
+    """Return the seconds that a container runs until it is out of memory."""
+    return _seconds(pod, OUT_OF_MEMORY, 0.0)
+
+
+def unmounted_of(pod: Object) -> str:
+    """Return the name of the volume that cannot be mounted (`true` for the first one); empty for none."""
+    return _annotation(pod, "mount-error")
+
+
+def log_of(pod: Object) -> str | None:
+    """Return what the pod's containers print, None for a made-up text."""
+    return (pod["metadata"].get("annotations") or {}).get(PREFIX + "log")
+
+
+def is_lost(node: Object) -> bool:
+    """Return whether the node's kubelet is to fall silent."""
+    return _annotation(node, "lost").lower() == "true"
+
+
+def starved_of(pod: Object) -> str:
+    """Return the resource that the pod's node lacks, so that the pod is evicted; empty for none."""
+    return _annotation(pod, "evict")
+
+
+def ready_delay_of(pod: Object, default: float) -> float:
+    """Return the seconds from being scheduled to being started."""
+    return _seconds(pod, "ready-delay", default)
+
+
+def run_time_of(pod: Object) -> float:
+    """Return the seconds that the containers of a Job run."""
+    return _seconds(pod, "run-time", 0.0)
+
+
+def stop_time_of(pod: Object) -> float:
+    """Return the seconds that the containers take to stop when the pod is deleted."""
+    return _seconds(pod, "stop-time", 0.0)
+
+
+def _annotation(obj: Object, name: str) -> str:
+    return str((obj["metadata"].get("annotations") or {}).get(PREFIX + name, ""))
+
+
+def _seconds(pod: Object, name: str, default: float) -> float:
+    value = _number(_annotation(pod, name))
+    return default if value is None else value
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text.strip().removesuffix("s"))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
 
 _MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -18,7 +18,9 @@ from devcluster.controllers.client import (
     Metadata,
     Object,
     OwnerReference,
+    Resource,
     metadata_of,
+    write_status,
 )
 from devcluster.errors import StatusError
 from devcluster.storage import Change, Key, Store, Stored
@@ -151,8 +153,6 @@ class WorkQueue(Generic[KeyT]):
         self._ready.append(key)
         self._wake.set()
 
-
-"""(group, plural)."""
 
 LABELLED = (PODS, ("apps", "replicasets"))
 """Resources that are indexed by label."""
@@ -355,6 +355,23 @@ class Controller:
                 await asyncio.sleep(0)
         finally:
             self.queue.close()
+
+    def living(self, resource: Resource, key: Name) -> Object | None:
+        """Return a copy of an object; None if it is missing, or being deleted."""
+        obj = self.view.get(resource, *key)
+        return None if obj is None or obj["metadata"].get("deletionTimestamp") else obj
+
+    async def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
+        """Write an object's status if it differs from the one it has; returns the object as it is then."""
+        return await write_status(self.client, resource, obj, status)
+
+    def normal(self, about: Object, reason: str, message: str) -> None:
+        """Record a Normal Event of this controller."""
+        self.events.normal(about, reason, message, component=self.name)
+
+    def warn(self, about: Object, reason: str, message: str) -> None:
+        """Record a Warning Event of this controller."""
+        self.events.warning(about, reason, message, component=self.name)
 
     # Handlers for routes.
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from devcluster.builtin.jobs import InvalidSchedule, Schedule, parse_schedule, zone_of
 from devcluster.controllers.client import JOBS, Object, key_of, owner_reference
 from devcluster.controllers.controller import Controller, Name, Routes
-from devcluster.controllers.pod_status import condition_of, parse_time
+from devcluster.controllers.pod_status import parse_time
 from devcluster.errors import StatusError
+from devcluster.kinds.conditions import condition_of
 
 __all__ = ["CronJobController"]
 
@@ -26,13 +27,11 @@ class CronJobController(Controller):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of CronJobs and Jobs."""
         return {CRON_JOBS: self.enqueue, JOBS: self.enqueue_controller("CronJob")}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one CronJob."""
-        cron = self.view.get(CRON_JOBS, *key)
-        if cron is None or cron["metadata"].get("deletionTimestamp"):
+        cron = self.living(CRON_JOBS, key)
+        if cron is None:
             return
         jobs = self.view.owned(JOBS, cron["metadata"]["uid"])
         status = copy.deepcopy(cron.get("status") or {})
@@ -41,10 +40,7 @@ class CronJobController(Controller):
         await self._clean_up(cron, jobs)
         if not status["active"]:
             del status["active"]
-        if status != (cron.get("status") or {}):
-            await self.client.update(
-                "cronjobs.batch", key[0], {**cron, "status": status}, subresource="status"
-            )
+        await self.write_status(CRON_JOBS, cron, status)
 
     def _still_active(self, cron: Object, status: Object, jobs: Iterable[Object]) -> list[Object]:
         """Return the references to Jobs that run, and note which have ended."""
@@ -55,7 +51,7 @@ class CronJobController(Controller):
             ended = _ended(job)
             if ended and metadata["uid"] in known:
                 message = f"Saw completed job: {metadata['name']}, condition: {ended}"
-                self.events.normal(cron, "SawCompletedJob", message, component=self.name)
+                self.normal(cron, "SawCompletedJob", message)
             if not ended:
                 alive[metadata["uid"]] = known.get(metadata["uid"]) or _reference(job)
             completed = (job.get("status") or {}).get("completionTime")
@@ -66,7 +62,7 @@ class CronJobController(Controller):
         ]
         for name in missing:
             message = f"Active job went missing: {name}"
-            self.events.normal(cron, "MissingJob", message, component=self.name)
+            self.normal(cron, "MissingJob", message)
         return list(alive.values())
 
     async def _start_due(self, key: Name, cron: Object, status: Object, jobs: list[Object]) -> None:
@@ -77,11 +73,11 @@ class CronJobController(Controller):
             schedule, zone = parse_schedule(spec["schedule"]), zone_of(spec.get("timeZone"))
         except InvalidSchedule as error:
             message = f"unparseable schedule: {spec['schedule']} : {error}"
-            self.events.warning(cron, "UnparseableSchedule", message, component=self.name)
+            self.warn(cron, "UnparseableSchedule", message)
             return
         except ValueError:
             message = f"invalid timeZone: {spec['timeZone']}"
-            self.events.warning(cron, "UnknownTimeZone", message, component=self.name)
+            self.warn(cron, "UnknownTimeZone", message)
             return
         due = schedule.last_between(self._earliest(cron, status, now), now, zone)
         if due is not None and await self._may_start(cron, status, jobs):
@@ -104,7 +100,7 @@ class CronJobController(Controller):
         policy = cron["spec"].get("concurrencyPolicy")
         if policy == "Forbid":
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self.events.normal(cron, "JobAlreadyActive", message, component=self.name)
+            self.normal(cron, "JobAlreadyActive", message)
             return False
         if policy == "Replace":
             for job in jobs:
@@ -135,11 +131,11 @@ class CronJobController(Controller):
         except StatusError as error:
             if error.code != _CONFLICT:
                 message = f"Error creating job: {error.message}"
-                self.events.warning(cron, "FailedCreate", message, component=self.name)
+                self.warn(cron, "FailedCreate", message)
                 raise
         else:
             message = f"Created job {created['metadata']['name']}"
-            self.events.normal(cron, "SuccessfulCreate", message, component=self.name)
+            self.normal(cron, "SuccessfulCreate", message)
             status["active"] = [*status["active"], _reference(created)]
         status["lastScheduleTime"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -167,7 +163,7 @@ class CronJobController(Controller):
             return
         await self.client.delete("jobs.batch", *key_of(job), uid=metadata["uid"], propagation="Background")
         message = f"Deleted job {metadata['name']}"
-        self.events.normal(cron, "SuccessfulDelete", message, component=self.name)
+        self.normal(cron, "SuccessfulDelete", message)
 
 
 def _ended(job: Object) -> str:

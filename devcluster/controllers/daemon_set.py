@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from devcluster.controllers.client import NODES, PODS, Object
 from devcluster.controllers.controller import Name, Routes
-from devcluster.controllers.deployment.controller import scaled
 from devcluster.controllers.pod_owners import History, PodController, claim_pods
 from devcluster.controllers.pod_status import is_available, is_ready, pod_from, seconds_until_available
+from devcluster.controllers.rollout import scaled
 from devcluster.controllers.scheduler import is_eligible
 from devcluster.storage import Change
 
@@ -38,13 +38,11 @@ class DaemonSetController(PodController):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of DaemonSets, pods and nodes."""
         return {SETS: self.enqueue, PODS: self._on_pod, NODES: self._on_node}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one DaemonSet."""
-        daemon_set = self.view.get(SETS, *key)
-        if daemon_set is None or daemon_set["metadata"].get("deletionTimestamp"):
+        daemon_set = self.living(SETS, key)
+        if daemon_set is None:
             return
         history = History(self.client, self.view, daemon_set, hash_label=HASH_LABEL)
         newest = (await history.update())["metadata"]
@@ -141,10 +139,7 @@ class DaemonSetController(PodController):
             "observedGeneration": daemon_set["metadata"].get("generation", 1),
             **{name: count for name, count in counts.items() if count},
         }
-        if status != daemon_set.get("status"):
-            namespace = daemon_set["metadata"]["namespace"]
-            changed = {**daemon_set, "status": status}
-            await self.client.update("daemonsets.apps", namespace, changed, subresource="status")
+        await self.write_status(SETS, daemon_set, status)
 
     def _fits(self, daemon_set: Object, node: Object) -> bool:
         return is_eligible({"spec": _pod(daemon_set, node["metadata"]["name"], "")["spec"]}, node)

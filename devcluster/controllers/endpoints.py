@@ -10,8 +10,9 @@ from typing import Any
 
 from devcluster.controllers.client import PODS, Object, owner_reference
 from devcluster.controllers.controller import Controller, Environment, Name, Routes, View
-from devcluster.controllers.pod_status import condition_of, is_ready
+from devcluster.controllers.pod_status import is_ready
 from devcluster.errors import StatusError
+from devcluster.kinds.conditions import condition_of
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
@@ -60,7 +61,6 @@ class ServiceFollower(Controller):
         self._selectors: dict[tuple[str, str], LabelSelector] = {}
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of Services and pods."""
         return {SERVICES: self._on_service, PODS: self._on_pod}
 
     def _on_service(self, change: Change) -> None:
@@ -154,13 +154,11 @@ class EndpointSliceController(ServiceFollower):
     name = "endpointslice-controller"
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of Services and pods, and of deletions of slices."""
         return {**super().routes(), SLICES: self._on_slice}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one Service; garbage collection removes the slices of a deleted one."""
-        service = self.view.get(SERVICES, *key)
-        if service is None or service["metadata"].get("deletionTimestamp"):
+        service = self.living(SERVICES, key)
+        if service is None:
             return
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return
@@ -217,11 +215,9 @@ class EndpointSliceMirroringController(Controller):
     batch_period = 0.005
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of Endpoints and Services, and of deletions of mirrored slices."""
         return {ENDPOINTS: self.enqueue, SERVICES: self.enqueue, SLICES: self._on_slice}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile the slices of one Endpoints object."""
         service, endpoints = self.view.get(SERVICES, *key), self.view.get(ENDPOINTS, *key)
         mine = {MANAGED_BY: MIRRORING, SERVICE: key[1]}
         stored = [each for each in self.view.select(SLICES, key[0]) if mine.items() <= each.labels.items()]
@@ -354,11 +350,9 @@ class EndpointsController(ServiceFollower):
     name = "endpoint-controller"
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of Services and pods, and of deletions of Endpoints."""
         return {**super().routes(), ENDPOINTS: self._on_endpoints}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one Service."""
         service, present = self.view.get(SERVICES, *key), self.view.get(ENDPOINTS, *key)
         if service is None:
             if present is not None and MARK.items() <= _labels(present).items():

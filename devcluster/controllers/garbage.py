@@ -32,11 +32,9 @@ class GarbageCollector(Controller):
     name = "garbage-collector"
 
     def routes(self) -> Routes:
-        """Return the handler of changes of all resources, since any object can be an owner."""
         return {ANYTHING: self._on_change}
 
     async def sync(self, key: Name) -> None:
-        """Process one object."""
         at = Key(*key)
         metadata = self.view.metadata(at)
         if metadata is None:
@@ -208,11 +206,9 @@ class NamespaceController(Controller):
     batch_period = 0.005
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of namespaces, and of deletions in terminating ones."""
         return {NAMESPACES: self._on_namespace, ANYTHING: self._on_change}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one namespace."""
         name = key[1]
         namespace = self.view.get(NAMESPACES, "", name)
         if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
@@ -265,10 +261,7 @@ class NamespaceController(Controller):
                 "reason": reason,
                 "message": message,
             }
-        if known == status.get("conditions"):
-            return namespace
-        changed = {**namespace, "status": {**status, "conditions": known}}
-        return await self.client.update("namespaces", "", changed, subresource="status")
+        return await self.write_status(NAMESPACES, namespace, {**status, "conditions": known})
 
     def _finalizers(self, remaining: Mapping[tuple[str, str], int], namespace: str) -> Counter[str]:
         found: Counter[str] = Counter()

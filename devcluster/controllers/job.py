@@ -9,9 +9,10 @@ from typing import NamedTuple
 from devcluster.controllers.client import JOBS, PODS, Object, key_of
 from devcluster.controllers.controller import Name, Routes
 from devcluster.controllers.pod_owners import PodController
-from devcluster.controllers.pod_status import condition_of, is_ready, parse_time, pod_from
+from devcluster.controllers.pod_status import is_ready, parse_time, pod_from
 from devcluster.errors import StatusError
 from devcluster.kinds import conditions
+from devcluster.kinds.conditions import condition_of
 
 __all__ = ["JobController"]
 
@@ -203,11 +204,9 @@ class JobController(PodController):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of Jobs and pods."""
         return {JOBS: self.enqueue, PODS: self.enqueue_controller("Job")}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one Job."""
         job = self.view.get(JOBS, *key)
         await self._untrack(self._left_behind(key, job))
         if job is None or job["spec"].get("managedBy", "kubernetes.io/job-controller") != (
@@ -270,7 +269,7 @@ class JobController(PodController):
         if suspended == wanted:
             return known
         word = "Suspended" if wanted else "Resumed"
-        self.events.normal(job, word, f"Job {word.lower()}", component=self.name)
+        self.normal(job, word, f"Job {word.lower()}")
         new = self._condition(
             "Suspended", f"Job{word}", f"Job {word.lower()}", value="True" if wanted else "False"
         )
@@ -412,9 +411,9 @@ class JobController(PodController):
             status["completionTime"] = self.clock.timestamp()
         await self._write(job, status)
         if outcome["type"] == "Complete":
-            self.events.normal(job, "Completed", "Job completed", component=self.name)
+            self.normal(job, "Completed", "Job completed")
         else:
-            self.events.warning(job, outcome["reason"], outcome["message"], component=self.name)
+            self.warn(job, outcome["reason"], outcome["message"])
 
     async def _release(self, tally: Tally) -> None:
         """Let go of pods that are counted, or never will be."""

@@ -1,16 +1,16 @@
-"""The simulated kubelet: it starts, restarts and ends the containers of pods."""
+"""The simulated kubelet: it starts, restarts and ends the containers of pods, and gives them addresses."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import functools
+import ipaddress
 import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from devcluster.controllers import pod_status
-from devcluster.controllers.addresses import PodAddresses
-from devcluster.controllers.behaviour import is_lost, ready_delay_of, starved_of, stop_time_of, unmounted_of
 from devcluster.controllers.client import NODES, PODS, EventRecorder, Object
 from devcluster.controllers.container_runtime import (
     KILLED,
@@ -19,7 +19,12 @@ from devcluster.controllers.container_runtime import (
     NotStarted,
     Outcome,
     ProbeResult,
+    is_lost,
     probe,
+    ready_delay_of,
+    starved_of,
+    stop_time_of,
+    unmounted_of,
 )
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
 from devcluster.controllers.images import Exited, Image, Running
@@ -29,6 +34,46 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 
 __all__ = ["Kubelet"]
+
+RESERVED = 2
+"""The network itself, and its gateway."""
+
+
+class PodAddresses:
+    """The addresses of pods, assigned in turn, so that a released address is not reused soon."""
+
+    def __init__(self) -> None:
+        self._given: dict[Key, str] = {}
+        self._used: set[str] = set()
+        self._next: defaultdict[str, int] = defaultdict(int)
+
+    def take(self, key: Key, network: str) -> str:
+        """Return the pod's address; assigns one at the first call."""
+        known = self._given.get(key)
+        if known is not None:
+            return known
+        addresses = ipaddress.ip_network(network)
+        room = addresses.num_addresses - RESERVED - 1
+        for _ in range(room):
+            number = self._next[network] % room
+            self._next[network] += 1
+            address = str(addresses[RESERVED + number])
+            if address not in self._used:
+                self.keep(key, address)
+                return address
+        raise RuntimeError(f"no address left in {network}")
+
+    def keep(self, key: Key, address: str) -> None:
+        """Record that the pod has the address."""
+        self._given[key] = address
+        self._used.add(address)
+
+    def release(self, key: Key) -> None:
+        """Free the address of a deleted pod."""
+        address = self._given.pop(key, None)
+        if address is not None:
+            self._used.discard(address)
+
 
 FIRST_DELAY, LAST_DELAY = 10, 300
 """Seconds between attempts to start a container or to pull an image, initially and at most."""
@@ -294,11 +339,9 @@ class Kubelet(Controller):
         self._lost: set[str] = set()
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of pods with a node, and of nodes."""
         return {PODS: self._on_pod, NODES: self._on_node}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one pod."""
         pod = self.view.get(PODS, *key)
         if pod is None or pod["spec"].get("nodeName", "") in {"", *self._lost}:
             return
@@ -319,12 +362,11 @@ class Kubelet(Controller):
                 self.queue.add_after(key, remaining)
                 return
             changed = self._without_volume(pod, run, now) or self._next(pod, run, now)
-        if changed != status:
-            try:
-                await self.client.update("pods", key[0], {**pod, "status": changed}, subresource="status")
-            except StatusError:
-                run.containers.clear()  # the former status has none of the attempts
-                raise
+        try:
+            await self.write_status(PODS, pod, changed)
+        except StatusError:
+            run.containers.clear()  # the former status has none of the attempts
+            raise
 
     async def _stop(self, key: Name, pod: Object) -> None:
         """Remove a pod once its containers have stopped, at the latest after its grace period."""

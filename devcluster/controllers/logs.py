@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from devcluster.clock import Clock
-from devcluster.controllers.behaviour import log_of
-from devcluster.controllers.container_runtime import ContainerRuntime
+from devcluster.controllers.container_runtime import ContainerRuntime, log_of
 from devcluster.controllers.images import Exited
 from devcluster.errors import StatusError, bad_request
 from devcluster.storage import Change, Key, Store

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from devcluster.controllers.behaviour import is_lost
 from devcluster.controllers.client import NODES, PODS, Object
+from devcluster.controllers.container_runtime import is_lost
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
-from devcluster.controllers.pod_status import condition_of, disrupt
+from devcluster.controllers.pod_status import disrupt
 from devcluster.controllers.scheduler import tolerates
 from devcluster.kinds import conditions
+from devcluster.kinds.conditions import condition_of
 from devcluster.storage import Change
 from devcluster.version import KUBERNETES
 
@@ -38,26 +39,23 @@ class NodeController(Controller):
     name = "node-controller"
 
     def routes(self) -> Routes:
-        """Return the handler of changes of nodes."""
         return {NODES: self.enqueue}
 
     async def start(self) -> None:
-        """Make `node-0`, `node-1` and `node-2`, unless there are nodes already."""
         if self.view.select(NODES):
             return
         for number in range(COUNT):
             await self.client.create("nodes", "", node_object(number))
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one node."""
-        node = self.view.get(NODES, *key)
-        if node is None or node["metadata"].get("deletionTimestamp"):
+        node = self.living(NODES, key)
+        if node is None:
             return
         now, lost = self.clock.timestamp(), is_lost(node)
         ready = condition_of(node, "Ready")
         if ready is None or (ready.get("reason") == SILENT) != lost:
             status = _lost(node, now) if lost and ready else _ready(node, self._number(key[1]), now)
-            await self.client.update("nodes", "", {**node, "status": status}, subresource="status")
+            await self.write_status(NODES, node, status)
             return
         taints = node["spec"].get("taints") or []
         present = [each for each in taints if each["key"] == UNREACHABLE]
@@ -87,9 +85,8 @@ class NodeController(Controller):
                 **pod["status"],
                 "conditions": conditions.replaced(pod["status"]["conditions"], condition),
             }
-            namespace = pod["metadata"]["namespace"]
-            await self.client.update("pods", namespace, {**pod, "status": status}, subresource="status")
-            self.events.warning(pod, "NodeNotReady", "Node is not ready", component=self.name)
+            await self.write_status(PODS, pod, status)
+            self.warn(pod, "NodeNotReady", "Node is not ready")
 
     def _number(self, name: str) -> int:
         names = [stored.key.name for stored in self.view.select(NODES)]
@@ -190,11 +187,9 @@ class TaintEvictionController(Controller):
         """When a pod's node was first seen with the taints; times are the event loop's."""
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of nodes and pods."""
         return {NODES: self._on_node, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """Evict one pod, or wait for as long as it tolerates the taints of its node."""
         pod = self.view.get(PODS, *key)
         node = None if pod is None else self.view.get(NODES, "", pod["spec"].get("nodeName", ""))
         taints = [
@@ -218,7 +213,7 @@ class TaintEvictionController(Controller):
         named = {"name": key[1], "namespace": key[0], "uid": "", "resourceVersion": ""}
         about = {"kind": "Pod", "apiVersion": "v1", "metadata": named}
         text = f"Marking for deletion Pod {key[0]}/{key[1]}"
-        self.events.normal(about, "TaintManagerEviction", text, component=self.name)
+        self.normal(about, "TaintManagerEviction", text)
 
     def _on_node(self, change: Change) -> None:
         name, new = change.key.name, change.new

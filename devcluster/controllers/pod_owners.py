@@ -97,10 +97,10 @@ class PodController(Controller):
             created = await self.client.create("pods", owner["metadata"]["namespace"], pod)
         except StatusError as error:
             message = f"Error creating: {error.message}"
-            self.events.warning(owner, "FailedCreate", message, component=self.name)
+            self.warn(owner, "FailedCreate", message)
             raise
         message = f"Created pod: {created['metadata']['name']}"
-        self.events.normal(owner, "SuccessfulCreate", message, component=self.name)
+        self.normal(owner, "SuccessfulCreate", message)
         return created
 
     async def delete_pod(self, owner: Object, pod: Object) -> None:
@@ -108,7 +108,7 @@ class PodController(Controller):
         metadata = pod["metadata"]
         await self.client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
         message = f"Deleted pod: {metadata['name']}"
-        self.events.normal(owner, "SuccessfulDelete", message, component=self.name)
+        self.normal(owner, "SuccessfulDelete", message)
 
 
 REVISIONS = ("apps", "controllerrevisions")

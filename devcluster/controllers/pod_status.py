@@ -7,12 +7,12 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devcluster.controllers.client import Client, Object, owner_reference
+from devcluster.controllers.client import PODS, Client, Object, owner_reference, write_status
 from devcluster.kinds import conditions
+from devcluster.kinds.conditions import condition_of
 
 __all__ = [
     "INITIALIZING",
-    "condition_of",
     "container_status",
     "deletion_order",
     "disrupt",
@@ -36,11 +36,6 @@ def parse_time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text)
 
 
-def condition_of(obj: Object, kind: str) -> Object | None:
-    """Return a condition of the status, or None."""
-    return conditions.find(obj.get("status", {}).get("conditions") or (), kind)
-
-
 def is_terminating(pod: Object) -> bool:
     """Return whether the pod is being deleted and has not ended."""
     return bool(pod["metadata"].get("deletionTimestamp")) and not _ended(pod)
@@ -53,8 +48,7 @@ def is_active(pod: Object) -> bool:
 
 def is_ready(pod: Object) -> bool:
     """Return whether the pod is ready for traffic."""
-    condition = condition_of(pod, "Ready")
-    return condition is not None and condition["status"] == "True"
+    return conditions.is_true(pod, "Ready")
 
 
 def seconds_until_available(pod: Object, min_ready: int, now: datetime.datetime) -> float | None:
@@ -87,7 +81,7 @@ async def disrupt(client: Client, pod: Object, reason: str, message: str, now: s
         "message": message,
     }
     changed = {**status, "conditions": conditions.replaced(status.get("conditions") or (), condition)}
-    await client.update("pods", metadata["namespace"], {**pod, "status": changed}, subresource="status")
+    await write_status(client, PODS, pod, changed)
     await client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
 
 

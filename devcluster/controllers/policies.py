@@ -23,20 +23,17 @@ class PolicyStatusController(Controller):
     name = "validatingadmissionpolicy-status-controller"
 
     def routes(self) -> Routes:
-        """Return the handler of changes of policies."""
         return {POLICIES: self.enqueue}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one policy."""
         policy = self.view.get(POLICIES, *key)
         if policy is None:
             return
         status = policy.get("status") or {}
         generation = policy["metadata"]["generation"]
         if status.get("observedGeneration") != generation:
-            changed = {**policy, "status": {**status, "observedGeneration": generation, "typeChecking": {}}}
-            resource = "validatingadmissionpolicies.admissionregistration.k8s.io"
-            await self.client.update(resource, "", changed, subresource="status")
+            status = {**status, "observedGeneration": generation, "typeChecking": {}}
+            await self.write_status(POLICIES, policy, status)
 
 
 class QuotaController(Controller):
@@ -50,19 +47,16 @@ class QuotaController(Controller):
         self._ledger = ledger
 
     def routes(self) -> Routes:
-        """Return the handler of changes of all resources, since a quota can count any."""
         return {ANYTHING: self._on_change}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one quota."""
         quota = self.view.get(QUOTAS, *key)
         if quota is None:
             return
         hard = quota["spec"].get("hard") or {}
         status = {"hard": hard, "used": amounts_text(self._ledger.used(quota))}
-        if hard and status != quota.get("status"):
-            changed = {**quota, "status": status}
-            await self.client.update("resourcequotas", key[0], changed, subresource="status")
+        if hard:
+            await self.write_status(QUOTAS, quota, status)
 
     def _on_change(self, change: Change) -> None:
         for quota in self._ledger.quotas(change.key.namespace):
@@ -84,18 +78,16 @@ class DisruptionController(Controller):
     batch_period = 0.005
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of budgets and pods."""
         return {BUDGETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one PodDisruptionBudget."""
         budget = self.view.get(BUDGETS, *key)
         if budget is None:
             return
         selected = self.view.pods(key[0], budget["spec"].get("selector"))
         pods = [pod for pod in (stored.decode() for stored in selected) if _counts(pod)]
         if not pods:
-            self.events.normal(budget, "NoPods", "No matching pods found", component=self.name)
+            self.normal(budget, "NoPods", "No matching pods found")
         former = budget.get("status") or {}
         disrupted = self._disrupted(former, pods)
         expected, desired = self._expectation(budget, pods)
@@ -116,9 +108,7 @@ class DisruptionController(Controller):
         }
         if disrupted:
             status["disruptedPods"] = disrupted
-        if status != former:
-            changed = {**budget, "status": status}
-            await self.client.update("poddisruptionbudgets.policy", key[0], changed, subresource="status")
+        await self.write_status(BUDGETS, budget, status)
 
     def _expectation(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
         """Return the expected number of pods, and the required number of healthy ones."""

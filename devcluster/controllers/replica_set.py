@@ -33,11 +33,9 @@ class ReplicaSetController(PodController):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of ReplicaSets and pods."""
         return {REPLICA_SETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one ReplicaSet."""
         replica_set = self.view.get(REPLICA_SETS, *key)
         if replica_set is None:
             return
@@ -85,13 +83,8 @@ class ReplicaSetController(PodController):
     async def _update_status(
         self, replica_set: Object, active: Sequence[Object], terminating: int, failure: StatusError | None
     ) -> None:
-        old = replica_set.get("status") or {}
-        new = self._status(replica_set, active, terminating, failure)
-        if new != old:
-            namespace = replica_set["metadata"]["namespace"]
-            await self.client.update(
-                "replicasets.apps", namespace, {**replica_set, "status": new}, subresource="status"
-            )
+        status = self._status(replica_set, active, terminating, failure)
+        await self.write_status(REPLICA_SETS, replica_set, status)
 
     def _status(
         self, replica_set: Object, active: Sequence[Object], terminating: int, failure: StatusError | None

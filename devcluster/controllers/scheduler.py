@@ -157,11 +157,9 @@ class Scheduler(Controller):
         self._stuck: set[Name] = set()
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of pods, and of nodes and claims, which pods may wait for."""
         return {PODS: self._on_pod, NODES: self._retry_stuck, CLAIMS: self._retry_stuck}
 
     async def sync(self, key: Name) -> None:
-        """Schedule one pod."""
         self._stuck.discard(key)
         pod = self.view.get(PODS, *key)
         if pod is None or not _is_ours(pod):
@@ -288,9 +286,7 @@ class Scheduler(Controller):
         changed = {**status, "conditions": conditions.replaced(known, condition)}
         if nominated:
             changed["nominatedNodeName"] = nominated
-        await self.client.update(
-            "pods", metadata["namespace"], {**pod, "status": changed}, subresource="status"
-        )
+        await self.write_status(PODS, pod, changed)
         self.events.scheduling(pod, "Warning", "FailedScheduling", message, action="Scheduling")
 
     def _volume_problem(self, pod: Object) -> str:

@@ -29,7 +29,6 @@ class ServiceAccountController(Controller):
         self._ca_pem = ca_pem
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of namespaces, and of the two objects."""
         return {
             NAMESPACES: self._on_namespace,
             ACCOUNTS: self._on_account,
@@ -37,10 +36,8 @@ class ServiceAccountController(Controller):
         }
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one namespace."""
         name = key[1]
-        namespace = self.view.get(NAMESPACES, "", name)
-        if namespace is None or namespace["metadata"].get("deletionTimestamp"):
+        if self.living(NAMESPACES, ("", name)) is None:
             return
         if self.view.stored(ACCOUNTS, name, ACCOUNT) is None:
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from devcluster.controllers.client import CLAIMS, PODS, Object, owner_reference
 from devcluster.controllers.controller import Controller, Name, Routes
-from devcluster.controllers.deployment.controller import scaled
 from devcluster.controllers.pod_owners import History, claim_pods
 from devcluster.controllers.pod_status import is_available, is_ready, pod_from, seconds_until_available
+from devcluster.controllers.rollout import scaled
 from devcluster.errors import StatusError
 from devcluster.storage import Change
 
@@ -105,11 +105,9 @@ class StatefulSetController(Controller):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of StatefulSets and pods."""
         return {SETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one StatefulSet."""
         stateful_set = self.view.get(SETS, *key)
         if stateful_set is None:
             return
@@ -123,17 +121,11 @@ class StatefulSetController(Controller):
         visit = _Visit(self, stateful_set, pods, current, newest)
         if not stateful_set["metadata"].get("deletionTimestamp"):
             await visit.advance()
-        await self._write_status(stateful_set, visit.status())
+        await self.write_status(SETS, stateful_set, visit.status())
         await history.truncate(
             {current["metadata"]["name"], newest["metadata"]["name"], *map(revision_of, pods)}
         )
         self._come_back(key, stateful_set, pods)
-
-    async def _write_status(self, stateful_set: Object, status: Object) -> None:
-        if status != stateful_set.get("status"):
-            namespace = stateful_set["metadata"]["namespace"]
-            changed = {**stateful_set, "status": status}
-            await self.client.update("statefulsets.apps", namespace, changed, subresource="status")
 
     def _come_back(self, key: Name, stateful_set: Object, pods: Sequence[Object]) -> None:
         min_ready = stateful_set["spec"].get("minReadySeconds", 0)

@@ -29,7 +29,6 @@ class VolumeController(Controller):
     name = "persistentvolume-controller"
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of claims, volumes, classes and pods."""
         return {
             CLAIMS: self._on_claim,
             VOLUMES: self._on_volume,
@@ -38,7 +37,6 @@ class VolumeController(Controller):
         }
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one claim or volume."""
         if key[0]:
             claim = self.view.get(CLAIMS, *key)
             if claim is not None:
@@ -60,7 +58,7 @@ class VolumeController(Controller):
         volume = self.view.get(VOLUMES, "", name) if name else self._match(claim)
         if name and volume is None:
             if (claim.get("status") or {}).get("phase") == "Bound":
-                await self._set_claim_status(claim, {**claim["status"], "phase": "Lost"})
+                await self.write_status(CLAIMS, claim, {**claim["status"], "phase": "Lost"})
             return
         if volume is None:
             volume = await self._provision(claim)
@@ -94,7 +92,7 @@ class VolumeController(Controller):
         """Create a volume by the claim's class; None, with the reason in an Event, if that is impossible."""
         class_name = claim["spec"].get("storageClassName")
         if not class_name:
-            self._record_event(
+            self.normal(
                 claim,
                 "FailedBinding",
                 "no persistent volumes available for this claim and no storage class is set",
@@ -102,20 +100,15 @@ class VolumeController(Controller):
             return None
         storage_class = self.view.get(CLASSES, "", class_name)
         if storage_class is None:
-            self.events.warning(
-                claim,
-                "ProvisioningFailed",
-                f'storageclass.storage.k8s.io "{class_name}" not found',
-                component=self.name,
-            )
+            self.warn(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{class_name}" not found')
             return None
         if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._users(claim):
-            self._record_event(
+            self.normal(
                 claim, "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
             )
             return None
         if storage_class["provisioner"] == NO_PROVISIONER:
-            self._record_event(
+            self.normal(
                 claim,
                 "FailedBinding",
                 "no persistent volumes available for this claim and no storage class is set",
@@ -193,16 +186,7 @@ class VolumeController(Controller):
             "accessModes": volume["spec"]["accessModes"],
             "capacity": volume["spec"]["capacity"],
         }
-        await self._set_claim_status(claim, status)
-
-    async def _set_claim_status(self, claim: Object, status: Object) -> None:
-        if status != claim.get("status"):
-            namespace = claim["metadata"]["namespace"]
-            changed = {**claim, "status": status}
-            await self.client.update("persistentvolumeclaims", namespace, changed, subresource="status")
-
-    def _record_event(self, claim: Object, reason: str, message: str) -> None:
-        self.events.normal(claim, reason, message, component=self.name)
+        await self.write_status(CLAIMS, claim, status)
 
     def _users(self, claim: Object) -> list[str]:
         """Return the pods that mount the claim and have not ended."""
@@ -245,13 +229,8 @@ class VolumeController(Controller):
                 await self.client.delete("persistentvolumes", "", metadata["name"], uid=metadata["uid"])
 
     async def _set_phase(self, volume: Object, phase: str) -> Object:
-        status = volume.get("status") or {}
-        if status.get("phase") == phase:
-            return volume
-        changed = {"phase": phase}  # the server sets the time
-        return await self.client.update(
-            "persistentvolumes", "", {**volume, "status": {**status, **changed}}, subresource="status"
-        )
+        status = {**(volume.get("status") or {}), "phase": phase}  # the server sets the time
+        return await self.write_status(VOLUMES, volume, status)
 
     async def _unprotect(self, resource: str, obj: Object, finalizer: str) -> None:
         metadata = obj["metadata"]

@@ -57,7 +57,6 @@ class DefinitionStrategy(Strategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Set the default names, the conversion None, and the stored versions."""
         spec = obj.setdefault("spec", {})
         given = spec.setdefault("names", {})
         kind = given.get("kind") or ""
@@ -79,12 +78,10 @@ class DefinitionStrategy(Strategy):
                 status["storedVersions"] = [stored]
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Begin with a status of nothing but the stored version."""
         super().prepare_create(new, context)
         new["status"] = _fresh_status(new)
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Keep the status, but for a new storage version."""
         super().prepare_update(new, old, context)
         status = new["status"] = dict(new.get("status") or {})
         stored = _storage_version(new)
@@ -93,7 +90,6 @@ class DefinitionStrategy(Strategy):
             status["storedVersions"] = [*before, stored]
 
     def prepare_delete(self, obj: Object, context: Context) -> bool:
-        """Put the finalizer on under which the objects of the kind are removed first."""
         metadata = obj["metadata"]
         metadata["deletionTimestamp"] = context.now
         finalizers = metadata.setdefault("finalizers", [])
@@ -104,20 +100,16 @@ class DefinitionStrategy(Strategy):
         return True
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the whole definition, and its name, which depends on the spec."""
         return [*_check_name(new), *_check(new, None)]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the definition, and the fields that cannot change."""
         return _check(new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of new formats that the server does not check."""
         before = set(_unknown_formats(old)) if old is not None else set()
         return [f'unrecognized format "{each}"' for each in _unknown_formats(new) if each not in before]
 
     def row(self, obj: Object) -> list[Any]:
-        """Return the cells: the name and the time of creation."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
 
 

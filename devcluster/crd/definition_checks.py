@@ -23,8 +23,8 @@ from devcluster.errors import (
     field_unsupported,
 )
 from devcluster.kinds.conditions import is_true
+from devcluster.schema.node import parse
 from devcluster.schema.problems import FieldPathError, resolve_field_path
-from devcluster.schema.structural import parse
 
 __all__ = ["check_spec", "check_stored_versions"]
 

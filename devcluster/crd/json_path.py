@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from devcluster.go_numbers import show_float
 from devcluster.kinds.resource import Column
+from devcluster.quantity import show_float
 
 __all__ = ["cell", "find", "nested", "set_nested"]
 

@@ -19,9 +19,8 @@ from devcluster.kinds.resource import Column, Convert, Resource, ScalePaths
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.names import label_key
 from devcluster.schema.defaulting import compile_defaults, drop_nulls
-from devcluster.schema.node import UNSET, Schema
+from devcluster.schema.node import UNSET, Schema, parse
 from devcluster.schema.rules import compile_rules
-from devcluster.schema.structural import parse
 from devcluster.schema.validation import Validator, compile_uniqueness
 from devcluster.schema.versions import CustomVersions
 from devcluster.types.codec import DecodeError
@@ -86,7 +85,6 @@ class CustomStrategy(Strategy):
         self._fills_status = status and below is not None and below.default is not UNSET
 
     def spec_of(self, obj: Object) -> Object:
-        """Return the object without its metadata, and without the status if that is a subresource."""
         return {
             name: value
             for name, value in obj.items()
@@ -94,7 +92,6 @@ class CustomStrategy(Strategy):
         }
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Drop the status if it is written apart; refuse while the definition is being removed."""
         if self._closing is not None:
             why = "create not allowed while custom resource definition is terminating"
             raise forbidden(*self._closing, new["metadata"].get("name") or "", why)
@@ -102,12 +99,10 @@ class CustomStrategy(Strategy):
         self._default_status(new)
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Keep the old status if it is written apart."""
         super().prepare_update(new, old, context)
         self._default_status(new)
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Take the status alone: of the metadata, only managedFields and the version are the writer's."""
         status, metadata = new.get("status"), new["metadata"]
         kept = {name: metadata[name] for name in ("managedFields", "resourceVersion") if name in metadata}
         head: Object = {name: new[name] for name in ("kind", "apiVersion") if name in new}
@@ -123,17 +118,14 @@ class CustomStrategy(Strategy):
         self._default_status(new)
 
     def default(self, obj: Object) -> None:
-        """Drop stray nulls and fill in the defaults."""
         drop_nulls(obj, self._schema, root=True)
         self.default_applied(obj)
 
     def default_applied(self, obj: Object) -> None:
-        """Fill in the defaults and keep stray nulls, since an applied null has to be valid."""
         if self._fill is not None:
             self._fill(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the schema, the scale fields, embedded objects and list keys, and then the rules."""
         errors = self._validator.validate(new)
         errors += self._check_scale(new, spec=True)
         errors += check_embedded(new, self._schema)
@@ -142,7 +134,6 @@ class CustomStrategy(Strategy):
         return self._with_rules(errors, new, None)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check the same as at creation, but ignore errors in values that are unchanged."""
         errors = self._validator.validate(new, old)
         errors += self._check_scale(new, spec=True)
         errors += check_embedded(new, self._schema)
@@ -150,7 +141,6 @@ class CustomStrategy(Strategy):
         return self._with_rules(errors, new, old)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check only the status; the rules see the whole object."""
         errors: list[FieldError] = []
         if "status" in new and self._status_validator is not None:
             errors = self._status_validator.validate(new["status"], old.get("status"))
@@ -159,7 +149,6 @@ class CustomStrategy(Strategy):
         return self._with_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of finalizers without a domain, and of broken rules that the old object broke too."""
         before = set((old or {}).get("metadata", {}).get("finalizers") or ())
         added = sorted(set(new["metadata"].get("finalizers") or ()) - before)
         found = [warning for name in added for warning in _finalizer_warnings(name)]

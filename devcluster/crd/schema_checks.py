@@ -18,10 +18,9 @@ from devcluster.schema.cel import CompileError, InstantiationError
 from devcluster.schema.cel.cost import UNLIMITED
 from devcluster.schema.declarations import declare
 from devcluster.schema.defaulting import prune
-from devcluster.schema.node import UNSET, Schema
+from devcluster.schema.node import UNSET, Schema, parse
 from devcluster.schema.problems import FieldPathError, resolve_field_path
 from devcluster.schema.rules import MessageError, WrongResult, compile_rule, compile_rules
-from devcluster.schema.structural import parse
 from devcluster.schema.validation import Validator
 
 __all__ = ["CRD_LIMIT", "RULE_LIMIT", "check_schema", "estimate_rules", "show", "version_object"]

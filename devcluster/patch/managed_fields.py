@@ -13,7 +13,7 @@ from devcluster.patch.compare import applied_fields, compare
 from devcluster.patch.fields import EMPTY, LEAF, MEMBER, Fields, decode, difference, ordered, union
 from devcluster.patch.go_format import go_json
 from devcluster.patch.shape import DEDUCED, Shape, Untypable, root_shape
-from devcluster.patch.validate import shape_errors
+from devcluster.patch.write import shape_errors
 from devcluster.schema.node import Schema
 
 __all__ = [

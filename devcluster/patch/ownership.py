@@ -26,8 +26,7 @@ from devcluster.patch.managed_fields import (
 )
 from devcluster.patch.merge import merge, pruned
 from devcluster.patch.shape import NotConverted, Untypable, is_builtin, root_shape
-from devcluster.patch.validate import shape_errors
-from devcluster.patch.write import Convert, Write
+from devcluster.patch.write import Convert, Write, shape_errors
 from devcluster.schema.node import Schema
 
 __all__ = [

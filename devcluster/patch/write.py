@@ -1,17 +1,123 @@
-"""The part of a request that field management needs."""
+"""The part of a request that field management needs, and the check that a schema declares all fields."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from devcluster.patch.fields import Fields
-from devcluster.patch.shape import NotConverted, Untypable, is_builtin, root_shape
-from devcluster.patch.validate import check_declared
+from devcluster.patch.fields import Fields, shown
+from devcluster.patch.go_format import format_sharp, format_v, type_name
+from devcluster.patch.shape import NotConverted, Shape, Untypable, is_builtin, root_shape
 from devcluster.schema.node import Schema
 
-__all__ = ["Convert", "Write", "in_versions"]
+__all__ = ["Convert", "Write", "in_versions", "shape_errors"]
+
+
+def shape_errors(value: Any, shape: Shape) -> str:
+    """Return the errors in the real server's words and layout; empty for a valid value."""
+    errors = [f"{path}: {text}" if path else text for path, text in _errors(value, shape)]
+    if len(errors) <= 1:
+        return "".join(errors)
+    return "\n  ".join(["errors:", *errors])
+
+
+def check_declared(value: Any, shape: Shape) -> None:
+    """Raise Untypable for a field that the schema does not declare."""
+    if isinstance(value, dict):
+        if not shape.is_map:
+            return
+        for name, below in value.items():
+            child = shape.fields.get(name) or shape.element
+            if child is None:
+                raise Untypable(f".{name}: field not declared in schema")
+            _check_below(f".{name}", below, child)
+    elif isinstance(value, list) and shape.is_list:
+        for index, item in enumerate(value):
+            step = f"[{index}]" if shape.atomic_list else shown(shape.key_of(item))
+            _check_below(step, item, shape.item)
+
+
+def _check_below(step: str, value: Any, shape: Shape) -> None:
+    try:
+        check_declared(value, shape)
+    except Untypable as error:
+        raise Untypable(f"{step}{error}") from None
+
+
+def _errors(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:
+    if value is None:
+        return
+    if isinstance(value, dict) and shape.is_map:
+        yield from _below(_map_errors(value, shape))
+    elif isinstance(value, list) and shape.is_list:
+        yield from _list_errors(value, shape)
+    elif isinstance(value, dict | list) or not shape.scalar:
+        if shape.is_map:
+            yield "", f"expected map, got {_pointer(value)}"
+        elif shape.scalar:
+            yield "", _scalar_error(value, shape.scalar)
+        else:
+            yield "", f"expected list, got {_pointer(value)}"
+    elif not _fits(value, shape.scalar):
+        yield "", _scalar_error(value, shape.scalar)
+
+
+def _map_errors(value: dict[str, Any], shape: Shape) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+    for name, below in value.items():
+        child = shape.fields.get(name) or shape.element
+        if child is None:
+            yield f".{name}", iter([("", "field not declared in schema")])
+            return
+        yield f".{name}", _errors(below, child)
+
+
+def _list_errors(value: list[Any], shape: Shape) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        step = f"[{index}]"
+        if not shape.atomic_list:
+            try:
+                key = shape.key_of(item)
+            except Untypable as error:
+                yield "", f"element {index}: {error}"
+                return
+            step = shown(key)
+            if key in seen:
+                yield "", f"duplicate entries for key {step}"
+            seen.add(key)
+        yield from _below([(step, _errors(item, shape.item))])
+
+
+def _below(
+    found: Iterator[tuple[str, Iterator[tuple[str, str]]]] | list[tuple[str, Iterator[tuple[str, str]]]],
+) -> Iterator[tuple[str, str]]:
+    for step, errors in found:
+        for path, text in errors:
+            yield step + path, text
+
+
+def _fits(value: Any, scalar: str) -> bool:
+    if isinstance(value, bool):
+        return scalar in {"boolean", "untyped"}
+    if isinstance(value, str):
+        return scalar in {"string", "untyped"}
+    return scalar in {"numeric", "untyped"}
+
+
+def _scalar_error(value: Any, scalar: str) -> str:
+    if scalar == "numeric":
+        return f"expected numeric (int or float), got {type_name(value)}"
+    if scalar == "string":
+        return f"expected string, got &value.valueUnstructured{{Value:{format_sharp(value)}}}"
+    if scalar == "boolean":
+        return f"expected boolean, got {_pointer(value)}"
+    return f"expected any scalar, got {_pointer(value)}"
+
+
+def _pointer(value: Any) -> str:
+    return f"&{{{format_v(value)}}}"
+
 
 Object = dict[str, Any]
 

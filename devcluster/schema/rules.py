@@ -19,9 +19,8 @@ from devcluster.schema.cel.types import BOOL, STRING, Type, optional_of
 from devcluster.schema.cel.values import NONE, Optional
 from devcluster.schema.correlation import MISSING, find_item, same
 from devcluster.schema.declarations import Convert, compile_conversion, declare
-from devcluster.schema.node import Schema
+from devcluster.schema.node import Schema, parse
 from devcluster.schema.problems import FieldPathError, resolve_field_path
-from devcluster.schema.structural import parse
 
 __all__ = ["MessageError", "WrongResult", "compile_rule", "compile_rules"]
 

@@ -20,13 +20,12 @@ from devcluster.errors import (
     field_type_invalid,
     field_unsupported,
 )
-from devcluster.go_numbers import show_float
+from devcluster.quantity import show_float
 from devcluster.schema.correlation import unchanged
 from devcluster.schema.formats import checker_of, is_known_format
-from devcluster.schema.node import Schema
+from devcluster.schema.node import Schema, parse
 from devcluster.schema.patterns import compile_pattern
 from devcluster.schema.problems import UNSET_FIELD, Check, Problem, Spine, path_of
-from devcluster.schema.structural import parse
 
 __all__ = ["Validator", "compile_uniqueness", "validate"]
 

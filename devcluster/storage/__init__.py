@@ -15,8 +15,7 @@ from devcluster.storage.records import (
     VersionConflict,
 )
 from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
-from devcluster.storage.store import Disk, Store
-from devcluster.storage.watch import Watch
+from devcluster.storage.store import Disk, Store, Watch
 
 __all__ = [
     "Change",

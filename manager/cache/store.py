@@ -142,27 +142,25 @@ class Index(KeyGroups):
         self._name = name
         self._failed = failed
 
-    def insert(self, record: Record, meta: Meta) -> None:
-        """Add the values of an object that was not there."""
-        for value in self._values(record, meta):
-            self.add(value, record.key)
-
-    def remove(self, record: Record, meta: Meta) -> None:
-        """Remove the values of an object."""
-        for value in self._values(record, meta):
-            self.discard(value, record.key)
-
-    def update(self, old: Record, old_meta: Meta, new: Record, new_meta: Meta) -> None:
+    def follow(self, event: CacheEvent) -> None:
         """Replace an object's values."""
-        before, after = self._values(old, old_meta), self._values(new, new_meta)
+        before = self._values(event.old, event.old_meta)
+        after = self._values(event.new, event.meta)
         if before == after:
             return
         for value in before - after:
-            self.discard(value, old.key)
+            self.discard(value, event.key)
         for value in after - before:
-            self.add(value, old.key)
+            self.add(value, event.key)
 
-    def _values(self, record: Record, meta: Meta) -> frozenset[str]:
+    def insert(self, record: Record) -> None:
+        """Add the values of an object that was not there."""
+        for value in self._values(record, record.meta()):
+            self.add(value, record.key)
+
+    def _values(self, record: Record | None, meta: Meta | None) -> frozenset[str]:
+        if record is None or meta is None:
+            return frozenset()
         try:
             return frozenset(self.function(record, meta))
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
@@ -213,7 +211,7 @@ class Indexes:
             found.append(self._built("owner", _owners).keys(owner_uid))
         for label, value in (labels or {}).items():
             found.append(self._built(f"label {label}", partial(_label, label)).keys(value))
-        if namespace is not None:
+        if namespace:
             found.append(self._in_namespace(namespace))
         return found
 
@@ -237,7 +235,7 @@ class Indexes:
                     if (record := self._records.get(key)) is not None:
                         await portions.begin(len(record.raw))
                     if (record := self._records.get(key)) is not None:  # it may have changed, or gone
-                        index.insert(record, record.meta())
+                        index.insert(record)
             finally:
                 del self._growing[name]
             self._indexes.setdefault(name, index)
@@ -249,14 +247,7 @@ class Indexes:
         elif self._namespaces is not None and event.new is None:
             self._namespaces.discard(event.key.namespace, event.key)
         for index in (*self._indexes.values(), *self._growing.values()):
-            match event.old, event.new:
-                case None, Record() as new:
-                    index.insert(new, event.meta)
-                case Record() as old, None:
-                    index.remove(old, event.meta)
-                case Record() as old, Record() as new:
-                    assert event.old_meta is not None
-                    index.update(old, event.old_meta, new, event.meta)
+            index.follow(event)
 
     def _in_namespace(self, namespace: str) -> Collection[ObjectKey]:
         if self._namespaces is None:
@@ -269,7 +260,7 @@ class Indexes:
         if (index := self._indexes.get(name)) is None:
             index = self._indexes[name] = Index(name.removeprefix("own "), function, self._failed)
             for record in self._records.values():
-                index.insert(record, record.meta())
+                index.insert(record)
         return index
 
 
@@ -340,29 +331,34 @@ class Store:
 
     def count(self, namespace: str) -> int:
         """Return the number of objects in a namespace, or in all for ""."""
-        return len(self.select(namespace=namespace)) if namespace else len(self.records)
+        return len(self._of(namespace))
 
     def newest(self, namespace: str, most: int) -> list[tuple[ObjectKey, int]]:
         """Return keys and versions of the `most` newest objects of a namespace ("" for all), newest first."""
-        records = self.select(namespace=namespace) if namespace else self.records.values()
-        return [(each.key, each.version) for each in nlargest(most, records, key=attrgetter("version"))]
+        newest = nlargest(most, self._of(namespace), key=attrgetter("version"))
+        return [(each.key, each.version) for each in newest]
+
+    def _of(self, namespace: str) -> Collection[Record]:
+        return self.select(namespace=namespace) if namespace else self.records.values()
 
     def select(
         self,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | Selector | None = None,
+        labels: Mapping[str, str] | str | None = None,
         owner_uid: str | None = None,
         index: tuple[str, str] | None = None,
     ) -> list[Record]:
         """Return the records that meet every condition, in the order of their keys.
 
-        `labels` is a map of labels that must be equal, or a selector. No index covers `!=`, `in`, `notin` and
-        the existence of a label: these need a look at each remaining record.
+        No namespace, or "", means all. `labels` is a map of labels that must be equal, or a selector as
+        kubectl writes it; `index` is (name, value) of an index of `Informer.add_index`. Costs what the most
+        selective condition lets through; no index covers `!=`, `in`, `notin` and the existence of a label.
+        Raises ValueError for a bad selector and KeyError for an index that is not registered.
         """
         rest: tuple[Requirement, ...] = ()
-        if isinstance(labels, Selector):
-            labels, rest = labels.split()
+        if isinstance(labels, str):
+            labels, rest = Selector.parse(labels).split()
         narrowed = self.indexes.narrow(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
         if narrowed:
             if not all(narrowed):

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from manager.certificates.local_registration import LocalRegistration
 from manager.certificates.store import FolderStore, SecretStore, Store
 from manager.certificates.targets import DEFINITION, LOOK_EVERY, Target, hosts_of
 from manager.kube.transport import Transport
@@ -26,7 +27,6 @@ from manager.webhook.configurations import (
     field_manager_of,
     webhook_configurations,
 )
-from manager.webhook.local_registration import LocalRegistration
 from manager.webhook.registration import Webhooks
 
 if TYPE_CHECKING:

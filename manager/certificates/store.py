@@ -161,14 +161,15 @@ class SecretStore:
         """See `Store`."""
         known: dict[str, Any] | None = instead_of.version
         if known is None:
-            method, path, metadata = (
-                "POST",
-                self._collection,
-                {"name": self._name, "namespace": self._namespace},
-            )
             labels = {**self._program.labels, "app.kubernetes.io/managed-by": self._program.name}
-            secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}
-            secret["metadata"] = {**metadata, "labels": labels}
+            metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
+            secret: dict[str, Any] = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "type": "kubernetes.io/tls",
+                "metadata": metadata,
+            }
+            method, path = "POST", self._collection
         else:
             # With the version that was read in its metadata, so that it replaces that one or none.
             method, path, secret = "PUT", self._object, dict(known)

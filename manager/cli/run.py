@@ -6,12 +6,12 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, suppress
 from contextvars import copy_context
 from functools import partial
 from types import FrameType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import click
 from click.shell_completion import CompletionItem
@@ -33,8 +33,6 @@ from manager.telemetry.watchdog import LastWords, Watchdog
 from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
 from manager.webhook.methods import has_webhooks
-
-T = TypeVar("T")
 
 _SIGNALS = signal.SIGTERM, signal.SIGINT
 
@@ -231,9 +229,9 @@ async def _manage(
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(tracing(program, os.environ))
                 # The stop may be asked for while the cluster has not answered yet.
-                manager = await signals.unless_stopped(stack.enter_async_context(connected))
-                if manager is not None:
-                    await manager.run(signals.stop)
+                made = await unless(signals.stop, stack.enter_async_context(connected))
+                if made is not None:
+                    await made[0].run(signals.stop)
         except CannotTrace as error:
             raise SettingsError(str(error)) from error
         except (SettingsError, ConfigError):
@@ -281,11 +279,6 @@ class StopSignals:
 
     def __exit__(self, *_: object) -> None:
         self._left.close()
-
-    async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Return the result of `work`, or None if the stop comes first and cancels `work`."""
-        done = await unless(self.stop, work)
-        return done[0] if done else None
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
         """Pass a signal on to the watchdog, in the main thread when it has time, which may be too late."""

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
@@ -39,6 +40,7 @@ from manager.client.write import (
     KubernetesModel,
     applied_fields,
     encode_applied,
+    record_spared,
     remember,
     resource_of,
 )
@@ -56,7 +58,6 @@ from manager.kube.errors import (
 )
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.telemetry.runs import current_record
 from manager.util import clock
 from manager.util.loop import own_turn
 
@@ -156,6 +157,7 @@ class Applier(CachedReader):
         self.field_manager = field_manager
         self.former_managers = tuple(former_managers)
         self.child_label = child_label
+        self._ownership = partial(Ownership, field_manager=field_manager, former=self.former_managers)
         cache.managers.add(former_managers)
         self._settled = OrderedDict[str, tuple[int, int]]()
         """By UID: hashes of the wanted fields that an object has, and of its state right after our write.
@@ -206,14 +208,15 @@ class Applier(CachedReader):
         may_update, dry_run = options.get("may_update"), options.get("dry_run", False)
         given_up = tuple(map(field_path, options.get("initial", ())))
         wanted = applied_fields(obj, owner, self.child_label)
-        await self._check_owners(obj, kind)
-        found = await (self._find_stored(kind, key) if adopt else self._find_known(kind, key, owner))
+        if not kind.namespaced:
+            await self._check_owners(obj, kind)
+        found = await self._find_known(kind, key, owner, adopt=adopt)
         if found is None:
             try:
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by another client a moment ago: look before touching it.
-                found = await self.uncached.read(kind, key)
+                found = await self._read_stored(kind, key)
         await own_turn(len(found))
         live = decoded(kind, found)
         own = self._ownership(live)
@@ -236,8 +239,7 @@ class Applier(CachedReader):
         if spared:
             if not is_wanted:
                 self._settle(uid, encoded)
-            if (run := current_record()) is not None:
-                run.add_spared("apply", kind, key)
+            record_spared("apply", kind, key)
         elif may_update is not None and not self._wants_the_same(encoded, live, own, ()):
             spared = not may_update()
         if spared:
@@ -268,9 +270,14 @@ class Applier(CachedReader):
 
     # Before the write.
 
-    async def _find_known(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
-        """Return the known JSON of the object, maybe only metadata if it is certainly not the owner's."""
-        informer = self._cache.lookup(kind, metadata_only=False)
+    async def _find_known(
+        self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
+    ) -> bytes | None:
+        """Return the known JSON of the object, maybe only metadata if it is certainly not the owner's.
+
+        With `adopt`, ask the server.
+        """
+        informer = None if adopt else self._cache.lookup(kind)
         if informer is not None and informer.covers(key.namespace):
             record = informer.get(key)
             if record is None and informer.filter is None:
@@ -282,12 +289,17 @@ class Applier(CachedReader):
             elif record is not None and not record.is_cut:
                 return record.raw
         # A selection says nothing about other objects, and neither does a replica's shard.
-        selected = self._cache.held(kind, key)
+        selected = None if adopt else self._cache.held(kind, key)
         return await self._find_stored(kind, key) if selected is None else selected.raw
+
+    async def _read_stored(self, kind: type[Resource], key: ObjectKey) -> bytes:
+        """Return the object as the server has it now, with every manager's fields."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        return await self._transport.request("GET", mapping.path(key.namespace, key.name))
 
     async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
-            return await self.uncached.read(kind, key)
+            return await self._read_stored(kind, key)
         except NotFound:
             return None
 
@@ -297,7 +309,7 @@ class Applier(CachedReader):
         The garbage collector would take the object for an orphan, and delete it. In which namespace an owner
         of other objects is, a reference does not say: it is the object's.
         """
-        for owner in () if kind.namespaced else obj.metadata.owner_references:
+        for owner in obj.metadata.owner_references:
             with suppress(NoMatch):
                 gvk = GroupVersionKind.from_api_version(owner.api_version, owner.kind)
                 if (await self._mapper.resolve(gvk)).namespaced:
@@ -314,9 +326,6 @@ class Applier(CachedReader):
         value = (live["metadata"].get("labels") or {}).get(label.key)
         if value is not None and value == label.value_of(owner.metadata.uid):
             wanted["metadata"].setdefault("labels", {})[label.key] = value
-
-    def _ownership(self, live: dict[str, Any]) -> Ownership:
-        return Ownership(live, self.field_manager, self.former_managers)
 
     def _holds(self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], own: Ownership) -> bool:
         """Return whether the object has all wanted fields, under our name."""
@@ -410,7 +419,7 @@ class Applier(CachedReader):
         """
         kind, key, body, dry_run = change.kind, change.key, change.body, change.dry_run
         if taken_over:
-            found = await self.uncached.read(kind, key)
+            found = await self._read_stored(kind, key)
             raw = await self._try(change, decoded(kind, found))
             if dry_run:
                 return raw, ()
@@ -469,7 +478,7 @@ class Applier(CachedReader):
                 if translation is None:
                     return
                 await self._send_apply(kind, key, change.body, manager=translation[0])
-            found = await self.uncached.read(kind, key)
+            found = await self._read_stored(kind, key)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
     async def _repair(

@@ -26,6 +26,7 @@ from manager.client.write import (
     SubresourceClient,
     applied_fields,
     merge_diff,
+    record_spared,
     remember,
     resource_of,
     sent_fields,
@@ -37,7 +38,6 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.runs import current_record
 
 if TYPE_CHECKING:
     from manager.client.kubernetes_client import TransportApiClient
@@ -139,7 +139,8 @@ class Client(Applier):
         return await self._send_whole("PUT", obj, dry_run=dry_run, replaces=obj.metadata.resource_version)
 
     async def _send_whole(self, method: str, obj: R, **more: Any) -> R:
-        await self._check_owners(obj, type(obj))
+        if not obj.namespaced:
+            await self._check_owners(obj, type(obj))
         raw = await self._send(method, type(obj), obj.key, whole_object(obj), **more)
         return await decode_object(raw, type(obj), obj.key)
 
@@ -172,8 +173,7 @@ class Client(Applier):
         known = await decode_object(obj.origin, type(obj), key)
         changes = merge_diff(_patchable(sent_fields(known)), _patchable(sent_fields(obj)))
         if not changes:
-            if (run := current_record()) is not None:
-                run.add_spared("patch", kind, key)
+            record_spared("patch", kind, key)
             return obj
         metadata = changes.setdefault("metadata", {})
         is_partial = isinstance(obj, PartialObjectMetadata)
@@ -182,7 +182,7 @@ class Client(Applier):
                 f"{kind.gvk.kind} {key} has more {name} than the {MOST_KEPT} that are cached: "
                 "to change them, read it with client.uncached"
             )
-        if "ownerReferences" in metadata:
+        if "ownerReferences" in metadata and not kind.namespaced:
             await self._check_owners(obj, kind)
         replaces = ""
         if optimistic_lock or SHARED_LISTS & metadata.keys():

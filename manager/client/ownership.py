@@ -63,13 +63,14 @@ class Ownership:
         ours = []
         for place, entry in enumerate(self._entries):
             manager, operation = entry.get("manager"), entry.get("operation")
+            fields = entry.get("fieldsV1")
             if entry.get("subresource") or not isinstance(manager, str):
                 continue
             if operation == "Apply" and manager == field_manager:
-                self.applied = _record(entry)
+                self.applied = fields if isinstance(fields, dict) else {}
                 ours.append((0, place))
             elif operation == "Update" and manager.startswith(field_manager + "+"):
-                self.created, self.created_by = _record(entry), manager
+                self.created, self.created_by = fields if isinstance(fields, dict) else {}, manager
                 ours.append((1, place))
             elif manager.partition("+")[0] in former:
                 self.former = True
@@ -146,15 +147,11 @@ class Ownership:
         ]
 
 
-def _record(entry: Fields) -> dict[str, Any]:
-    return fields if isinstance(fields := entry.get("fieldsV1"), dict) else {}
-
-
 def _joined(entries: Iterable[Fields], released: Sequence[Path]) -> dict[str, Any]:
     """Return the fields of all entries in one record, except the `released`."""
     fields: dict[str, Any] = {}
     for entry in entries:
-        fields = _merged(fields, _record(entry))
+        fields = _merged(fields, each if isinstance(each := entry.get("fieldsV1"), dict) else {})
     for path in released:
         fields = _without(fields, path)
     return fields

@@ -11,7 +11,7 @@ import msgspec
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
-from manager.cache import Cache, Informer, Record, Selection, SelectionOptions, metadata_of
+from manager.cache import Cache, Informer, ObjectFilter, Record, Selection, SelectionOptions, metadata_of
 from manager.cache.record import RecordDecoder
 from manager.cache.spec import WHOLE, Requirement, Selector
 from manager.cache.store import Store
@@ -94,11 +94,11 @@ class _Reader:
     def _not_cached(self, kind: type[Resource], part: str, mend: str) -> NotCached:
         return NotCached(f"{'the metadata of ' if self._metadata_only else ''}{kind.gvk.kind}{part}", mend)
 
-    def _expect_all(self, kind: type[Resource], informer: Informer, owner: Resource | None = None) -> None:
+    def _expect_all(
+        self, kind: type[Resource], informer: Informer, held: ObjectFilter, owner: Resource | None = None
+    ) -> None:
         """Raise NotCached if the cache holds only part of the requested objects: others may exist."""
-        if informer.filter is None or self._ours:
-            return
-        if owner is None or not informer.filter.holds_children_of(owner.metadata.uid):
+        if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
             mend = f"declare reads = ({kind.gvk.kind},) in the operator"
             if informer.holds_children:
                 mend = f"list the children of one object, {mend}"
@@ -115,13 +115,15 @@ class _Reader:
             except NotFound:
                 return None
             return metadata_of(raw, kind.gvk) if self._metadata_only else raw
-        self._expect_all(kind, informer)
+        if informer.filter is not None:
+            self._expect_all(kind, informer, informer.filter)
         return None
 
     async def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
         owner, namespace, labels = options.get("owner"), options.get("namespace"), options.get("labels")
         informer = self._informer(kind, namespace)
-        self._expect_all(kind, informer, owner)
+        if informer.filter is not None:
+            self._expect_all(kind, informer, informer.filter, owner)
         rest: Sequence[Requirement] = ()
         if isinstance(labels, str):
             labels, rest = Selector.parse(labels).split()
@@ -133,7 +135,7 @@ class _Reader:
             records = await _matching(records, deleting, rest)
         if not self._metadata_only and (cut := {record.key for record in records if record.is_cut}):
             server = await self._read_cut(kind, cut, namespace, options.get("labels"))
-            read = server.select(namespace=namespace or None, labels=labels, owner_uid=owner_uid)
+            read = server.select(namespace=namespace, labels=labels, owner_uid=owner_uid)
             records = [record for record in records if record.key not in cut]
             records += await _matching(read, deleting, rest)
             records.sort(key=lambda record: record.key)

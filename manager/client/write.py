@@ -40,6 +40,12 @@ def remember(table: OrderedDict[K, V], key: K, value: V, most: int) -> None:
         table.popitem(last=False)
 
 
+def record_spared(verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
+    """Note in the record of the reconcile that a write was not sent: it would have changed nothing."""
+    if (run := current_record()) is not None:
+        run.add_spared(verb, kind, key, subresource)
+
+
 def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the smallest merge patch that turns `before` into `after`; empty when they are equal.
 
@@ -384,10 +390,8 @@ class StatusClient:
                 before = _in_place(before or {}, live or {}, doubted)
             changes = _changes(before, after, live, raw)
             if not changes:
-                if (run := current_record()) is not None:
-                    run.add_spared("patch", type(obj), obj.key, "status")
+                record_spared("patch", type(obj), obj.key, "status")
                 return None
-            doubted |= _differing(cached or {}, after)
             for _ in range(ATTEMPTS):
                 try:
                     return await self._send_patch(obj, changes, dry_run)
@@ -401,7 +405,7 @@ class StatusClient:
                     if not changes:
                         return raw  # another client has written just that
         except (TransportError, ServerError, asyncio.CancelledError):
-            remember(self._in_doubt, key, doubted, _MOST_IN_DOUBT)
+            remember(self._in_doubt, key, doubted | _differing(cached or {}, after), _MOST_IN_DOUBT)
             raise
         raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} keeps being changed")
 

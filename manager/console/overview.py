@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter as Metric
+from prometheus_client import Histogram
 
 from manager.api import ObjectKey
 from manager.cache import Informer, Record
@@ -37,9 +38,6 @@ _KEPT = 10.0
 _MINUTE, _BARS = 60.0, 60
 _WIDTH, _HEIGHT = 120, 24
 _TOO_MANY = "429"
-
-Validities = Mapping[str, tuple[datetime, datetime]]
-"""The validity (from, until) of each server's certificate, by the server's name."""
 
 
 class ReadinessCount:
@@ -130,93 +128,56 @@ def _points(bars: list[int], most: int) -> str:
     )
 
 
-async def overview(
-    manager: Manager, rates: Rates, readiness_count: ReadinessCount, certificates: Validities
-) -> dict[str, Any]:
-    """Return all figures of the overview."""
-    not_ready = await readiness_count.not_ready()
-    now = asyncio.get_running_loop().time()
-    metrics = manager.metrics
+async def overview(manager: Manager, rates: Rates, readiness_count: ReadinessCount) -> dict[str, Any]:
+    """Return what the overview shows: the manager's own objects, and figures made of its metrics."""
+    not_ready, metrics, readiness = (
+        await readiness_count.not_ready(),
+        manager.metrics,
+        manager.health.readiness,
+    )
+    certificates = [
+        (name, await asyncio.to_thread(each.valid)) for name, each in manager.certificates.items()
+    ]
+    resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
     restarts: dict[str, dict[str, int]] = {}
     for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):
         restarts.setdefault(kind, {})[reason] = count
-    codes: dict[str, int] = {}
+    codes, reviews = Counter[str](), dict[str, Counter[str]]()
     for code, _, count in _counts(metrics.rest_requests, "code", "method"):
-        codes[code] = codes.get(code, 0) + count
-    resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
-    readiness = manager.health.readiness
-    problems = [(name, said) for name in readiness.names if (said := readiness.problem(name)) is not None]
+        codes[code] += count
+    for path, code, count in _counts(metrics.webhook_requests, "webhook", "code"):
+        reviews.setdefault(path, Counter())[code] += count
     return {
-        "program": manager.program,
-        "problems": problems,
-        "leads": manager.leadership.deadline > now,
-        "leader": manager.coordinator.leader,
-        "shards": manager.coordinator.owned,
-        "identity": manager.identity,
+        "manager": manager,
+        "now": asyncio.get_running_loop().time(),
+        "problems": [
+            (name, said) for name in readiness.names if (said := readiness.problem(name)) is not None
+        ],
         "certificates": [
-            {"name": name, "age": (clock.now() - since).total_seconds(), "left": (until - clock.now()).days}
-            for name, (since, until) in certificates.items()
+            (name, (clock.now() - valid[0]).total_seconds(), (valid[1] - clock.now()).days)
+            for name, valid in certificates
+            if valid is not None
         ],
         "controllers": [
-            {
-                "controller": each,
-                "resource": resources.get(each.primary) if each.primary else None,
-                "not_ready": not_ready.get(each.name),
-                **_queue(each),
-                **rates.of(each),
-            }
+            (
+                each,
+                resources.get(each.primary) if each.primary else None,
+                not_ready.get(each.name),
+                rates.of(each),
+            )
             for each in manager.controllers
         ],
-        "caches": [
-            {
-                "spec": each.spec,
-                "objects": len(each),
-                "bytes": each.size,
-                "changed": None if each.changed_at is None else now - each.changed_at,
-                "problem": each.problem,
-                "restarts": restarts.get(each.spec.resource, {}),
-            }
-            for each in manager.cache.informers
-        ],
-        "requests": sum(codes.values()),
-        "throttled": codes.get(_TOO_MANY, 0),
+        "restarts": restarts,
+        "requests": codes.total(),
+        "throttled": codes[_TOO_MANY],
         "unanswered": sum(count for code, count in codes.items() if code.startswith(("5", "<"))),
-        "request_p50": _quantile(metrics.rest_latency, 0.5),
-        "request_p99": _quantile(metrics.rest_latency, 0.99),
-        "lag_p50": _quantile(metrics.loop_lag, 0.5),
-        "lag_p99": _quantile(metrics.loop_lag, 0.99),
+        "quantile": _quantile,
         "tasks": len(asyncio.all_tasks()),
-        "webhooks": _webhooks(manager),
-        "history": manager.history.bytes,
+        "webhooks": {path: each for path, each in reviews.items() if each.total()},
     }
 
 
-def _queue(controller: Controller) -> dict[str, Any]:
-    queue = controller.queue
-    if queue is None:
-        return {"paused": False, "waiting": 0, "delayed": 0, "running": 0, "oldest": 0.0, "failing": 0}
-    return {
-        "paused": queue.paused,
-        "waiting": len(queue),
-        "delayed": queue.delayed,
-        "running": queue.running,
-        "oldest": queue.oldest(),
-        "failing": controller.failing,
-    }
-
-
-def _webhooks(manager: Manager) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for path, code, count in _counts(manager.metrics.webhook_requests, "webhook", "code"):
-        row = found.setdefault(path, {"path": path, "reviews": 0, "failed": 0})
-        row["reviews"] += count
-        row["failed"] += 0 if code == "200" else count
-    for path, row in found.items():
-        row["p99"] = _quantile(manager.metrics.webhook_latency, 0.99, webhook=path)
-    return [row for row in found.values() if row["reviews"]]
-
-
-def _counts(counter: Counter, *names: str) -> Iterator[tuple[str, str, int]]:
+def _counts(counter: Metric, *names: str) -> Iterator[tuple[str, str, int]]:
     first, second = names
     for family in counter.collect():
         for sample in family.samples:

@@ -232,10 +232,7 @@ class Console:
         replicas = None
         if self._holders is not None and await self._may_get(self._holders.place()):
             replicas = await self._holders.replicas()
-        presented = self._manager.certificates
-        valid = {name: await asyncio.to_thread(each.valid) for name, each in presented.items()}
-        known = {name: each for name, each in valid.items() if each is not None}
-        shown = await overview(self._manager, self._rates, self._readiness_count, known)
+        shown = await overview(self._manager, self._rates, self._readiness_count)
         return {**shown, "replicas": replicas}
 
     async def _search(self, request: Request) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from manager.election.lease import Lease, Leases, LeaseTiming
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.server.access import Answers, Place
+from manager.shards.coordinator import MEMBER
 from manager.shards.owned import OwnedShards
-from manager.shards.registry import MEMBER
 from manager.shards.shard_set import ShardSet, parse_count
 from manager.util import clock
 

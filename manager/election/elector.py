@@ -149,19 +149,24 @@ class ShardCountAgreement:
         To give a shard back before, only to take it again, would be a loop without any delay.
         """
         while True:
-            known = view.newest
-            try:
-                lease = await self._first.read(timeout=self._config.timing.attempt_timeout)
-            except KubeError as error:
-                self._error.report(f"cannot read lease {self._first}", error)
-                await asyncio.sleep(self._config.timing.retry_period)
-                continue
-            self._error.clear()
-            if lease is not None:
-                view.saw(lease, now=clock.monotonic())
-            elif view.newest == known:
-                view.saw_none()
-            return self.is_settled(lease)
+            if (found := await self.read(self._first, view)) is not None:
+                return self.is_settled(*found)
+            await asyncio.sleep(self._config.timing.retry_period)
+
+    async def read(self, leases: Leases, view: LeaseObservation) -> tuple[Lease | None] | None:
+        """Read one Lease, show it to `view`, and return it in a tuple; None if that failed, see `problem`."""
+        known = view.newest
+        try:
+            lease = await leases.read(timeout=self._config.timing.attempt_timeout)
+        except KubeError as error:
+            self._error.report(f"cannot read lease {leases}", error)
+            return None
+        self._error.clear()
+        if lease is not None:
+            view.saw(lease, now=clock.monotonic())
+        elif view.newest == known:
+            view.saw_none()
+        return (lease,)
 
 
 class LeaseLock:
@@ -324,14 +329,17 @@ class LeaseLock:
                 if whole is None or whole.version != base.version:
                     return False
                 base = whole
-            lease, sent = await self._write(self._agreement.claimed(base), timeout)
+            lease, sent = await self._leases.claim(
+                self._agreement.claimed(base), self._config, timeout=timeout
+            )
         except (Conflict, AlreadyExists, NotFound) as error:
             self._doubtful = False
             if isinstance(error, NotFound) and base.version is None:
                 self._error.report(f"cannot create lease {self._leases}", error)
                 self._view.doubtful = True
             elif isinstance(error, AlreadyExists):
-                await self._look()
+                # The watcher may miss it, because its creator did not know our label.
+                await self._agreement.read(self._leases, self._view)
             return False  # another replica was faster
         except KubeError as error:
             self._doubtful = not isinstance(error, ApiError) or isinstance(error, ServerError)
@@ -346,21 +354,6 @@ class LeaseLock:
             return False
         self._lease, self._sent, self._silent_since = lease, sent, since
         return True
-
-    async def _look(self) -> None:
-        """Read a lease that the watcher may miss, because its creator did not know our label."""
-        try:
-            lease = await self._leases.read(timeout=self._timing.attempt_timeout)
-        except KubeError as error:
-            self._error.report(f"cannot read lease {self._leases}", error)
-            return
-        if lease is not None:
-            self._view.saw(lease, now=clock.monotonic())
-
-    async def _write(self, lease: Lease, timeout: float) -> tuple[Lease, float]:
-        return await self._leases.claim(
-            lease, identity=self._config.identity, timing=self._timing, timeout=timeout
-        )
 
     # While the Lease is ours
 
@@ -395,33 +388,29 @@ class LeaseLock:
     async def _keep_renewed(self) -> None:
         """Renew until given up; raise LeadershipLost at the deadline, or when another holder has it."""
         self._wake.clear()
-        while not self._giving_back:
-            await pause(self._wake, until=self._sent + self._config.renewal_pause())
-            await self._renew()
-
-    async def _renew(self) -> None:
-        """Try until it succeeds."""
-        while not self._giving_back:
+        again = self._sent + self._config.renewal_pause()
+        while True:
+            await pause(self._wake, until=min(again, self.deadline))
+            if self._giving_back:
+                return
             self._wake.clear()
-            started = clock.monotonic()
+            again = clock.monotonic() + self._config.renewal_pause()
             try:
                 async with asyncio.timeout_at(self.deadline):
                     await self._attempt()
             except TimeoutError:
-                continue  # the next attempt finds that there is no time left
+                again = -math.inf  # the next attempt finds that there is no time left
             except (Conflict, AlreadyExists, NotFound) as error:
                 # Changed by an earlier renewal of ours whose answer was lost, or by others: read it again.
                 self._doubtful = True
                 self._error.report(f"lease {self._leases} is not as it was left", error)
-                again = started + self._timing.retry_period * _CONTENDED
+                again = clock.monotonic() + self._timing.retry_period * _CONTENDED
             except KubeError as error:
                 self._doubtful = True
                 self._error.report(f"cannot renew lease {self._leases}", error)
-                again = started + self._config.renewal_pause()
             else:
                 self._error.clear()
-                return
-            await pause(self._wake, until=min(again, self.deadline))
+                again = self._sent + self._config.renewal_pause()
 
     async def _attempt(self) -> None:
         if self._doubtful:
@@ -438,7 +427,7 @@ class LeaseLock:
         timeout = self._time_left()
         # Set before, so that an attempt that is cut short leaves it set.
         self._doubtful = True
-        self._lease, self._sent = await self._write(base, timeout)
+        self._lease, self._sent = await self._leases.claim(base, self._config, timeout=timeout)
         self._doubtful = False
         self._guard.renewed(self._leases.name, self.deadline)
         if self.held.is_set():

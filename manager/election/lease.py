@@ -387,11 +387,10 @@ class Leases:
             await self._transport.request(method, path, body=lease.encode(), deadline=timeout)
         )
 
-    async def claim(
-        self, lease: Lease, *, identity: str, timing: LeaseTiming, timeout: float
-    ) -> tuple[Lease, float]:
-        """Write the lease as held by `identity` from now on; return the stored lease and the sending time."""
-        wanted = lease.claimed(identity=identity, seconds=timing.lease_seconds, now=clock.now())
+    async def claim(self, lease: Lease, config: ElectionConfig, *, timeout: float) -> tuple[Lease, float]:
+        """Write the lease as held by this replica from now on; return it as stored, and the sending time."""
+        timing = config.timing
+        wanted = lease.claimed(identity=config.identity, seconds=timing.lease_seconds, now=clock.now())
         sent = clock.monotonic()
         return await self.write(wanted.sent(timing.clock, sent), timeout=timeout), sent
 

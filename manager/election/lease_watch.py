@@ -93,19 +93,13 @@ class LeaseObservation:
         self._gone = self.doubtful = False
         return not renewed
 
-    def saw_deletion(self, last: Lease) -> None:
-        """Note that the lease, whose last state was `last`, was deleted."""
-        if self._is_stale(last):
-            self.doubtful = True
-        else:
-            self.saw_none()
-
-    def saw_none(self) -> None:
-        """Record that the server has no such lease.
+    def saw_none(self, last: Lease | None = None) -> None:
+        """Record that the server has no such lease, or has deleted it in the state `last`.
 
         A deletion is no release: the holder may still be at work, and will create the lease again.
         """
-        self._gone, self.doubtful = True, False
+        self.doubtful = last is not None and self._is_stale(last)
+        self._gone = self._gone or not self.doubtful
 
     @property
     def expires_at(self) -> float:
@@ -259,7 +253,7 @@ class LeaseWatcher:
     def _observe(self, lease: Lease, *, gone: bool) -> None:
         now, news = clock.monotonic(), True
         if gone:
-            self._view(lease.name).saw_deletion(lease)
+            self._view(lease.name).saw_none(lease)
             self._forget(lease.name)
         else:
             news = self._view(lease.name).saw(lease, now=now)

@@ -358,6 +358,9 @@ def _load(path: Path) -> _Kubeconfig:
 
 # The chosen cluster.
 
+_OF_TLS = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
+"""Keys of a cluster without a meaning in plain HTTP."""
+
 
 def _server(choice: _Choice) -> URL:
     cluster, user = choice.cluster, choice.user
@@ -366,24 +369,19 @@ def _server(choice: _Choice) -> URL:
         raise ConfigError(f"{cluster} names no server")
     implied = "" if "://" in address else "http://"  # as kubectl takes it, whatever else the cluster says
     server = _url(f"{implied}{address}", label)
-    if implied and (secured := _secured_by(choice)):
+    if server.scheme == "https":
+        return server
+    lost = [f"{key} has no meaning" for key in _OF_TLS if getattr(cluster.value, key.replace("-", "_"))]
+    if user is not None and any(getattr(user.value, each) for each in _UserCredentials.__struct_fields__):
+        lost.insert(0, f"the credentials of user {user.name!r} are not sent")
+        if not implied:
+            # As kubectl does: what serves plain HTTP (kubectl proxy, say) has its own, or wants none.
+            _log.warning("credentials are not sent over plain HTTP", server=str(server), user=user.name)
+    if implied and lost:
         raise ConfigError(
-            f"{label}: {address!r} does not say https://, so it means plain HTTP, and there {secured}"
+            f"{label}: {address!r} does not say https://, so it means plain HTTP, and there {lost[0]}"
         )
-    if server.scheme == "http" and user is not None and _names_credentials(user):
-        # As kubectl does: what serves plain HTTP (kubectl proxy, say) has its own credentials, or wants none.
-        _log.warning("credentials are not sent over plain HTTP", server=str(server), user=user.name)
     return server
-
-
-def _secured_by(choice: _Choice) -> str:
-    """Name a key of the cluster or user without a meaning in plain HTTP; empty if there is none."""
-    if choice.user is not None and _names_credentials(choice.user):
-        return f"the credentials of user {choice.user.name!r} are not sent"
-    for key in ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"):
-        if getattr(choice.cluster.value, key.replace("-", "_")):
-            return f"{key} has no meaning"
-    return ""
 
 
 def _url(address: str, label: str) -> URL:
@@ -438,11 +436,6 @@ def _proxy(server: URL, environ: Mapping[str, str], cluster: _Entry[_Cluster] | 
 
 _NAME_OF_HEADER = "!#$&'*+^`|"
 """What else than letters, digits and "-._~" the name of a header may hold; the server decodes the rest."""
-
-
-def _names_credentials(user: _Entry[_User]) -> bool:
-    """Return whether the user has credentials, and does not only act as another one."""
-    return any(getattr(user.value, each) for each in _UserCredentials.__struct_fields__)
 
 
 def _credentials(choice: _Choice, environ: Mapping[str, str]) -> Credentials:

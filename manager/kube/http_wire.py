@@ -20,8 +20,8 @@ from manager.kube.config import ClusterConfig
 from manager.kube.connection import Answer, Connection
 from manager.kube.dial import Dialer, proxy_authorization
 from manager.kube.errors import ConfigError, ConnectionLost, Unreachable
-from manager.kube.tls import in_thread
 from manager.kube.wire import WebSocket, WireRequest
+from manager.util.loop import in_thread
 
 CONNECTIONS = 128
 """Connections in use at once, streams aside; more than any sensible number of workers."""

@@ -5,37 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
 from manager.kube.errors import ConfigError
 from manager.telemetry.logs import get_logger
 from manager.tls.served import CertificateUnusable, present, trust
+from manager.util.loop import in_thread
 from manager.util.small_file import read_small_file
-
-T = TypeVar("T")
 
 _log = get_logger("kube")
 
 RECHECK_INTERVAL = 60.0
 """Seconds between two looks at whether a file has changed."""
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run `work`, which reads files, in a thread of its own and return its result.
-
-    Reconcilers may occupy the few threads of `asyncio.to_thread` for long. Without a token, neither
-    reconcilers nor the lease get an answer from the API server.
-    """
-    thread = ThreadPoolExecutor(1, thread_name_prefix="credentials")
-    try:
-        return await asyncio.get_running_loop().run_in_executor(thread, work)
-    finally:
-        thread.shutdown(wait=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,26 +84,21 @@ class OperatorBase:
         """Find out what of the kind's status the operator writes."""
         kind = cls.kind
         if cls.extends_status and (is_crd(kind) or "status" not in kind.model_fields):
-            why = (
-                "is its own kind, whose status it writes anyway" if is_crd(kind) else "has no field `status`"
-            )
+            own = "is its own kind, whose status it writes anyway"
+            why = own if is_crd(kind) else "has no field `status`"
             raise TypeError(f"{cls.__name__}.extends_status: {kind.__name__} {why}")
         status = status_model(kind)
         cls.has_status = writes_status(kind, extends=cls.extends_status)
-        cls.condition_list = ConditionList.of(kind) if cls.has_status else None
+        cls.condition_list = held = ConditionList.of(kind) if cls.has_status else None
+        cls.has_conditions = held is not None
+        if held is not None and (refused := [each for each in cls.conditions if not held.takes(each)]):
+            told = f"{kind.__name__} takes none of type {refused[0]}: {held.why_refused(refused[0])}"
+            raise TypeError(f"{cls.__name__}.conditions: {told}")
         # On an object of others no condition is set that its author does not name.
-        named = tuple(getattr(status, "meanings", ()))
-        takes = cls.condition_list.takes if cls.condition_list is not None else lambda _: True
-        if cls.condition_list and (refused := [each for each in cls.conditions if not takes(each)]):
-            why = cls.condition_list.why_refused(refused[0])
-            raise TypeError(
-                f"{cls.__name__}.conditions: {kind.__name__} takes none of type {refused[0]}: {why}"
-            )
-        cls.conditions = cls.conditions or tuple(filter(takes, named or ((READY,) if is_crd(kind) else ())))
-        cls.has_conditions = cls.condition_list is not None
-        cls.tells_of_children = (
-            cls.condition_list is not None and is_crd(kind) and cls.condition_list.takes(CONDITION)
-        )
+        named = tuple(getattr(status, "meanings", ())) or ((READY,) if is_crd(kind) else ())
+        default = tuple(each for each in named if held is None or held.takes(each))
+        cls.conditions = cls.conditions or default
+        cls.tells_of_children = held is not None and is_crd(kind) and held.takes(CONDITION)
         # Of a kind that others define it says what their controller has seen.
         cls.has_observed_generation = (
             is_crd(kind) and status is not None and "observed_generation" in status.model_fields
@@ -220,12 +215,8 @@ class OperatorBase:
     @classmethod
     def hint_of_status(cls) -> str:
         """Say how its author lets it write the status of its kind; empty if the kind is its own."""
-        if is_crd(cls.kind):
-            return ""
-        return (
-            f": others define {cls.kind.__name__}, so {cls.__name__} writes its status only with "
-            "`extends_status = True`"
-        )
+        told = f"others define {cls.kind.__name__}, so {cls.__name__} writes its status only with"
+        return "" if is_crd(cls.kind) else f": {told} `extends_status = True`"
 
     @classmethod
     def check_may_patch(cls) -> None:

@@ -115,11 +115,8 @@ class ConditionList:
     def read(self, obj: Resource) -> list[Condition]:
         """Return the conditions that an object has; a missing list is an empty one."""
         status = obj.content.get("status") if isinstance(obj, Unstructured) else getattr(obj, "status", None)
-        if isinstance(status, dict):
-            held = status.get("conditions") or []
-        else:
-            held = getattr(status, "conditions", None) or []
-        return [each if isinstance(each, Condition) else _as_ours(each) for each in held]
+        held = status.get("conditions") if isinstance(status, dict) else getattr(status, "conditions", None)
+        return [each if isinstance(each, Condition) else _as_ours(each) for each in held or []]
 
     def fits(self, stored: Unstructured) -> bool:
         """Return whether an object that may not fit its model holds conditions, or can."""
@@ -147,7 +144,7 @@ class ConditionList:
         if self.item is None or not issubclass(self.item, Condition):
             theirs = self._as_theirs(theirs, held[index] if index < len(held) else None)
         as_json = self.is_json or isinstance(obj, Unstructured)
-        held[index:] = [_wire(theirs) if as_json else theirs, *held[index + 1 :]]
+        held[index : index + 1] = [_wire(theirs) if as_json else theirs]
 
     def remove(self, obj: Resource, type: str) -> None:  # noqa: A002 - the field's name
         """Remove the condition of that type."""
@@ -176,14 +173,14 @@ def _takes(item: type[ApiModel], condition: str) -> bool:
 def _held(obj: Resource) -> list[Any]:
     """Return the list of an object's conditions, made if it is missing."""
     if isinstance(obj, Unstructured):
-        obj.content["status"] = obj.content.get("status") or {}
-    holder = obj.content["status"] if isinstance(obj, Unstructured) else status_of(obj)
-    if isinstance(holder, dict):
-        holder["conditions"] = holder.get("conditions") or []
-        return holder["conditions"]  # type: ignore[no-any-return]
-    if holder.conditions is None:
-        holder.conditions = []
-    return holder.conditions  # type: ignore[no-any-return]
+        holder = obj.content["status"] = obj.content.get("status") or {}
+    else:
+        holder = status_of(obj)
+    if not isinstance(holder, dict):
+        holder.conditions = [] if holder.conditions is None else holder.conditions
+        return holder.conditions  # type: ignore[no-any-return]
+    holder["conditions"] = holder.get("conditions") or []
+    return holder["conditions"]  # type: ignore[no-any-return]
 
 
 def _wire(item: Any) -> dict[str, Any]:

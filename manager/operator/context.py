@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
@@ -23,6 +24,7 @@ from typing import (
 
 import orjson
 from msgspec import structs
+from pydantic import ValidationError
 
 from manager.api import (
     DEGRADED,
@@ -35,6 +37,7 @@ from manager.api import (
     Unstructured,
     is_controlled_by,
 )
+from manager.api.condition import CONDITION_REASON
 from manager.api.rights import Undeclared
 from manager.cache import Meta, meta_in
 from manager.client import (
@@ -124,6 +127,8 @@ class Blocked(Exception):
             retry_after: seconds until the next attempt; None if an event triggers it.
         """
         super().__init__(message)
+        if not re.fullmatch(CONDITION_REASON, reason):
+            raise ValueError(f"Blocked: reason {reason!r} has to be one word in CamelCase")
         self.reason = reason
         self.message = message
         self.passing = passing
@@ -289,9 +294,20 @@ class Context:
             raise Undeclared(f"{kind} takes no condition of type {type}: {why}")
         if self._before is None:
             self._before = {each.type: each for each in conditions.read(self.object)}
+        given: object = status  # "False" is true for Python
+        if isinstance(given, str) and given != "Unknown":
+            why = f'status {given!r} has to be True, False or "Unknown"'
+            raise TypeError(f"condition {type} of {self.object.kind}: {why}")
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         self._set.add(type)
-        conditions.set(self.object, type, value, reason, message, now=clock.now)
+        try:
+            conditions.set(self.object, type, value, reason, message, now=clock.now)
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            if first["loc"] == ("reason",):
+                why = f"reason {reason!r} has to be one word in CamelCase"
+            raise ValueError(f"condition {type} of {self.object.kind}: {why}") from None
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
@@ -915,7 +931,10 @@ def _writable(metadata: ObjectMeta | Meta) -> dict[str, Any]:
         "metadata.labels": dict(metadata.labels),
         "metadata.annotations": dict(metadata.annotations),
         "metadata.finalizers": list(metadata.finalizers),
-        "metadata.ownerReferences": [(each.uid, bool(each.controller)) for each in metadata.owner_references],
+        "metadata.ownerReferences": [
+            (each.uid, bool(each.controller), bool(each.block_owner_deletion))
+            for each in metadata.owner_references
+        ],
     }
 
 

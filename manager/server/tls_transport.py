@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, cast
 
-from manager.server.http_server import Limits
+from manager.server import Limits
 from manager.telemetry.logs import get_logger
 from manager.tls.served import is_over
 

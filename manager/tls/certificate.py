@@ -202,7 +202,9 @@ def _make(
     own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject[:64])])
     issuer_name, signing = issuer or (own, key)
     # Its fields in order: signatures, 4 other uses, signatures of certificates and of revocations, 2 others.
-    usage = x509.KeyUsage(not is_authority, *[False] * 4, is_authority, is_authority, *[False] * 2)
+    usage = x509.KeyUsage(
+        not is_authority, False, False, False, False, is_authority, is_authority, False, False
+    )
     extensions: list[tuple[x509.ExtensionType, bool]] = [
         (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
         (x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), True),

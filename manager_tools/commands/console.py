@@ -28,12 +28,12 @@ from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
 from manager.kube.tls import Pem, TlsFiles
 from manager.kube.transport import Transport
-from manager.server.access import account_of, is_for
+from manager.server.access import claims_of
 from manager.server.server import serve
 from manager.telemetry.logs import configured
 from manager.telemetry.watchdog import Watchdog
 from manager.util.address import BindAddress, is_loopback, parse_bind_address
-from manager.util.loop import loop_factory
+from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
 from manager_tools.commands.cluster import (
     cluster_flags,
@@ -189,7 +189,7 @@ def console(invocation: Invocation, /, **flags: Any) -> None:
 async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog: Watchdog) -> None:
     watchdog.watch(asyncio.get_running_loop())
     with StopSignals(watchdog) as signals:
-        await signals.unless_stopped(_show(program, arguments))
+        await unless(signals.stop, _show(program, arguments))
 
 
 async def _show(program: Program, arguments: ConsoleArguments) -> None:
@@ -251,9 +251,11 @@ async def _authorization(
         credentials = TokenFile(Path(arguments.manager_token_file), label="--manager-token-file")
     else:
         header = await _own(config, None)
-        if (account := account_of(_token_of(header))) is None:
-            return partial(_own, config), True
-        credentials = AccountToken(transport, *account, audience)
+        match claims_of(_token_of(header)).sub.split(":"):
+            case ["system", "serviceaccount", namespace, name]:
+                credentials = AccountToken(transport, namespace, name, audience)
+            case _:
+                return partial(_own, config), True
         try:
             await credentials.current()
         except ConfigError:  # few may make tokens of themselves
@@ -262,7 +264,7 @@ async def _authorization(
     async def ask(rejected: str | None) -> str:
         return (await credentials.current(rejected=rejected)).header or ""
 
-    return ask, not is_for(_token_of(await ask(None)), audience)
+    return ask, not claims_of(_token_of(await ask(None))).are_for(audience)
 
 
 def _token_of(header: str) -> str:

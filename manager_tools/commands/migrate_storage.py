@@ -20,7 +20,7 @@ from manager.kube.transport import Transport
 from manager.telemetry.logs import configured, get_logger
 from manager.telemetry.watchdog import Watchdog
 from manager.util.duration import format_duration, parse_wait
-from manager.util.loop import loop_factory
+from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
 from manager_tools.commands.cluster import UnknownKind, cluster_flags, connected, kind_named
 from manager_tools.migration.definitions import Definitions, MigrationFailed, RetryingClient
@@ -149,14 +149,14 @@ async def _migrate(
     watchdog.watch(asyncio.get_running_loop())
     with StopSignals(watchdog) as signals:
         try:
-            done = await signals.unless_stopped(_migrate_all(program, arguments, names))
+            done = await unless(signals.stop, _migrate_all(program, arguments, names))
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
             if is_expected(error):
                 say(f"{program.name}: migrate-storage: {in_one_line(error)}")
             else:
                 get_logger("migrate-storage").error("stopped by an unexpected error", exc_info=error)
             return 1
-    return 0 if done else 1
+    return 0 if done == (True,) else 1
 
 
 async def _migrate_all(program: Program, arguments: MigrateArguments, names: Sequence[str]) -> bool:

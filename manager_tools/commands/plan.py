@@ -34,7 +34,7 @@ from manager.telemetry.metrics import Metrics
 from manager.util.duration import format_duration, parse_duration
 from manager.util.loop import loop_factory
 from manager.util.program import Program
-from manager.util.yaml_text import load_all, yaml_lines
+from manager.util.yaml_text import yaml_documents, yaml_lines
 from manager_tools.commands.cluster import ended_in_one_line, file_flag, read_input, text_flag
 from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 
@@ -149,7 +149,7 @@ def _named(files: Sequence[str]) -> list[_Found]:
     found: dict[_Found, None] = {}
     for file in files:
         try:
-            for document in load_all(read_input(file, _LONGEST_FILE)):
+            for document in yaml_documents(read_input(file, _LONGEST_FILE)):
                 found.update(dict.fromkeys(_objects(document)))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error

@@ -18,7 +18,7 @@ import click
 from manager.operator import AnyOperator
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
-from manager.util.yaml_text import load_all
+from manager.util.yaml_text import yaml_documents
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.guards import NotRepeatable
 from manager_tools.simulation.plan import ALONE, KINDS_OF_FAULT, Plan, plan_of
@@ -94,7 +94,7 @@ def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], pro
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.yaml")):
         try:
-            documents = load_all(path.read_bytes())
+            documents = yaml_documents(path.read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise click.UsageError(f"{path}: {reason}") from None

@@ -21,7 +21,8 @@ from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.tls.served import ServedCertificate
-from manager.webhook.endpoints import Endpoint, endpoints_of
+from manager.webhook.endpoint import Endpoint
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from manager_tools.simulation.certificates import READ_EVERY, WebhookCertificates
@@ -94,7 +95,7 @@ class Replica:
         self.stop = asyncio.Event()
         self.metrics = Metrics()
         self.dead = False
-        self.endpoints: dict[str, Endpoint] = {}
+        self.endpoints: dict[str, Endpoint[Any]] = {}
         self.context = contextvars.copy_context()
         self.context.run(process_clock.set, self.clock)
         self.context.run(current_process.set, self.name)

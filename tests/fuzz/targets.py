@@ -44,7 +44,7 @@ from manager.kube.decoding import decode_event, decode_list, lines
 from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from, status_error
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.server.access import has_expired
+from manager.server.access import claims_of
 from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.telemetry.metrics import Metrics
@@ -52,10 +52,9 @@ from manager.tls.certificate import new_authority
 from manager.tls.served import CertificateUnusable
 from manager.util.address import BindAddress, parse_address
 from manager.util.duration import parse_duration
-from manager.webhook.admission import AdmissionEndpoint
+from manager.webhook.admission import AdmissionEndpoint, json_patch
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import BadReview
-from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Admission, Conversion
 from manager_tools.commands.explain import decode_report, to_text
 from petstore.proto import petstore_pb2 as pb
@@ -351,7 +350,7 @@ TOKENS = [b"eyJhbGciOiJSUzI1NiJ9.eyJleHAiOjE3NjcyMjU2MDAsInN1YiI6ImEifQ.c2ln", b
 
 @target(token=st.one_of(inputs.texts(), inputs.mutated(TOKENS).map(lambda data: data.decode("latin-1"))))
 def tokens(token: str) -> None:
-    assert has_expired(token) in {True, False}
+    assert claims_of(token).have_expired in {True, False}
 
 
 # Files and flags.
@@ -532,7 +531,7 @@ WEBHOOKS = webhooks_of(*OPERATORS)
 ADMISSIONS = [each for each in WEBHOOKS if isinstance(each, Admission)]
 REVIEWS = [review_of(each, operation) for each in ADMISSIONS for operation in ("CREATE", "UPDATE", "DELETE")]
 PANICS = Metrics().webhook_panics
-ENDPOINTS = [endpoint for each in ADMISSIONS for endpoint in AdmissionEndpoint.all_of(each, panics=PANICS)]
+ENDPOINTS = [AdmissionEndpoint(one, panics=PANICS) for each in ADMISSIONS for one in each.webhooks]
 
 
 @target(endpoint=st.sampled_from(ENDPOINTS), body=inputs.odd_json(REVIEWS))

@@ -41,6 +41,11 @@ def test_setting_refuses_name_that_cannot_be_flag_and_variable(name: str):
         Setting(name, default="x", description="")
 
 
+def test_setting_refuses_a_declaration_without_description():
+    with pytest.raises(TypeError, match=r"^the setting 'x' needs a description"):
+        Setting("x")  # type: ignore[call-overload]
+
+
 def test_setting_refuses_invalid_default_at_declaration():
     with pytest.raises(ValueError, match=r"the default '90' of the setting 'x': a duration such as"):
         Setting("x", parse_duration, default="90", description="")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from devcluster.go_numbers import show_float
+from devcluster.quantity import show_float
 from devcluster.schema.cel.types import (
     BOOL,
     BYTES,

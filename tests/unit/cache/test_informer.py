@@ -10,6 +10,7 @@ import pytest
 from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache.informer import Informer, deleted_uid, is_removed
 from manager.cache.record import CacheEvent, EventType, RecordDecoder
+from manager.cache.reflector import Upstream
 from manager.cache.spec import WatchSpec
 from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper
@@ -32,11 +33,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
         return Informer(
             WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
             RecordDecoder(Pod.gvk, field_manager="m", metadata_only=metadata_only),
-            transport=transport,
-            mapper=RestMapper(transport),
-            restarts=metrics.watch_restarts,
-            failures=metrics.cache_failures,
-            rng=rng,
+            Upstream(transport, RestMapper(transport), metrics, rng),
         )
 
     return build

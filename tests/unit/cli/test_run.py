@@ -47,16 +47,6 @@ def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble
     assert operators == ["memcached", "pet"]
 
 
-@pytest.mark.parametrize("text", ["3", "1", "512", "-2", "04", "two", ""])
-def test_run_refuses_a_number_of_shards_that_is_not_a_power_of_two(
-    command: Command, assemble: Assemble, text: str
-):
-    assemble()
-    told = command("run", f"--shards={text}").refusal()
-    assert "--shards" in told
-    assert "0, or a power of two from 2 to 256 is expected" in told
-
-
 def test_run_stops_on_a_signal(command: Command, assemble: Assemble):
     async def until_stopped(stop: asyncio.Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -128,10 +118,8 @@ def test_run_logs_the_traceback_of_a_start_error_at_debug(command: Command, asse
     assert "stacktrace" not in line
 
 
-@pytest.mark.parametrize("error", [KeyError("oops"), ValueError("oops"), AssertionError("oops")])
-def test_run_logs_an_unexpected_error_with_its_traceback(
-    command: Command, assemble: Assemble, error: Exception
-):
+def test_run_logs_an_unexpected_error_with_its_traceback(command: Command, assemble: Assemble):
+    error = KeyError("oops")
     assemble(failing(error))
     outcome = command("run")
     assert outcome.code == 1
@@ -213,10 +201,8 @@ def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
     [
         ([], {}),
         (["--log-level=debug"], {"log-level": "debug"}),
-        (["--log-level", "debug"], {"log-level": "debug"}),
         (["--log-level=debug", "--log-level=warn"], {"log-level": "warn"}),
         (["--leader-elect"], {"leader-elect": "true"}),
-        (["--leader-elect=true"], {"leader-elect": "true"}),
         (["--leader-elect=false"], {"leader-elect": "false"}),
         (["--leader-elect", "false"], {"leader-elect": "false"}),
         (["--leader-elect", "--context=a"], {"leader-elect": "true", "context": "a"}),
@@ -241,10 +227,6 @@ def test_parse_flags_reads_flags_as_go_programs_do(argv: list[str], expected: di
     ("argv", "expected"),
     [
         (["--leader-elekt"], "No such option '--leader-elekt'. (Did you mean one of: '--leader-elect', "),
-        (
-            ["--leader-elekt=true"],
-            "No such option '--leader-elekt'. (Did you mean one of: '--leader-elect', ",
-        ),
         (["--store-lable=a"], "No such option '--store-lable'. (Did you mean one of: '--store-inter"),
         (["--store-label"], "Option '--store-label' requires an argument."),
         (["--zzz", "value"], "No such option '--zzz'."),
@@ -366,45 +348,6 @@ async def test_second_signal_exits_at_once_after_the_log_is_flushed_even_when_th
             assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
     assert exits == [1]
     assert lines[-1]["event"] == "exiting at once on a second signal"
-
-
-async def test_unless_stopped_passes_on_the_result_or_error_of_the_work():
-    async def work(*, fails: bool) -> str:
-        await asyncio.sleep(0)
-        if fails:
-            raise ValueError("wrong")
-        return "done"
-
-    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
-        assert await signals.unless_stopped(work(fails=False)) == "done"
-        with pytest.raises(ValueError, match="wrong"):
-            await signals.unless_stopped(work(fails=True))
-
-
-@pytest.mark.parametrize("end", ["stopped before", "stopped", "cancelled"])
-async def test_unless_stopped_cancels_the_work_when_it_stops_or_is_cancelled(end: str):
-    started, cancelled = asyncio.Event(), asyncio.Event()
-
-    async def work() -> None:
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-
-    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
-        if end == "stopped before":
-            signals.stop.set()
-        task = asyncio.create_task(signals.unless_stopped(work()))
-        await started.wait()
-        if end != "cancelled":
-            signals.stop.set()
-            assert await task is None
-        else:
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-    assert cancelled.is_set()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -83,7 +83,7 @@ def test_lease_watcher_treats_a_recreated_lease_as_a_new_one():
 def test_news_that_come_late_are_ignored_and_a_reason_to_look():
     seen = view()
     seen.saw(lease(5, holder="other"), now=100.0)
-    for late in (lambda: seen.saw(lease(4, holder=""), now=101.0), lambda: seen.saw_deletion(lease(3))):
+    for late in (lambda: seen.saw(lease(4, holder=""), now=101.0), lambda: seen.saw_none(lease(3))):
         late()
         assert seen.doubtful
         seen.saw(lease(5, holder="other"), now=102.0)
@@ -110,7 +110,7 @@ def test_observation_takes_an_older_version_after_a_rewound_history():
 def test_deleted_lease_cannot_be_claimed_until_its_expiry():
     seen = view()
     seen.saw(lease(1), now=100.0)
-    seen.saw_deletion(lease(2))
+    seen.saw_none(lease(2))
     assert seen.lease is None
     assert not seen.claimable(114.9)
     assert seen.claimable(115.0)
@@ -120,7 +120,7 @@ def test_deleted_lease_with_a_huge_duration_blocks_claims_for_four_lease_duratio
     seen = view()
     seen.saw(lease(1, leaseDurationSeconds=2**31 - 1), now=100.0)
     assert not seen.claimable(1e8)
-    seen.saw_deletion(lease(2))
+    seen.saw_none(lease(2))
     assert not seen.claimable(159.9)
     assert seen.claimable(160.0)
 

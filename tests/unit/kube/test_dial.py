@@ -116,8 +116,11 @@ async def test_plain_http_is_sent_to_the_proxy_with_its_whole_address():
             b"HTTP/1.1 407 Who\r\nContent-Length: 0\r\n\r\n",
             "the proxy answered 407",
         ),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", r"cannot connect to 127\.0\.0\.1:\d+: the proxy does not speak HTTP"),
-        (b"", r"cannot connect to 127\.0\.0\.1:\d+: the proxy closed the connection"),
+        (
+            b"SSH-2.0-OpenSSH_9.2\r\n",
+            r"cannot connect to 127\.0\.0\.1:\d+ through the proxy: the answer is no HTTP",
+        ),
+        (b"", r"cannot connect to 127\.0\.0\.1:\d+ through the proxy: the connection broke"),
     ],
     ids=["refusal", "other protocol", "nothing"],
 )

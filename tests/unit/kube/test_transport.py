@@ -408,7 +408,6 @@ class TestTransportWrites:
         await asyncio.sleep(0.1)
         with pytest.raises(Fenced, match="not renewed in time"):
             await transport.request("PUT", PATH)
-        assert transport.fenced == "the right to write was not renewed in time"
         assert await transport.request("GET", PATH) == b""
         assert len(wire.sent("PUT")) == 1
 
@@ -420,7 +419,6 @@ class TestTransportWrites:
         transport.fence_at(None)
         await asyncio.sleep(100)
         await transport.request("PUT", PATH)
-        assert transport.fenced is None
 
     async def test_renewing_the_right_to_write_does_not_undo_a_fence(self, transport: Transport):
         transport.fence("another one leads")

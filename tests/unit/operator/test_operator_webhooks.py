@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from prometheus_client import Counter, generate_latest
 
 from manager import webhook
 from manager.api import ObjectMeta
@@ -74,17 +73,3 @@ async def test_refused_conversion_shows_its_reason_to_the_user():
         await world.create(judged("a"))
         with pytest.raises(ApiError, match=r"cannot be converted from .* there is no such thing any more"):
             await world.get(OldJudged, "a")
-
-
-async def test_metric_of_an_operator_is_one_of_the_managers():
-    class Counting(JudgedOperator):
-        """Counts what it is asked."""
-
-        name = "counting"
-
-        def setup(self) -> None:
-            self.asked = Counter("judged_asked", "How often", registry=self.manager.metrics.registry)
-            self.asked.inc()
-
-    async with operated(Counting) as world:
-        assert b"judged_asked_total 1.0" in generate_latest(world.manager.metrics.registry)

@@ -123,12 +123,14 @@ async def test_access_denies_a_user_without_the_right(
 
 
 @pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
-async def test_access_denies_a_refused_token_without_a_rights_review(
+async def test_access_denies_a_refused_token_without_a_rights_review_and_asks_again_after_seconds(
     wire: ScriptedWire, access: Access, status: dict[str, Any]
 ):
     wire.on("POST", TOKENS, reviewed(status))
-    assert await ask(access) == Verdict(None, allowed=False)
-    assert wire.sent("POST", RIGHTS) == []
+    for after, reviews in ((0, 1), (9, 1), (2, 2)):
+        await asyncio.sleep(after)
+        assert await ask(access) == Verdict(None, allowed=False)
+        assert (len(wire.sent("POST", TOKENS)), wire.sent("POST", RIGHTS)) == (reviews, [])
 
 
 async def test_access_adds_system_authenticated_to_the_groups_of_a_user(wire: ScriptedWire, access: Access):
@@ -162,14 +164,6 @@ async def test_access_caches_tokens_rights_and_denials_for_their_times(
 ):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, right)
-    assert await reviews_needed(wire, access, after=after) == expected
-
-
-@pytest.mark.parametrize(("after", "expected"), [(9, (0, 0)), (11, (1, 0))])
-async def test_access_reviews_a_refused_token_again_after_seconds(
-    wire: ScriptedWire, access: Access, after: float, expected: tuple[int, int]
-):
-    wire.on("POST", TOKENS, refused())
     assert await reviews_needed(wire, access, after=after) == expected
 
 

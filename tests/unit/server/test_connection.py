@@ -22,8 +22,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from structlog.testing import capture_logs
 
-from manager.server import connection
-from manager.server.http_server import Limits
+from manager.server import Limits, connection
 from manager.telemetry import open_files
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.address import BindAddress
@@ -128,19 +127,24 @@ async def site(
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_connection_closes_when_the_acceptor_ends_while_it_is_made(tls: bool):
+async def test_connection_closes_when_the_acceptor_ends_while_it_is_made(
+    tls: bool, monkeypatch: pytest.MonkeyPatch
+):
     ending = []
 
-    class Greeted(asyncio.Protocol):
+    class Greeted(connection.ClientConnection):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
             ending.append(asyncio.ensure_future(served.end()))
+
+    monkeypatch.setattr(connection, "ClientConnection", Greeted)
 
     certificate = ServedCertificate(SelfSigned()) if tls else None
     async with AsyncExitStack() as stack:
         if certificate is not None:
             await stack.enter_async_context(certificate.refreshed())
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        served = connection.Acceptor(listening, Greeted, certificate, PATIENT)
+        served = connection.Acceptor(listening, web.Server(hello), certificate, PATIENT)
         accepting = asyncio.ensure_future(served.accept())
         try:
             address = BindAddress("127.0.0.1", listening.getsockname()[1])

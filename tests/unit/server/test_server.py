@@ -11,7 +11,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from manager.server.http_server import Limits
+from manager.server import Limits
 from manager.server.server import CannotListen, CannotServe
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate

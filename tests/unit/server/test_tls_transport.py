@@ -13,8 +13,7 @@ from typing import cast
 
 import pytest
 
-from manager.server import tls_transport
-from manager.server.http_server import Limits
+from manager.server import Limits, tls_transport
 from manager.server.tls_transport import TlsTransport, Turn
 from manager.tls.served import SelfSigned
 from tests.support.certificates import trusting

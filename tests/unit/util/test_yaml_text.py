@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.util.yaml_text import NotYaml, load, load_all
+from manager.util.yaml_text import NotYaml, load, yaml_documents
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,10 @@ MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"users: [{name: admin, user: {token: hunter2 ]", " in line 1, column 45: expected ',' or"),
+        (
+            b"users: [{name: admin, user: {token: hunter2 ]",
+            " in line 1, column 45: did not find expected ',' or",
+        ),
         (b"apiVersion: v1\nusers:\n- token: hunter2\n  'token\n", " in line 5, column 1: "),
         (b"token: hunter2\xff\xfe", ": it has an impossible character or value"),
         (b"\x00", ": it has an impossible character or value"),
@@ -88,7 +91,7 @@ MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}
     ],
 )
 def test_load_error_names_the_line_and_does_not_quote_it(content: bytes, expected: str):
-    for read in (load, load_all):
+    for read in (load, yaml_documents):
         with pytest.raises(NotYaml) as error:
             read(content)
         if read is load:

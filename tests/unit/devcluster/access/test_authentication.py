@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from devcluster.access.attributes import Attributes
 from devcluster.access.authentication import ADMIN, Authenticator
-from devcluster.access.rbac import RbacAuthorizer
+from devcluster.access.rbac import Attributes, RbacAuthorizer
 from devcluster.access.reviews import AccessReviews
 from devcluster.access.tokens import AUDIENCE, ServiceAccountTokens
 from devcluster.clock import Clock

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.access.attributes import Attributes, Decision, refusal
-from devcluster.access.rbac import RbacAuthorizer
+from devcluster.access.rbac import Attributes, Decision, RbacAuthorizer, refusal
 from devcluster.http_call import User
 from devcluster.storage import Key, Store
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from devcluster.access.rbac import RbacAuthorizer
-from devcluster.admission.owner_references import OwnerReferences
+from devcluster.admission.plugins import OwnerReferences
 from devcluster.errors import StatusError
 from devcluster.http_call import User
 from devcluster.kinds.registry import Registry

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from devcluster.builtin import initial_objects, resources
-from devcluster.builtin.autoscaling_v1 import convert_autoscalers
+from devcluster.builtin.policies import convert_autoscalers
 from devcluster.builtin.services import ServiceStrategy
 from devcluster.clock import Clock
 from devcluster.errors import FieldError, StatusError

@@ -8,8 +8,7 @@ import pytest
 
 from devcluster.crd.resources import resources_of, webhook_conversion
 from devcluster.errors import StatusError
-from devcluster.schema.node import Schema
-from devcluster.schema.structural import parse
+from devcluster.schema.node import Schema, parse
 from devcluster.schema.versions import CustomVersions
 
 TEXT = {"type": "string"}

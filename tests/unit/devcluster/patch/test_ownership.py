@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster.patch import apply, in_versions, parent_entries, record_update, scale_entries
-from devcluster.schema.node import Schema
-from devcluster.schema.structural import parse
+from devcluster.schema.node import Schema, parse
 from devcluster.types import schema_for
 
 NOW = "2026-01-31T12:00:00Z"

@@ -7,8 +7,8 @@ import pytest
 from devcluster.schema.cel import CompileError, compile_expression
 from devcluster.schema.cel.types import DYN
 from devcluster.schema.declarations import compile_conversion, declare, escape
+from devcluster.schema.node import parse
 from devcluster.schema.rules import compile_rules
-from devcluster.schema.structural import parse
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from devcluster.go_numbers import show_float
+from devcluster.quantity import show_float
 from devcluster.schema.correlation import same
 from devcluster.schema.defaulting import default, prune
+from devcluster.schema.node import parse
 from devcluster.schema.patterns import compile_pattern
 from devcluster.schema.problems import FieldPathError, resolve_field_path
-from devcluster.schema.structural import parse
 
 KEEP = {"x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = parse(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.schema.structural import parse
+from devcluster.schema.node import parse
 from devcluster.schema.validation import validate
 
 FILE = {"required": ["file"], "properties": {"type": {"enum": ["File"]}}}

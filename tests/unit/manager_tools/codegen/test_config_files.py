@@ -8,7 +8,7 @@ import yaml
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
 from manager.api.rights import RbacRule
-from manager.util.yaml_text import yaml_document, yaml_stream
+from manager.util.yaml_text import yaml_stream
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.registration import Webhooks
 from manager_tools.codegen import config_files, custom_resource_definitions
@@ -21,14 +21,13 @@ RULES = {
     "widget": [RbacRule(("",), ("pods",), ("delete",), owner_references=True)],
 }
 
-admission = Admission(Widget)
 
-
-@admission.validate_create
 async def validate(widget: Widget, request: AdmissionRequest) -> None:
     """Refuse nothing."""
 
 
+admission = Admission(Widget)
+admission.functions["validate_create"] = validate
 WEBHOOKS = Webhooks([admission])
 FILES = config_files(PROGRAM, KINDS, RULES, ["b.yaml", "a.yaml"], WEBHOOKS)
 WEBHOOK_FOLDERS = ("certmanager", "webhook")
@@ -104,8 +103,8 @@ def test_yaml_stream_survives_a_round_trip():
 def test_yaml_document_keeps_order_spells_out_repeated_values_and_has_blocks():
     shared = {"b": 1, "a": [2]}
     manifest: dict[str, Any] = {"second": shared, "first": shared}
-    assert yaml_document(manifest) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"
-    assert yaml_document({"text": "one\n\ntwo"}) == "---\ntext: |-\n  one\n\n  two\n"
+    assert yaml_stream([manifest]) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"
+    assert yaml_stream([{"text": "one\n\ntwo"}]) == "---\ntext: |-\n  one\n\n  two\n"
 
 
 def test_generated_tree_writes_what_is_missing_or_differs_once(tmp_path: Path):

@@ -38,8 +38,8 @@ async def convert(gadget: JsonObject) -> None:
 
 def conversion(hub: type[Resource], spoke: type[Resource]) -> Conversion:
     made = Conversion(hub)
-    made.register("to_hub", spoke, convert)
-    made.register("from_hub", spoke, convert)
+    made.converters["to_hub", spoke] = convert
+    made.converters["from_hub", spoke] = convert
     return made
 
 

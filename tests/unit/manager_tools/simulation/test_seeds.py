@@ -233,9 +233,12 @@ def test_run_accepts_a_heartbeat_that_the_author_names():
 
 
 def test_assert_holds_refuses_an_outside_that_is_none():
+    class Outside:
+        """No world, for all its name."""
+
     for outside, said in (
         ("nowhere:Nothing", r"^Lost\.outside: No module named 'nowhere'$"),
-        (Greeting, r"^Lost\.outside: .* is no subclass of `Outside`$"),
+        (Outside, r"^Lost\.outside: .* is no subclass of `Outside`$"),
     ):
         operator = type("Lost", (GreetingOperator,), {"kind": Greeting, "outside": outside})
         with pytest.raises(TypeError, match=said):

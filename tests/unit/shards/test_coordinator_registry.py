@@ -12,7 +12,7 @@ import pytest
 from manager.election.lease import ElectionConfig, Lease, Leases
 from manager.election.lease_watch import LeaseWatcher
 from manager.kube.transport import Transport
-from manager.shards.registry import MEMBER, ReplicaRegistry
+from manager.shards.coordinator import MEMBER, ReplicaRegistry
 from manager.telemetry.metrics import Metrics
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze

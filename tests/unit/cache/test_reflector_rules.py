@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.cache.failure import (
+from manager.cache.reflector import (
     HistoryDoubted,
     HistoryRestored,
     NotStreaming,

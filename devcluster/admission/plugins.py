@@ -1,0 +1,405 @@
+"""The smaller plugins of admission: claims, namespaces, service accounts, owner references, escalation."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from devcluster.access.rbac import Attributes, Rule, quoted
+from devcluster.builtin.checks import value_of
+from devcluster.errors import StatusError, forbidden, not_found
+from devcluster.storage.records import Change, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from devcluster.api.interfaces import AdmissionInfo, Authorizer
+    from devcluster.kinds.registry import Registry
+    from devcluster.storage.store import Store
+
+__all__ = [
+    "Escalation",
+    "NamespaceLifecycle",
+    "OwnerReferences",
+    "ServiceAccounts",
+    "check_growth",
+    "default_storage_class",
+]
+
+_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+_OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+def default_storage_class(store: Store, claim: dict[str, Any]) -> None:
+    """Give a PersistentVolumeClaim the default class, if there is one; of several, the newest."""
+    spec = claim.setdefault("spec", {})
+    if spec.get("storageClassName") is not None or _OLD_CLASS in (claim["metadata"].get("annotations") or {}):
+        return
+    classes = []
+    for stored in store.select("storage.k8s.io", "storageclasses"):
+        metadata = stored.decode()["metadata"]
+        if (metadata.get("annotations") or {}).get(_DEFAULT) == "true":
+            classes.append((metadata["creationTimestamp"], metadata["name"]))
+    if classes:
+        newest = max(created for created, _ in classes)
+        spec["storageClassName"] = min(name for created, name in classes if created == newest)
+
+
+def check_growth(store: Store, info: AdmissionInfo) -> None:
+    """Let a claim grow only where its class allows it; raises StatusError."""
+    before, after = _spec(info.old), _spec(info.obj)
+    if _storage(after) <= _storage(before):
+        return
+    name = after.get("storageClassName")
+    stored = store.get(Key("storage.k8s.io", "storageclasses", "", name)) if name else None
+    if stored is None or not stored.decode().get("allowVolumeExpansion"):
+        why = (
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc"
+            " must support resize"
+        )
+        raise forbidden(info.resource.group, info.resource.plural, info.name, why)
+
+
+def _spec(claim: dict[str, Any] | None) -> dict[str, Any]:
+    return (claim or {}).get("spec") or {}
+
+
+def _storage(spec: dict[str, Any]) -> Fraction:
+    return value_of(((spec.get("resources") or {}).get("requests") or {}).get("storage", 0))
+
+
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_FREE = "localsubjectaccessreviews.authorization.k8s.io"
+"""May be asked about any namespace, so that the answer tells nothing of it."""
+
+
+class NamespaceLifecycle:
+    """A check of a write's namespace."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._terminating: set[str] = set()
+        for stored in store.select("", "namespaces"):
+            self._follow(Change(stored.version, stored.key, None, stored))
+        store.subscribe(self._follow)
+
+    def objects_to(self, info: AdmissionInfo) -> bool:
+        """Return whether `check` would refuse the write."""
+        return self._problem(info) is not None
+
+    def check(self, info: AdmissionInfo) -> None:
+        """Raise StatusError if the write's namespace is missing or terminating."""
+        problem = self._problem(info)
+        if problem is not None:
+            raise problem
+
+    def _problem(self, info: AdmissionInfo) -> StatusError | None:
+        resource = info.resource
+        if resource.name == "namespaces":
+            if info.operation == "DELETE" and not info.subresource and info.name in _IMMORTAL:
+                return forbidden("", "namespaces", info.name, "this namespace may not be deleted")
+            return None
+        namespace = info.namespace
+        if not namespace or info.operation in {"DELETE", "CONNECT"} or resource.name == _FREE:
+            return None
+        if self._store.get(Key("", "namespaces", "", namespace)) is None:
+            return not_found("", "namespaces", namespace)
+        if info.operation == "CREATE" and namespace in self._terminating:
+            text = f"unable to create new content in namespace {namespace} because it is being terminated"
+            refusal = forbidden(resource.group, resource.plural, info.name, text)
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            refusal.details["causes"] = [cause]
+            return refusal
+        return None
+
+    def _follow(self, change: Change) -> None:
+        if change.key[:2] != ("", "namespaces"):
+            return
+        stored = change.new
+        if stored is not None and orjson.loads(stored.data).get("status", {}).get("phase") == "Terminating":
+            self._terminating.add(change.key.name)
+        else:
+            self._terminating.discard(change.key.name)
+
+
+Object = dict[str, Any]
+
+_MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+_TOKEN_LIFE = 3607
+_ATTEMPTS = 10
+_PAUSE = 0.1
+"""Seconds between checks for a new namespace's default account."""
+
+
+class ServiceAccounts:
+    """A plugin that gives every pod a ServiceAccount and its token."""
+
+    def __init__(self, store: Store, rng: random.Random) -> None:
+        self._store = store
+        self._rng = rng
+
+    async def admit(self, info: AdmissionInfo) -> None:
+        """Complete the pod that is created.
+
+        Raises:
+            StatusError: Its account does not exist.
+        """
+        assert info.obj is not None
+        spec = info.obj.setdefault("spec", {})
+        name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        account = await self._find(info.namespace, name)
+        if account is None:
+            missing = not_found("", "serviceaccount", name).message
+            text = f"error looking up service account {info.namespace}/{name}: {missing}"
+            raise forbidden("", "pods", info.name, text)
+        if _mounts_token(spec, account):
+            self._mount(spec)
+        if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = copy.deepcopy(account["imagePullSecrets"])
+
+    async def _find(self, namespace: str, name: str) -> Object | None:
+        for attempt in range(_ATTEMPTS if name == "default" else 1):
+            if attempt:
+                await asyncio.sleep(_PAUSE)
+            stored = self._store.get(Key("", "serviceaccounts", namespace, name))
+            if stored is not None:
+                return stored.decode()
+        return None
+
+    def _mount(self, spec: Object) -> None:
+        """Mount the token, the CA and the namespace in containers without a mount at that path."""
+        volumes = spec.setdefault("volumes", [])
+        ours = [each["name"] for each in volumes if each.get("name", "").startswith("kube-api-access-")]
+        name = ours[0] if ours else "kube-api-access-" + "".join(self._rng.choices(_SUFFIX, k=5))
+        needed = False
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+            mounts = container.get("volumeMounts") or []
+            if any(mount.get("mountPath") == _MOUNT for mount in mounts):
+                continue
+            container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _MOUNT}]
+            needed = True
+        if needed and not ours:
+            volumes.append(_token_volume(name))
+        elif not volumes:
+            del spec["volumes"]
+
+
+def _mounts_token(spec: Object, account: Object) -> bool:
+    for holder in (spec, account):
+        wanted = holder.get("automountServiceAccountToken")
+        if wanted is not None:
+            return bool(wanted)
+    return True
+
+
+def _token_volume(name: str) -> Object:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "name": name,
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": _TOKEN_LIFE, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {"downwardAPI": {"items": [namespace]}},
+            ],
+            "defaultMode": 420,
+        },
+    }
+
+
+_GROUP = "rbac.authorization.k8s.io"
+_ROLES, _BINDINGS = ("roles", "clusterroles"), ("rolebindings", "clusterrolebindings")
+_ALMIGHTY = "system:masters"
+_FULL = (
+    Rule(verbs=("*",), groups=("*",), resources=("*",)),
+    Rule(verbs=("*",), paths=("*",)),
+)
+_NOT_GRANTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation")
+"""Metadata that may change although the rest is more than its writer may do."""
+
+
+class Escalation:
+    """A check that refuses roles and bindings beyond the writer's rights, except by `escalate` or `bind`."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def concerns(self, info: AdmissionInfo) -> bool:
+        """Return whether the write can grant rights."""
+        return (
+            info.resource.group == _GROUP
+            and info.obj is not None
+            and info.operation in ("CREATE", "UPDATE")
+            and info.resource.plural in (*_ROLES, *_BINDINGS)
+            and _ALMIGHTY not in info.user.groups
+        )
+
+    def check(self, info: AdmissionInfo) -> None:
+        """Raise StatusError if the write would grant rights that the user lacks."""
+        obj, old = info.obj, info.old
+        if not self.concerns(info) or obj is None or (old is not None and _granted(obj) == _granted(old)):
+            return
+        if info.resource.plural in _BINDINGS:
+            role = obj["roleRef"]
+            plural = "roles" if role["kind"] == "Role" else "clusterroles"
+            if self._may(info, "bind", plural, role["name"]):
+                return
+            rules, problem = self._authorizer.rules_of_role(role, info.namespace)
+            if problem:
+                raise not_found(_GROUP, info.resource.plural, role["name"])
+            self._confirm(info, rules)
+        elif not self._may(info, "escalate", info.resource.plural, info.name if old is not None else ""):
+            self._confirm(info, map(Rule.of, obj.get("rules") or ()))
+            if obj.get("aggregationRule") or (old or {}).get("aggregationRule"):
+                why = "must have cluster-admin privileges to use the aggregationRule"
+                self._confirm(info, _FULL, otherwise=why)
+
+    def _may(self, info: AdmissionInfo, verb: str, plural: str, name: str) -> bool:
+        wanted = Attributes(
+            verb=verb, group=_GROUP, version="*", resource=plural, namespace=info.namespace, name=name
+        )
+        return self._authorizer.authorize(info.user, wanted).allowed
+
+    def _confirm(self, info: AdmissionInfo, rules: Iterable[Rule], otherwise: str = "") -> None:
+        held, problem = self._authorizer.rules_of(info.user, info.namespace)
+        missing = [
+            part for rule in rules for part in rule.parts() if not any(each.covers(part) for each in held)
+        ]
+        if not missing:
+            return
+        groups = " ".join(map(quoted, info.user.groups))
+        why = (
+            f"user {quoted(info.user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not "
+            "currently held:\n" + "\n".join(sorted({str(each) for each in _compact(missing)}))
+        )
+        if problem:
+            why += f"; resolution errors: [{problem}]"
+        raise _refusal(info, otherwise or why)
+
+
+def _granted(obj: dict[str, Any]) -> dict[str, Any]:
+    compared = copy.copy(obj)
+    compared["metadata"] = {
+        name: value for name, value in obj["metadata"].items() if name not in _NOT_GRANTED
+    }
+    return compared
+
+
+def _compact(parts: Iterable[Rule]) -> Iterable[Rule]:
+    """Merge rules for the same resource into one rule with all their verbs."""
+    verbs: dict[tuple[object, ...], tuple[Rule, list[str]]] = {}
+    for part in parts:
+        of = (part.groups, part.resources, part.names, part.paths, part.paths and part.verbs)
+        verbs.setdefault(of, (part, []))[1].extend(part.verbs)
+    for part, wanted in verbs.values():
+        yield part.with_verbs(wanted)
+
+
+def _refusal(info: AdmissionInfo, why: str) -> StatusError:
+    return forbidden(info.resource.group, info.resource.plural, info.name, why)
+
+
+_ANYTHING = Attributes(
+    verb="update", group="*", version="*", resource="*", subresource="finalizers", name="*"
+)
+"""A user with this permission may set finalizers on every object."""
+
+
+class OwnerReferences:
+    """A check that the user has the rights that new owner references need.
+
+    An object is deleted with its owner, so setting an owner needs the right to delete the object. A reference
+    that blocks the owner's deletion acts like a finalizer of the owner, and needs the right to set its
+    finalizers.
+    """
+
+    def __init__(self, authorizer: Authorizer, registry: Registry) -> None:
+        self._authorizer = authorizer
+        self._registry = registry
+
+    def concerns(self, info: AdmissionInfo) -> bool:
+        """Return whether the write changes owners."""
+        if info.obj is None or (info.resource.name == "pods" and info.subresource == "status"):
+            return False
+        return _owners(info.obj) != _owners(info.old)
+
+    def check(self, info: AdmissionInfo) -> None:
+        """Raise StatusError if the user lacks a right that the new owner references need."""
+        if not self.concerns(info):
+            return
+        resource = info.resource
+        if info.operation != "CREATE":
+            self._require(
+                info,
+                Attributes(
+                    verb="delete",
+                    group=resource.group,
+                    version=resource.version,
+                    resource=resource.plural,
+                    subresource=info.subresource,
+                    namespace=info.namespace,
+                    name=info.name,
+                ),
+                "cannot set an ownerRef on a resource you can't delete",
+            )
+        blocking = list(_newly_blocking(info))
+        if not blocking or self._authorizer.authorize(info.user, _ANYTHING).allowed:
+            return
+        for owner in blocking:
+            self._check_blocking(info, owner)
+
+    def _check_blocking(self, info: AdmissionInfo, owner: Object) -> None:
+        api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
+        group, _, version = api_version.rpartition("/")
+        resource = self._registry.of_kind(group, version, kind)
+        if resource is None:
+            raise _refusal(
+                info,
+                "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion "
+                f"{api_version} Kind {kind}: no matches for kind {quoted(kind)} in version "
+                f"{quoted(api_version)}",
+            )
+        self._require(
+            info,
+            Attributes(
+                verb="update",
+                group=resource.group,
+                version=resource.version,
+                resource=resource.plural,
+                subresource="finalizers",
+                namespace=info.namespace if resource.namespaced else "",
+                name=owner.get("name", ""),
+            ),
+            "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set "
+            "finalizers on",
+        )
+
+    def _require(self, info: AdmissionInfo, wanted: Attributes, otherwise: str) -> None:
+        decision = self._authorizer.authorize(info.user, wanted)
+        if not decision.allowed:
+            raise _refusal(info, f"{otherwise}: {decision.reason}, <nil>")
+
+
+def _owners(obj: Object | None) -> list[Object]:
+    if obj is None:
+        return []
+    return obj.get("metadata", {}).get("ownerReferences") or []
+
+
+def _newly_blocking(info: AdmissionInfo) -> Iterable[Object]:
+    """Yield the references whose blockOwnerDeletion this write sets."""
+    before = {owner.get("uid"): owner for owner in _owners(info.old)}
+    for owner in _owners(info.obj):
+        if owner.get("blockOwnerDeletion") and not before.get(owner.get("uid"), {}).get("blockOwnerDeletion"):
+            yield owner
