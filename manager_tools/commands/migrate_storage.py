@@ -14,7 +14,6 @@ import click
 from manager.api import Resource
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line, is_expected
-from manager.cli.run import StopSignals
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
 from manager.telemetry.logs import configured, get_logger
@@ -146,10 +145,9 @@ async def _migrate(
     program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
 ) -> int:
     """Migrate the definitions of these names; returns the exit code, which is 0 if none is left to do."""
-    watchdog.watch(asyncio.get_running_loop())
-    with StopSignals(watchdog) as signals:
+    with watchdog.stop_on_signals() as stop:
         try:
-            done = await unless(signals.stop, _migrate_all(program, arguments, names))
+            done = await unless(stop, _migrate_all(program, arguments, names))
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
             if is_expected(error):
                 say(f"{program.name}: migrate-storage: {in_one_line(error)}")

@@ -16,7 +16,6 @@ import pytest
 import structlog
 
 from controllers.main import PROGRAM
-from manager.cli.run import StopSignals
 from manager.cli.settings import OWN
 from manager.election.coordinator import LeadershipLost
 from manager.kube.errors import ConfigError, Unreachable
@@ -296,10 +295,10 @@ def send(number: signal.Signals) -> None:
 async def test_first_signal_sets_the_stop_event(
     exits: list[int], lines: list[structlog.typing.EventDict], number: signal.Signals
 ):
-    with Watchdog(stop_within=3600) as watchdog, StopSignals(watchdog) as signals:
-        assert not signals.stop.is_set()
+    with Watchdog(stop_within=3600) as watchdog, watchdog.stop_on_signals() as stop:
+        assert not stop.is_set()
         send(number)
-        await asyncio.wait_for(signals.stop.wait(), 10)
+        await asyncio.wait_for(stop.wait(), 10)
     assert [line["signal"] for line in lines] == [number.name]
     assert exits == []
 
@@ -311,14 +310,14 @@ async def test_stop_signals_work_when_the_wakeup_fd_was_changed(exits: list[int]
     loop = asyncio.get_running_loop()
     with (
         Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
-        StopSignals(watchdog) as signals,
+        watchdog.stop_on_signals() as stop,
     ):
         if taken == "by nobody else":
             signal.set_wakeup_fd(-1)
         else:
             loop.add_signal_handler(signal.SIGUSR1, print)
         send(signal.SIGTERM)
-        await asyncio.wait_for(signals.stop.wait(), 10)
+        await asyncio.wait_for(stop.wait(), 10)
         send(signal.SIGTERM)
         assert flushed.wait(10)  # at once again, whatever the loop does
         loop.remove_signal_handler(signal.SIGUSR1)
@@ -332,15 +331,15 @@ async def test_second_signal_exits_at_once_after_the_log_is_flushed_even_when_th
     flushed = threading.Event()
     with (
         Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
-        StopSignals(watchdog) as signals,
+        watchdog.stop_on_signals() as stop,
     ):
         send(signal.SIGTERM)
         if blocked:
             send(signal.SIGTERM)
             assert flushed.wait(10)
-            assert not signals.stop.is_set()  # the loop has not had a turn
+            assert not stop.is_set()  # the loop has not had a turn
         else:
-            await asyncio.wait_for(signals.stop.wait(), 10)
+            await asyncio.wait_for(stop.wait(), 10)
             assert watchdog.due() is not None
             assert not flushed.is_set()
             send(signal.SIGINT)
@@ -357,7 +356,7 @@ async def test_stop_signals_restore_the_earlier_handler_on_exit(number: signal.S
 
     original = signal.signal(number, earlier)
     try:
-        with Watchdog() as watchdog, StopSignals(watchdog):
+        with Watchdog() as watchdog, watchdog.stop_on_signals():
             assert signal.getsignal(number) is not earlier
         assert signal.getsignal(number) is earlier
     finally:

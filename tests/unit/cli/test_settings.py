@@ -309,7 +309,7 @@ def test_load_settings_names_file_and_key_of_wrong_value(
         ("config: other.yaml", "unknown key 'config'"),
         ("- a", "a mapping of settings is expected"),
         ("log-level: info\n a: [", "not valid YAML in line 2, column 3: mapping values"),
-        ("a: [", "not valid YAML in line 1, column 5: "),
+        ("a: [", "not valid YAML in line 2, column 1: "),
         (
             "log-level: info\nlog-format: json\nlog-level: warn\n",
             "not valid YAML in line 3, column 1: 'log-level' is there twice",

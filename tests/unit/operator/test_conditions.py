@@ -246,7 +246,7 @@ def test_condition_is_refused_with_the_nearest_name_when_the_status_does_not_nam
 def test_condition_is_refused_by_name_when_status_or_reason_cannot_be_stored(
     status: Any, reason: str, said: str
 ):
-    operator: Any = doing(kind_with(MoreStatus), make_ready)
+    operator: Any = doing(make_ready, kind_with(MoreStatus))
     ctx = Context(without_manager(operator), thing(operator.kind))
     with pytest.raises((TypeError, ValueError), match=f"^condition Available of Thing: {re.escape(said)}$"):
         ctx.condition(AVAILABLE, status, reason)
