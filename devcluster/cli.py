@@ -133,6 +133,13 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     help="time until a pod becomes ready, such as 500ms or 2s",
 )
 @click.option(
+    "--pod-stop-delay",
+    type=_duration,
+    default="0s",
+    metavar="DURATION",
+    help="time that a deleted pod stays Terminating, at most for its grace period",
+)
+@click.option(
     "--history",
     type=click.IntRange(0),
     metavar="N",

@@ -21,6 +21,7 @@ from devcluster.admission.pod_security import PodSecurity
 from devcluster.admission.policies import AdmissionPolicies
 from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
+from devcluster.builtin.quotas import QuotaLedger
 
 if TYPE_CHECKING:
     from devcluster.api.interfaces import AdmissionInfo, Authorizer
@@ -66,7 +67,9 @@ class ClusterAdmission:
         self._escalation = Escalation(authorizer) if authorizer is not None else None
         self._limits = LimitRanger(store)
         self._security = PodSecurity(store)
-        self._quotas = ResourceQuotas(store)
+        self.ledger = QuotaLedger(store)
+        """The sums of quotas, which the quotas' controller shows."""
+        self._quotas = ResourceQuotas(self.ledger)
         self._configuration = Configuration(store, registry)
         self._policies = AdmissionPolicies(store, registry, self._configuration, authorizer)
         self._webhooks = Webhooks(self._configuration, client, rng)

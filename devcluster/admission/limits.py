@@ -147,8 +147,8 @@ def _ratios(limit: Object, requests: dict[str, Fraction], ends: dict[str, Fracti
 class ResourceQuotas:
     """The plugin that refuses what exceeds a quota whose controller has taken it up."""
 
-    def __init__(self, store: Store) -> None:
-        self._ledger = QuotaLedger(store)
+    def __init__(self, ledger: QuotaLedger) -> None:
+        self._ledger = ledger
 
     def concerns(self, info: AdmissionInfo) -> bool:
         """Return whether a quota may apply to the write."""

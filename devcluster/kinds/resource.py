@@ -115,6 +115,8 @@ class Resource:
     storage_version: str
     store_as: tuple[str, str] | None = None
     """(group, plural) under which its objects are stored, if another resource's: Events have two groups."""
+    shows: Callable[[Stored], bool] | None = None
+    """Whether an object of `store_as` is one of this resource too; None for all of them."""
     convert: Convert | None = None
     """Between its versions; None when there is one, or `None` conversion (only `apiVersion` differs)."""
     custom: bool = False

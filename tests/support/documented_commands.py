@@ -132,6 +132,10 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_plan.py::test_plan_shows_new_image_in_child_and_in_status": (
         ".venv/bin/operator-manager plan --all --memcached-image=memcached:1.6.40-alpine",
     ),
+    "tests/conformance/clients/test_kubectl_pods.py::test_kubectl_top_shows_the_annotated_usage": (
+        "kubectl annotate pod web devcluster.local/cpu=250m devcluster.local/memory=64Mi",
+        "kubectl top pods",
+    ),
     "tests/unit/devcluster/api/test_pod_sessions.py::test_exec_without_a_script_prints_the_annotation": (
         'kubectl annotate pod web devcluster.local/exec=PONG devcluster.local/log="ready to serve"',
     ),
