@@ -17,10 +17,10 @@ import dataclasses
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from benchmarks.program import ROOT
+from benchmarks.sessions.process import wait_quiet
 from benchmarks.status_watch import StatusWatch
 from benchmarks.table import table
 from tests.support.crds import install_crds
@@ -31,8 +31,8 @@ from tests.support.memcacheds import memcached, memcached_path
 TIMEOUT = 300.0
 FIRST = 50
 """Objects before the first round: they open connections and warm up the code."""
-IDLE = 0.01
-"""The maximum CPU seconds in half a second of a manager without work."""
+IDLE = 0.02
+"""The share of CPU of a manager without work, at most."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,23 +90,14 @@ def measure(checkouts: dict[str, Path], objects: int, rounds: int) -> dict[str, 
                 each.process.thaw()
             for each in managed:
                 watch.wait((FIRST + number * objects) * len(managed), each.process, TIMEOUT)
-            rest(managed)
+            for each in managed:  # until it has sent its Events, too
+                if not wait_quiet(each.process, at_least=0.0, timeout=TIMEOUT, share=IDLE):
+                    raise TimeoutError(f"{each.name} was not idle after {TIMEOUT:.0f} s")
             for each, cpu in zip(managed, before, strict=True):
                 if number:
                     found[each.name].append(1000 * (each.process.cpu_seconds() - cpu) / count)
             print(f"round {number} of {rounds}" if number else "ready", file=sys.stderr)
     return found
-
-
-def rest(managed: list[Managed]) -> None:
-    """Wait until each has sent its Events, too: all that it does for the objects counts."""
-    until, used = time.monotonic() + TIMEOUT, [0.0] * len(managed)
-    while time.monotonic() < until:
-        time.sleep(0.5)
-        before, used = used, [each.process.cpu_seconds() for each in managed]
-        if all(now - then <= IDLE for now, then in zip(used, before, strict=True)):
-            return
-    raise TimeoutError(f"the managers were not idle after {TIMEOUT:.0f} s")
 
 
 def report(found: dict[str, list[float]]) -> None:

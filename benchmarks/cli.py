@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import dataclasses
 import datetime
 import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from benchmarks.machine import describe
 from benchmarks.parts import PARTS, Sizes
@@ -18,7 +19,7 @@ from benchmarks.peers import PEERS, LeftOutError, Peer, Ready, lacks_of
 from benchmarks.peers.interpreter import why_not_as_shipped
 from benchmarks.peers.ours import on_python
 from benchmarks.program import PROGRAM_CPUS, SERVER_CPUS, Program
-from benchmarks.progress import Budget, Progress, minutes
+from benchmarks.progress import Budget, Progress
 from benchmarks.report.page import NAME, RAW, files_of
 from benchmarks.report.quotes import with_quotes
 from benchmarks.report.text import shown
@@ -29,7 +30,9 @@ from benchmarks.suite import Suite, Taking
 from tests.support.envtest import VARIABLE, why_not
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks"
@@ -44,167 +47,148 @@ MINUTES = 48
 WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
 
 
-def main(arguments: Sequence[str], description: str) -> int:
-    """Run the command line, and return the exit code."""
-    parser = _parser(description)
-    options = parser.parse_args(arguments)
+DESCRIPTION = """Measure operators from outside, side by side, on a real API server and etcd without other
+controllers.
+
+A whole run writes docs/benchmarks/. A run with some parts, some peers or other programs is printed, unless
+--write is given. All raw figures are kept in .local/benchmarks/. KUBEBUILDER_ASSETS names the folder with the
+programs of the control plane. Only figures of the same run are comparable.
+"""
+
+
+def _told(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a parser whose ValueErrors click shows with their own text."""
+
+    def told(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return told
+
+
+def _separated(known: Sequence[str], what: str) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        for name in names or [text]:
+            if name not in known:
+                raise ValueError(f"{name!r} is no {what}; there are {', '.join(known)}")
+        return names
+
+    return parse
+
+
+_COUNT = click.IntRange(1)
+
+
+@click.command(help=DESCRIPTION)
+@click.option(
+    "--only",
+    multiple=True,
+    type=_told(_separated(list(PARTS), "part")),
+    metavar="PART,...",
+    help=f"only these parts: {', '.join(PARTS)}",
+)
+@click.option("--rounds", type=_COUNT, default=ROUNDS, show_default=True, help="of every part")
+@click.option(
+    "--peers",
+    type=_told(_separated([peer.name for peer in PEERS], "peer")),
+    metavar="NAME,...",
+    help=f"only these: {', '.join(peer.name for peer in PEERS)}",
+)
+@click.option(
+    "--program",
+    "programs",
+    multiple=True,
+    type=_told(Program.parse),
+    metavar="NAME=COMMAND",
+    help="measure another Memcached operator too, such as an older version of this one; the command"
+    " contains {kubeconfig}, {concurrency} and {health} as placeholders",
+)
+@click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    type=_told(on_python),
+    metavar="PYTHON",
+    help="measure this project on this interpreter too, a version or a program, in a cold start and one"
+    f" change; its environment is made in .local/peers/ (a whole run: {', '.join(INTERPRETERS)})",
+)
+@click.option(
+    "--own-objects",
+    type=_COUNT,
+    metavar="N",
+    help=f"finished objects in the parts done and backlog ({Sizes().own})",
+)
+@click.option(
+    "--minutes",
+    type=_COUNT,
+    default=MINUTES,
+    show_default=True,
+    help="for all of it: what does not fit is left out, and it is said which",
+)
+@click.option("--write", is_flag=True, help="put the figures of a partial run on the page too")
+@click.option(
+    "--render",
+    is_flag=True,
+    help="measure nothing; make the page, and what documents quote, from its figures",
+)
+@click.option("--check", is_flag=True, help="with --render: write nothing, fail if something is not current")
+def main(**given: Any) -> None:
+    """Run the command line."""
+    options = SimpleNamespace(**given)
+    options.only = [part for parts in options.only for part in parts]
     if options.render:
-        return _render(parser, check=options.check)
-    peers = _chosen(parser, options)
+        _render(check=options.check)
+        return
+    peers = _chosen(options)
     try:
         pinned = pin()
     except ValueError as error:
-        parser.error(str(error))
-    problem = why_not()
-    if problem:
-        parser.error(f"{problem}. One way to get one: {VARIABLE}=$({WHERE_FROM})")
+        raise click.UsageError(str(error)) from None
+    if problem := why_not():
+        raise click.UsageError(f"{problem}. One way to get one: {VARIABLE}=$({WHERE_FROM})")
     parts = [part for part in PARTS if not options.only or part in options.only]
     onto_page = options.write or (_is_whole(options) and not pinned)
-    unlike = why_not_as_shipped()
-    if unlike:
+    if unlike := why_not_as_shipped():
         advice = "`make bench` takes the interpreter that the images have"
         if onto_page:
-            parser.error(f"{unlike}: such figures are not for the page; {advice}")
+            raise click.UsageError(f"{unlike}: such figures are not for the page; {advice}")
         print(f"{unlike}; {advice}", file=sys.stderr)
     try:
         results = _measure(peers, parts, options, pinned)
     except KeyboardInterrupt:
         print(f"\nstopped; {KEPT} has the figures so far", file=sys.stderr)
-        return 130
+        sys.exit(130)
     print(shown(results))
     if onto_page:
         kept = PAGE / RAW
         results = Results.read(kept).merged_with(results) if kept.exists() else results
         results.write(kept)
-        _write(parser, results)
+        _write(results)
         print(f"written to {PAGE.relative_to(ROOT)}/", file=sys.stderr)
-    return 0
 
 
-def _parser(description: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    names = ", ".join(PARTS)
-    parser.add_argument(
-        "--only",
-        action="extend",
-        type=_parts,
-        default=[],
-        metavar="PART,...",
-        help=f"only these parts: {names}",
-    )
-    parser.add_argument("--rounds", type=_at_least_one, default=ROUNDS, help="of every part (%(default)s)")
-    parser.add_argument(
-        "--peers",
-        type=_peers,
-        metavar="NAME,...",
-        help=f"only these: {', '.join(peer.name for peer in PEERS)}",
-    )
-    parser.add_argument(
-        "--program",
-        type=_program,
-        action="append",
-        default=[],
-        metavar="NAME=COMMAND",
-        help="measure another Memcached operator too, such as an older version of this one; the command"
-        " contains {kubeconfig}, {concurrency} and {health} as placeholders",
-    )
-    parser.add_argument(
-        "--python",
-        type=_interpreter,
-        action="append",
-        default=[],
-        metavar="PYTHON",
-        help="measure this project on this interpreter too, a version or a program, in a cold start and one"
-        f" change; its environment is made in .local/peers/ (a whole run: {', '.join(INTERPRETERS)})",
-    )
-    parser.add_argument(
-        "--own-objects",
-        type=_at_least_one,
-        metavar="N",
-        help=f"finished objects in the parts done and backlog ({Sizes().own})",
-    )
-    parser.add_argument(
-        "--minutes",
-        type=_at_least_one,
-        default=MINUTES,
-        help="for all of it (%(default)s): rounds that do not fit are left out, and it is said which",
-    )
-    parser.add_argument(
-        "--write", action="store_true", help="put the figures of a partial run on the page too"
-    )
-    parser.add_argument(
-        "--render",
-        action="store_true",
-        help="measure nothing; make the page, and what documents quote, from its figures",
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="with --render: write nothing, fail if something is not current"
-    )
-    return parser
-
-
-def _parts(text: str) -> list[str]:
-    return _among(text, list(PARTS), "part")
-
-
-def _peers(text: str) -> list[str]:
-    return _among(text, [peer.name for peer in PEERS], "peer")
-
-
-def _among(text: str, known: Sequence[str], what: str) -> list[str]:
-    """Split a list with commas; every name must be known."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names or [text]:
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"{name!r} is no {what}; there are {', '.join(known)}")
-    return names
-
-
-def _program(text: str) -> Program:
-    try:
-        return Program.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _interpreter(text: str) -> Peer:
-    try:
-        return on_python(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _at_least_one(text: str) -> int:
-    with contextlib.suppress(ValueError):
-        if int(text) >= 1:
-            return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-
-
-def _chosen(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Peer]:
+def _chosen(options: SimpleNamespace) -> list[Peer]:
     """Return the peers in the order of the tables, then the given programs."""
     peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
-    if options.python:
-        peers += options.python
+    if options.pythons:
+        peers += options.pythons
     elif _is_whole(options):
         for version in INTERPRETERS:
             try:
                 peers.append(on_python(version))
             except ValueError as error:
                 print(f"not compared with Python {version}: {error}", file=sys.stderr)
-    for program in options.program:
+    for program in options.programs:
         if program.name in {peer.name for peer in PEERS}:
-            parser.error(f"--program: {program.name} is the name of a peer")
+            raise click.UsageError(f"--program: {program.name} is the name of a peer")
         peers.append(_given(program))
     return peers
 
 
 def _given(program: Program) -> Peer:
-    """Build a peer from a command line only."""
     lacks = {}
     if not program.tells_readiness:
         lacks = dict.fromkeys(("takeover", "others", "done"), "its command has no {health}")
@@ -219,9 +203,9 @@ def _given(program: Program) -> Peer:
     )
 
 
-def _is_whole(options: argparse.Namespace) -> bool:
+def _is_whole(options: SimpleNamespace) -> bool:
     return (
-        not (options.only or options.peers or options.program or options.own_objects)
+        not (options.only or options.peers or options.programs or options.own_objects)
         and options.rounds >= ROUNDS
     )
 
@@ -247,7 +231,6 @@ def pin() -> str:
 
 
 def _processors(name: str, text: str, there: set[int]) -> set[int]:
-    """Parse a list of processors in taskset's form: "0,2-5"."""
     found = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -260,9 +243,7 @@ def _processors(name: str, text: str, there: set[int]) -> set[int]:
     return found
 
 
-def _measure(
-    peers: Sequence[Peer], parts: Sequence[str], options: argparse.Namespace, pinned: str
-) -> Results:
+def _measure(peers: Sequence[Peer], parts: Sequence[str], options: SimpleNamespace, pinned: str) -> Results:
     rounds, sizes = options.rounds, Sizes()
     if options.own_objects:
         sizes = dataclasses.replace(sizes, own=options.own_objects)
@@ -289,19 +270,17 @@ def _measure(
         run.cut.append(what)
         progress.note(what)
 
+    progress = Progress()
     taking = [Taking.of(peer, built) for peer, built in ready]
     budget = Budget(options.minutes * 60, cut)
     suite = Suite(taking, parts, results, rounds=rounds, sizes=sizes, save=save, budget=budget)
-    expected = suite.seconds()
-    progress = Progress(expected)
-    progress.note(f"{len(taking)} programs, {rounds} rounds; about {minutes(expected)}; figures go to {path}")
+    progress.note(f"{len(taking)} programs, {rounds} rounds; figures go to {path}")
     suite.run(progress)
     save()
     return results
 
 
 def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, str]]:
-    """Build the peers; return those that can be measured, and the reasons why others cannot."""
     ready, left_out = [], {}
     for peer in peers:
         try:
@@ -312,24 +291,23 @@ def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, s
     return ready, left_out
 
 
-def _render(parser: argparse.ArgumentParser, *, check: bool) -> int:
+def _render(*, check: bool) -> None:
     """Write the page and what other documents quote, or say which of them are not current."""
     try:
         results = Results.read(PAGE / RAW) if (PAGE / RAW).exists() else Results()
     except (OSError, ValueError) as error:
-        parser.error(f"--render: {error}")
-    stale = [path for path, text in _wanted(parser, results).items() if text != _found(path)]
-    if check:
-        for path in stale:
-            print(f"{path} is not current; python -m benchmarks --render makes it so", file=sys.stderr)
-        return 1 if stale else 0
-    _write(parser, results)
-    return 0
+        raise click.UsageError(f"--render: {error}") from None
+    if not check:
+        _write(results)
+        return
+    stale = [path for path, text in _wanted(results).items() if text != _found(path)]
+    for path in stale:
+        print(f"{path} is not current; python -m benchmarks --render makes it so", file=sys.stderr)
+    sys.exit(1 if stale else 0)
 
 
-def _write(parser: argparse.ArgumentParser, results: Results) -> None:
-    """Write the page, and the documents that quote it."""
-    for path, text in _wanted(parser, results).items():
+def _write(results: Results) -> None:
+    for path, text in _wanted(results).items():
         if text is None:
             path.unlink(missing_ok=True)
         elif text != _found(path):
@@ -337,7 +315,7 @@ def _write(parser: argparse.ArgumentParser, results: Results) -> None:
             path.write_text(text)
 
 
-def _wanted(parser: argparse.ArgumentParser, results: Results) -> dict[Path, str | None]:
+def _wanted(results: Results) -> dict[Path, str | None]:
     wanted = files_of(results, PAGE)
     if (raw := PAGE / shards_page.RAW).exists():
         wanted[PAGE / NAME] = f"{wanted[PAGE / NAME]}\n{shards_page.section(Figures.read(raw))}"
@@ -345,7 +323,7 @@ def _wanted(parser: argparse.ArgumentParser, results: Results) -> dict[Path, str
         try:
             wanted[path] = with_quotes(wanted.get(path) or path.read_text(), results)
         except ValueError as error:
-            parser.error(f"{path}: {error}")
+            raise click.UsageError(f"{path}: {error}") from None
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""The time of a run: its limit, and for people the current step and the remaining time."""
+"""The time of a run: its limit, and for people the current step."""
 
 from __future__ import annotations
 
@@ -11,31 +11,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Progress", "minutes"]
 
-# A slow machine may become slower.
-RESERVE = 1.1
-
 
 class Progress:
     """A status line on a terminal; in a pipe or a file, a line per step."""
 
-    def __init__(self, expected: float, stream: TextIO | None = None) -> None:
-        """Start the display; `expected` is the sum of the usual seconds of all steps."""
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._expected = expected
-        self._planned = 0.0
         self._began = time.monotonic()
 
-    def step(self, number: int | str, peer: str, what: str, seconds: float) -> None:
-        """Show the step that begins, its usual seconds and, for a step of a round, the round's `number`."""
-        elapsed = time.monotonic() - self._began
-        share = min(1.0, self._planned / self._expected) if self._expected else 1.0
-        # The pace so far is assumed to continue; the 30 seconds dampen it at the start.
-        pace = (elapsed + 30) / (self._planned + 30)
-        rest = max(0.0, self._expected - self._planned) * pace
-        self._planned += seconds
+    def step(self, number: int | str, peer: str, what: str) -> None:
+        """Show the step that begins and, for a step of a round, the round's `number`."""
         which = f"round {number}, {peer}" if number else peer
-        times = f"{minutes(elapsed)} gone, about {minutes(rest)} to go"
-        self._say(f"[{share:4.0%}] {times}: {which}: {what}")
+        self._clear()
+        end = "" if self._stream.isatty() else "\n"
+        gone = minutes(time.monotonic() - self._began)
+        print(f"{gone} gone: {which}: {what}", end=end, file=self._stream, flush=True)
 
     def note(self, text: str) -> None:
         """Print a line that stays on the screen."""
@@ -46,10 +36,6 @@ class Progress:
         """Print the total time."""
         self._clear()
         print(f"done in {minutes(time.monotonic() - self._began)}", file=self._stream, flush=True)
-
-    def _say(self, text: str) -> None:
-        self._clear()
-        print(text, end="" if self._stream.isatty() else "\n", file=self._stream, flush=True)
 
     def _clear(self) -> None:
         if self._stream.isatty():
@@ -76,24 +62,19 @@ class Budget:
         self._end = clock() + seconds
         self._note = note
 
-    def allows(self, seconds: float, what: str) -> bool:
-        """Return whether `what` still fits; `seconds` includes all required later steps."""
-        if self._end - self._clock() >= seconds:
+    def allows(self, what: str, seconds: float = 0.0) -> bool:
+        """Return whether there is time left for `what`, which usually takes so many seconds."""
+        if self._end - self._clock() > seconds:
             return True
         self._note(f"left out, as the time is up: {what}")
         return False
 
-    def rounds(self, count: int, usual: float, what: str, *, after: float = 0.0) -> Iterator[int]:
-        """Yield the numbers of the rounds that fit; the first one always does.
-
-        `usual`: the usual seconds of a round; the longest round so far counts instead if it is longer.
-
-        `after`: the seconds to reserve for the steps after the last round.
-        """
-        longest = usual
+    def rounds(self, count: int, what: str) -> Iterator[int]:
+        """Yield the numbers of the rounds that fit, each as long as the longest; the first always does."""
+        longest = 0.0
         for number in range(1, count + 1):
             began = self._clock()
-            if number > 1 and not self.allows(longest + after * RESERVE, f"{what}, from round {number} on"):
+            if number > 1 and not self.allows(f"{what}, from round {number} on", longest):
                 return
             yield number
             longest = max(longest, self._clock() - began)

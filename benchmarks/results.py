@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -82,21 +83,16 @@ class Results:
             ValueError: the file has another format.
             OSError: the file cannot be read.
         """
-        data = json.loads(path.read_text())
         try:
-            return cls(
-                {date: Run(**run) for date, run in data["runs"].items()},
-                dict(data["of_run"]),
-                {part: [Sample(**each) for each in samples] for part, samples in data["samples"].items()},
-            )
-        except (TypeError, KeyError, AttributeError) as error:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except msgspec.DecodeError as error:
             raise ValueError(f"{path} has no results of this suite: {error}") from None
 
     def write(self, path: Path) -> None:
         """Write a file; a concurrent reader gets the old or the new one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(path.name + ".new")
-        scratch.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        scratch.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
         scratch.replace(path)
 
     def merged_with(self, newer: Results) -> Results:

@@ -88,6 +88,14 @@ class StatusWatch:
         )
         return self.observed[name][1]
 
+    def wait_seen(self, count: int, timeout: float) -> None:
+        """Wait until the API server has shown so many. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout
+        while len(self.seen) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the API server showed {len(self.seen)} of {count} objects")
+            time.sleep(0.02)
+
     def _wait(
         self, condition: Callable[[], bool], found: Callable[[], str], process: Daemon, timeout: float
     ) -> None:

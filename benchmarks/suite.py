@@ -32,10 +32,8 @@ __all__ = ["Suite", "Taking"]
 
 # A peer with so many failures is not tried in further rounds.
 CHANCES = 2
-# The minimum of useful rounds, if the time is not enough for all.
-ENOUGH = 2
-# The usual seconds of a first start, its limit, and enough for programs that cannot say when they are ready.
-WARM_UP, WARM_WITHIN, LONG_ENOUGH = 2.0, 20.0, 1.0
+# The limit of a first start, and enough seconds for programs that cannot say when they are ready.
+WARM_WITHIN, LONG_ENOUGH = 20.0, 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,22 +79,10 @@ class Suite:
         self._results = results
         self._failures = dict.fromkeys(self._peers, 0)
 
-    def seconds(self) -> float:
-        """Return the usual seconds of the run."""
-        busy_seconds = sum(self._each_round()) * self._rounds
-        rest = self._pods_seconds(self._rounds) + self._quiet_seconds(self._rounds)
-        rest += self._five_seconds(self._rounds) + self._many_seconds(self._many_rounds)
-        return self._warm_up_seconds() + busy_seconds + rest
-
     def run(self, progress: Progress) -> None:
         """Measure everything; programs that fail are taken down as failed."""
         self._warm_up(progress)
-        # The later parts affect fewer aims, so two rounds of them are enough.
-        enough = min(ENOUGH, self._rounds)
-        after = self._pods_seconds(enough) + self._quiet_seconds(enough)
-        after += self._five_seconds(enough) + self._many_seconds(1)
-        usual = sum(self._each_round())
-        for number in self._budget.rounds(self._rounds, usual, "one program after the other", after=after):
+        for number in self._budget.rounds(self._rounds, "one program after the other"):
             for peer in quiet.rotated(self._peers, number):
                 self._busy(peer, number, progress)
                 self._save()
@@ -105,38 +91,6 @@ class Suite:
         self._pods(progress)
         self._quiet(progress)
         progress.end()
-
-    def _each_round(self) -> Iterator[float]:
-        for peer in self._peers:
-            yield busy.seconds(self._busy_parts(peer), self._sizes_of(peer))
-
-    def _warm_up_seconds(self) -> float:
-        return busy.PLANE + WARM_UP * len(self._peers)
-
-    def _pods_seconds(self, rounds: int) -> float:
-        syncs = sum(len(self._workloads(peer)) for peer in self._peers)
-        return pods.seconds(syncs, rounds, self._sizes)
-
-    def _quiet_seconds(self, rounds: int) -> float:
-        waiting = [self._of(peer, quiet.PARTS) for peer in self._peers]
-        return quiet.seconds(waiting, rounds, self._sizes)
-
-    def _five_seconds(self, rounds: int) -> float:
-        return five.seconds(rounds, self._sizes.settle) * len(self._with_five())
-
-    def _many_seconds(self, rounds: int) -> float:
-        total = 0.0
-        for peer in self._peers:
-            parts = self._of(peer, many.PARTS)
-            if "others" in parts:
-                of_others = min(rounds, many.OTHERS_ROUNDS)
-                total += many.others_seconds(self._sizes, of_others, len(self._other_workloads(peer)))
-            total += many.own_seconds(parts, self._sizes, rounds)
-        return total
-
-    @property
-    def _many_rounds(self) -> int:
-        return min(many.ROUNDS, self._rounds)
 
     def _with_five(self) -> list[str]:
         return [
@@ -150,7 +104,7 @@ class Suite:
 
     def _warm_up(self, progress: Progress) -> None:
         """Start every program once, so that all are compiled and in the system's cache."""
-        progress.step("", "all", "every program once", self._warm_up_seconds())
+        progress.step("", "all", "every program once")
         with fresh_plane() as plane:
             for peer in self._peers.values():
                 workloads = ["memcached", *self._workloads(peer.name)]
@@ -162,13 +116,11 @@ class Suite:
         return parts - {"memory"} if set(WORKED) <= set(self._peers[peer].lacks) else parts
 
     def _sizes_of(self, peer: str) -> Sizes:
-        """Return the sizes without the rates that the peer skips."""
         lacks = self._peers[peer].lacks
         rates = tuple(rate for rate in self._sizes.rates if f"at_{rate}" not in lacks)
         return dataclasses.replace(self._sizes, rates=rates)
 
     def _of(self, peer: str, parts: Iterable[str]) -> set[str]:
-        """Return those of the parts that are selected and that the peer does not skip."""
         return {part for part in parts if part in self._parts and part not in self._peers[peer].lacks}
 
     def _workloads(self, peer: str) -> list[str]:
@@ -182,8 +134,8 @@ class Suite:
             return
         recorder = self._recorders[peer]
 
-        def step(what: str, seconds: float) -> None:
-            progress.step(number, peer, what, seconds)
+        def step(what: str) -> None:
+            progress.step(number, peer, what)
 
         try:
             busy.Busy(self._peers[peer].program, number, sizes, recorder, step).run(parts)
@@ -195,12 +147,12 @@ class Suite:
 
     def _five(self, progress: Progress) -> None:
         for peer in self._with_five():
-            progress.step("", peer, "all five operators, their samples", five.PLANE)
+            progress.step("", peer, "all five operators, their samples")
             recorder, program, settle = self._recorders[peer], self._peers[peer].program, self._sizes.settle
             try:
                 with five.plane_with_samples() as (plane, store):
                     for number in range(1, self._rounds + 1):
-                        progress.step(number, peer, "all five operators, idle", five.EACH + settle)
+                        progress.step(number, peer, "all five operators, idle")
                         five.idle(plane, store, program, number, recorder, settle)
             except FAILURES as error:
                 recorder.fail("memory", 1, reason_of(error), group=ALL_FIVE)
@@ -208,60 +160,53 @@ class Suite:
 
     def _many(self, progress: Progress) -> None:
         """Measure the parts with so many objects that each program does all its rounds in one turn."""
-        after = self._pods_seconds(1) + self._quiet_seconds(1)
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
-                self._foreign_objects(peer, progress, after)
+                self._foreign_objects(peer, progress)
             if parts - {"others"}:
-                self._own(peer, parts, progress, after)
+                self._own(peer, parts, progress)
             self._save()
 
-    def _foreign_objects(self, peer: str, progress: Progress, after: float) -> None:
+    def _foreign_objects(self, peer: str, progress: Progress) -> None:
         sizes, workloads = self._sizes, self._other_workloads(peer)
-        usual = many.others_seconds(sizes, 1, len(workloads))
-        if not self._budget.allows(usual + after, f"{sizes.others} Deployments of others: {peer}"):
+        if not self._budget.allows(f"{sizes.others} Deployments of others: {peer}"):
             return
         recorder = self._recorders[peer]
         try:
-            progress.step("", peer, f"{sizes.others} Deployments of others", usual / 2)
+            progress.step("", peer, f"{sizes.others} Deployments of others")
             with self._setup(peer) as setup:
                 setup.grow(sizes.among)
                 setup.stop()
                 many.store_others(setup, sizes.others)
-                each = usual / 2
                 for number in range(1, many.OTHERS_ROUNDS + 1):
                     for workload in workloads:
-                        progress.step(number, peer, f"beside others: {workload}", each / len(workloads))
+                        progress.step(number, peer, f"beside others: {workload}")
                         many.others(setup, sizes, workload, number)
                     self._save()
         except FAILURES as error:
             recorder.fail("others", 1, reason_of(error))
             progress.note(f"{peer}, beside others: {reason_of(error)}")
 
-    def _own(self, peer: str, parts: set[str], progress: Progress, after: float) -> None:
+    def _own(self, peer: str, parts: set[str], progress: Progress) -> None:
         sizes = self._sizes
-        usual = many.own_seconds({"done"}, sizes, 1)
-        if not self._budget.allows(usual + after, f"{sizes.own} own objects: {peer}"):
+        if not self._budget.allows(f"{sizes.own} own objects: {peer}"):
             return
         recorder = self._recorders[peer]
         try:
-            progress.step("", peer, f"{sizes.own} own objects", usual / 2)
+            progress.step("", peer, f"{sizes.own} own objects")
             with self._setup(peer) as setup:
                 setup.stop()
                 setup.grow(sizes.own)
                 if "done" in parts:
-                    for number in self._budget.rounds(
-                        self._many_rounds, usual / 2, f"{peer}, all done", after=after
-                    ):
-                        progress.step(number, peer, "a start with all done", usual / 2)
+                    rounds = min(many.ROUNDS, self._rounds)
+                    for number in self._budget.rounds(rounds, f"{peer}, all done"):
+                        progress.step(number, peer, "a start with all done")
                         many.done(setup, number)
                         self._save()
-                if "backlog" in parts:
-                    usual = many.own_seconds({"backlog"}, sizes, 1)
-                    if self._budget.allows(usual + after, f"{peer}: all objects at once"):
-                        progress.step("", peer, "a start, 410, and a new version that changes all", usual)
-                        many.backlog(setup)
+                if "backlog" in parts and self._budget.allows(f"{peer}: all objects at once"):
+                    progress.step("", peer, "a start, 410, and a new version that changes all")
+                    many.backlog(setup)
         except FAILURES as error:
             for part in parts - {"others"}:
                 recorder.fail(part, 1, reason_of(error))
@@ -278,19 +223,15 @@ class Suite:
         peers = [peer for peer in self._peers if self._workloads(peer)]
         if not peers:
             return
-        progress.step("", "all", f"{self._sizes.pods} Pods are stored", pods.STORE * self._sizes.pods)
+        progress.step("", "all", f"{self._sizes.pods} Pods are stored")
         failures = dict.fromkeys(((peer, each) for peer in peers for each in pods.WORKLOADS), 0)
-        after = self._quiet_seconds(self._rounds)
-        each = pods.usual(self._sizes) * sum(len(self._workloads(peer)) for peer in peers)
         with pods.plane_with_pods(self._sizes.pods) as plane:
-            for number in self._budget.rounds(self._rounds, each, "Pods", after=after):
+            for number in self._budget.rounds(self._rounds, "Pods"):
                 for peer in quiet.rotated(peers, number):
                     for workload in self._workloads(peer):
                         if failures[peer, workload] >= CHANCES:
                             continue
-                        progress.step(
-                            number, peer, f"{self._sizes.pods} Pods: {workload}", pods.usual(self._sizes)
-                        )
+                        progress.step(number, peer, f"{self._sizes.pods} Pods: {workload}")
                         recorder, program = self._recorders[peer], self._peers[peer].program
                         try:
                             pods.sync(plane, program, workload, number, recorder)

@@ -132,7 +132,6 @@ class Recording(View):
         os.kill(os.getpid(), signal.SIGINT)
 
     def _settled(self, text: str) -> str:
-        """Replace times and identifiers, which differ with each run."""
         return IDENTIFIER.sub(self._identifier, CLOCK.sub(self._time, text))
 
     def _time(self, found: re.Match[str]) -> str:

@@ -168,7 +168,6 @@ class Demo:
             await asyncio.wait(waited)
 
     async def _show(self, programs: list[Program], stop: asyncio.Event) -> None:
-        """Keep the view up to date until it is time to end."""
         deadline = asyncio.get_running_loop().time() + READY_WITHIN
         ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in programs]
         told = False
@@ -196,7 +195,6 @@ class Demo:
             raise DemoFailed("it was interrupted before everything was ready")
 
     async def _apply(self, cluster: DevCluster, objects: list[dict[str, Any]]) -> None:
-        """Apply the objects on the server side, as `kubectl apply --server-side` does."""
         for obj in objects:
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = cluster.registry.of_kind(group, version, obj["kind"])

@@ -52,7 +52,6 @@ def render(board: Board, console: Console, *, height: int, footer: str = "") -> 
 
 
 def _table(*columns: str) -> Table:
-    """Build a table whose last column gets the rest of the line, and is cut if that is too short."""
     table = Table(expand=True, box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(

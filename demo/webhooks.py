@@ -68,7 +68,6 @@ async def _refusal(cluster: DevCluster) -> str | None:
 
 
 def _converts(cluster: DevCluster) -> bool:
-    """Return whether the API server knows the conversion webhook of Pets."""
     for stored in cluster.store.select("apiextensions.k8s.io", "customresourcedefinitions"):
         if stored.key.name == f"pets.{_GROUP}":
             way = (stored.decode()["spec"].get("conversion") or {}).get("webhook") or {}

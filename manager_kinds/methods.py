@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from manager.api.condition import AVAILABLE, DEGRADED, PROGRESSING, ConditionType
 from manager.api.resource import fields, number, objects, text
 from manager_kinds.pod_health import PodHealth, Problem, problem_of_pods
 
@@ -81,7 +82,7 @@ class DeploymentMethods:
 
     def conditions_for(
         self, size: int, pods: Sequence[PodHealth] = ()
-    ) -> Iterator[tuple[str, bool, str, str]]:
+    ) -> Iterator[tuple[ConditionType, bool, str, str]]:
         """Yield the conditions of an object that this Deployment does the work of, for `ctx.condition`.
 
         They are Available, Progressing (until `size` replicas are rolled out) and Degraded (see `problem`),
@@ -91,15 +92,15 @@ class DeploymentMethods:
         ready = f"{self.ready_replicas} of {size} replicas are ready"
         available, rolled_out, problem = self.is_available, self.is_rolled_out(size), self.problem(size, pods)
         if available:
-            yield "Available", True, "EnoughReady", ready
+            yield AVAILABLE, True, "EnoughReady", ready
         else:
-            yield "Available", False, problem.reason if problem else "NotEnoughReady", ready
+            yield AVAILABLE, False, problem.reason if problem else "NotEnoughReady", ready
         if rolled_out:
-            yield "Progressing", False, "RolledOut", ready
+            yield PROGRESSING, False, "RolledOut", ready
         elif problem is not None:
-            yield "Progressing", True, problem.reason, f"{ready}; {problem.message}"
+            yield PROGRESSING, True, problem.reason, f"{ready}; {problem.message}"
         elif self.ready_replicas >= size:
-            yield "Progressing", True, "RollingOut", f"{ready}, and not all are up to date"
+            yield PROGRESSING, True, "RollingOut", f"{ready}, and not all are up to date"
         else:
-            yield "Progressing", True, "RollingOut", ready
-        yield "Degraded", problem is not None, *(problem or ("AsExpected", ""))
+            yield PROGRESSING, True, "RollingOut", ready
+        yield DEGRADED, problem is not None, *(problem or ("AsExpected", ""))

@@ -175,7 +175,6 @@ class DryRunTransport(Transport):
     async def _write(
         self, where: str, planned: _Planned, write: _Write, send: Callable[..., Awaitable[bytes]]
     ) -> bytes:
-        """Write to an object that exists, or would exist."""
         if planned.stored is None and planned.after is not None:
             return self._becomes(where, planned, write.put_into_effect(planned.after))
         applies = bool(planned.taken_over) and write.content_type == APPLY_PATCH
@@ -315,7 +314,6 @@ def _not_found(path: str) -> ApiError:
 
 
 def _merged(there: Any, patch: Any) -> Any:
-    """Apply a merge patch; a list in it replaces the whole list."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(there) if isinstance(there, Mapping) else {}

@@ -60,8 +60,8 @@ from manager.util import clock as manager_clock
 from manager.util.address import BindAddress
 from manager.util.program import Program
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
-from manager.webhook.endpoint import Unanswered, status_body
-from manager.webhook.endpoints import Endpoint, endpoints_of
+from manager.webhook.endpoint import Endpoint, Unanswered
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations, webhooks_of
 from manager.webhook.registration import Webhooks
 from manager_tools.codegen import custom_resource_definitions, roles
@@ -288,7 +288,6 @@ class _Stage:
             self.namespace = namespaces[0]
 
     async def begin(self) -> None:
-        """Create the objects that the test needs first."""
         self.tester = Transport(
             await self.wire(""), metrics=Metrics(), rng=random.Random(1), user_agent="test"
         )
@@ -298,7 +297,6 @@ class _Stage:
                 await self.create_namespace(each)
 
     async def create_namespace(self, name: str) -> None:
-        """Create a namespace of the test."""
         await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def limited(self, manifests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
@@ -313,16 +311,14 @@ class _Stage:
         """Install an account with these roles; return a wire for it."""
         raise NotImplementedError
 
-    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:
+    async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:
         """Have the API server reach the endpoints; return how."""
         raise NotImplementedError
 
     async def create(self, manifest: dict[str, Any]) -> None:
-        """Create an object of a kind whose plural only adds an `s`."""
         await self.tester.request("POST", path_of(manifest), body=orjson.dumps(manifest))
 
     async def define(self, definitions: Sequence[dict[str, Any]]) -> None:
-        """Create definitions; returns when they are served."""
         for definition in definitions:
             await self.create(definition)
 
@@ -351,7 +347,7 @@ class _OnDevcluster(_Stage):
         groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
         return await self.wire(self.cluster.add_user(f"system:serviceaccount:{namespace}:{name}", groups))
 
-    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:  # noqa: ARG002
+    async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:  # noqa: ARG002
         for endpoint in endpoints:
             self.cluster.webhooks.here[f"{_WEBHOOKS}{endpoint.path}"] = partial(_answered, endpoint)
         return by_url(_WEBHOOKS)
@@ -424,7 +420,7 @@ class _OnEnvtest(_Stage):
         answer = await self.tester.request("POST", path, body=body)
         return bool(orjson.loads(answer)["status"]["allowed"])
 
-    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:
+    async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:
         if not endpoints:
             return by_url(_WEBHOOKS)
         pair = await asyncio.to_thread(
@@ -550,7 +546,6 @@ class _Issued:
         return "the certificate of the test"
 
     def pair(self, now: datetime) -> KeyPair:  # noqa: ARG002
-        """Return the certificate, which is valid for longer than a test."""
         return self._pair
 
 
@@ -567,12 +562,12 @@ async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIter
                 raise NotRepeatable(refused[0])
 
 
-async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
+async def _answered(endpoint: Endpoint[Any], review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
     """Answer a review like the webhook server, without a connection."""
     try:
         return HTTPStatus.OK, await endpoint.answer(review, waits=seconds)
     except Unanswered as error:
-        return error.code, orjson.dumps(status_body(error.code, error.reason, str(error)))
+        return error.code, error.body
 
 
 def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] | None = None) -> O:
@@ -815,7 +810,6 @@ class _Socket:
     # The control plane's side.
 
     async def serve(self, handle: Callable[[_Socket], Awaitable[None]]) -> None:
-        """Have the control plane talk, up to the end."""
         with suppress(ConnectionError):
             try:
                 await handle(self)

@@ -93,7 +93,6 @@ def checksums(folder: Path, names: list[str]) -> str:
 
 
 def _sources() -> dict[str, bytes]:
-    """Return the tracked files of the images' build context."""
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     names = [line[1:] for line in lines if line.startswith("!")]
     listed = _git("ls-files", "-z", "--", "Dockerfile", ".dockerignore", *names).split("\0")
@@ -119,7 +118,6 @@ def _mode(content: bytes) -> int:
 
 
 def _time() -> int:
-    """Return the commit's time, the only time in a release."""
     return int(os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct"))
 
 

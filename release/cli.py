@@ -259,7 +259,6 @@ def _build(options: argparse.Namespace, overlay: str) -> str:
 
 
 def _images(options: argparse.Namespace) -> dict[str, Image]:
-    """Return the images that the options name, by the plain names of those they replace."""
     given = {PROGRAM.name: options.image, "petstore": options.petstore_image}
     return {name: image for name, image in given.items() if image is not None}
 

@@ -193,7 +193,6 @@ def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> I
 
 
 def _slower(results: Results, part: str, one: tuple[str, str], other: tuple[str, str]) -> float:
-    """Return how many times slower the machine was for `one` than for `other`; 1 if unknown."""
     first, second = (
         (pace := pace_of(figure)) and _median(results, part, peer, pace) for peer, figure in (one, other)
     )
@@ -213,7 +212,6 @@ def _open(results: Results, part: str, text: str) -> Aim:
 
 
 def _filled(results: Results, part: str, text: str) -> str:
-    """Fill in the sizes of the part's run, or else of the next run."""
     sizes = Sizes().as_json() | (results.run_of(part).sizes if part in results.of_run else {})
     return text.format(**sizes)
 

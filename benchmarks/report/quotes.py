@@ -72,7 +72,6 @@ def with_quotes(text: str, results: Results) -> str:
 
 
 def _comparison(results: Results) -> str:
-    """Return a table of every program in the cold start, with its costs and the runs that measured them."""
     if "cold" not in results.samples:
         return f"\n{UNKNOWN.capitalize()}.\n"
     rows = []
@@ -84,7 +83,6 @@ def _comparison(results: Results) -> str:
 
 
 def _in_short(results: Results) -> str:
-    """Return the table of a few figures of ours and of others."""
     rows = [
         [label, *(_figure(results, peer, part, figure) or DASH for peer in (OURS, *OTHERS))]
         for part, figure, label in IN_SHORT
@@ -93,7 +91,6 @@ def _in_short(results: Results) -> str:
 
 
 def _worse(results: Results) -> str:
-    """Return a table of every figure that is worse than another program's, with the ratio."""
     rows = list(_worse_rows(results))
     return _table([OURS, *OTHERS], rows) if rows else f"\n{UNKNOWN.capitalize()}.\n"
 
@@ -120,7 +117,6 @@ def _times(figure: Figure, ours: float, theirs: float) -> float:
 
 
 def _cell(figure: Figure, ours: float, theirs: float | None) -> str:
-    """Return another program's figure, with the ratio where ours is worse."""
     if theirs is None:
         return DASH
     times = _times(figure, ours, theirs)
@@ -134,7 +130,6 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _sources(results: Results) -> str:
-    """Return the runs of the comparison, with the parts of each where there are several."""
     parts: dict[str, list[str]] = {}
     for part in dict.fromkeys(part for part, _, _ in COMPARED if part in results.of_run):
         parts.setdefault(results.of_run[part], []).append(PARTS[part].title)

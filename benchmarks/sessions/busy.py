@@ -41,20 +41,6 @@ CONNECTIONS = 32
 START_WITHIN = 30.0
 COLD_WITHIN = 90.0
 RATE_WITHIN = 60.0
-# The usual seconds of steps, in addition to those that depend on the sizes.
-PLANE, START, COLD, RATE = 5.0, 3.0, 12.0, 1.2
-
-
-def seconds(parts: Collection[str], sizes: Sizes) -> float:
-    """Return the usual seconds of these parts."""
-    total = PLANE if parts else 0.0
-    if {"startup", "memory"} & set(parts):
-        total += START + sizes.settle
-    if {"cold", "memory", "latency"} & set(parts):
-        total += COLD
-    if "latency" in parts:
-        total += sum(sizes.seconds_of(rate) + RATE for rate in sizes.rates)
-    return total
 
 
 def missing(
@@ -83,9 +69,9 @@ class Busy:
         number: int,
         sizes: Sizes,
         recorder: Recorder,
-        step: Callable[[str, float], None],
+        step: Callable[[str], None],
     ) -> None:
-        """Set up the session; `step` is called with each step and its usual seconds."""
+        """Set up the session; `step` is called with each step."""
         self.program = program
         self.number = number
         self.sizes = sizes
@@ -94,7 +80,7 @@ class Busy:
 
     def run(self, parts: Collection[str]) -> None:
         """Measure these parts on a new control plane."""
-        self.step("a control plane", PLANE)
+        self.step("a control plane")
         with fresh_plane() as plane:
             if {"startup", "memory"} & set(parts):
                 self._start(plane)
@@ -103,7 +89,7 @@ class Busy:
 
     def _start(self, plane: EnvtestControlPlane) -> None:
         """Start with one object there, and nothing to do after."""
-        self.step("start and idle", START + self.sizes.settle)
+        self.step("start and idle")
         create(plane, 0)
         with StatusWatch(plane) as watch, health_ports() as (address,):
             began = time.monotonic()
@@ -122,12 +108,12 @@ class Busy:
 
     def _work(self, plane: EnvtestControlPlane, *, with_latency: bool) -> None:
         """Start with many objects waiting; then more of them come, faster and faster."""
-        self.step("cold start", COLD)
+        self.step("cold start")
         total = self.sizes.objects
         with StatusWatch(plane) as watch, health_ports() as (address,):
             create(plane, 0)
             store_copies(plane, 1, total, of=0)
-            _wait_seen(watch, total)
+            watch.wait_seen(total, START_WITHIN)
             counted, server = Requests(plane), plane.part("apiserver")
             server_cpu, began = server.cpu_seconds(), time.monotonic()
             with started(self.program, plane, Setting(health_address=address)) as process:
@@ -157,9 +143,8 @@ class Busy:
                         self._latency(plane, watch, process, rate)
 
     def _latency(self, plane: EnvtestControlPlane, watch: StatusWatch, process: Daemon, rate: int) -> None:
-        """Create objects at one rate, and wait for all their statuses."""
         seconds = self.sizes.seconds_of(rate)
-        self.step(f"{rate} new objects/s", seconds + RATE)
+        self.step(f"{rate} new objects/s")
         names = [f"at-{rate}-{index:05d}" for index in range(round(rate * seconds))]
         before, machine = len(watch.converged), Machine()
         load = create_steadily(plane.kubeconfig, names, rate, lambda: len(watch.converged))
@@ -176,14 +161,6 @@ class Busy:
         }
         self.recorder.record("latency", self.number, figures, group=f"at_{rate}")
         time.sleep(self.sizes.settle / 4)
-
-
-def _wait_seen(watch: StatusWatch, count: int) -> None:
-    deadline = time.monotonic() + START_WITHIN
-    while len(watch.seen) < count:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the API server showed {len(watch.seen)} of {count} objects")
-        time.sleep(0.02)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

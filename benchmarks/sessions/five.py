@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from tests.support.envtest import EnvtestControlPlane
 
 SAMPLES = ROOT / "config" / "samples"
-# The usual seconds of a round, and of the control plane with the store.
-EACH, PLANE = 6.0, 9.0
 WITHIN = 30.0
-
-
-def seconds(rounds: int, settle: float) -> float:
-    """Return the usual seconds of the session."""
-    return PLANE + rounds * (EACH + settle)
 
 
 @contextlib.contextmanager

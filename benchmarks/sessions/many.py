@@ -31,7 +31,7 @@ from tests.support.memcacheds import memcached_path
 from tests.support.openmetrics import Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from benchmarks.parts import Sizes
     from benchmarks.sessions.setup import Setup
@@ -54,26 +54,6 @@ DEPTH = "workqueue_depth"
 PAUSE, LOOK = 0.5, 2.0
 # Foreign writes, which make the versions that a program has seen too old.
 FOREIGN_WRITES = 10
-# The usual seconds of a setup, and of storing, syncing and changing one object.
-STAND, STORE_OWN, STORE_OTHERS, SYNC, CHANGE = 10.0, 0.0012, 0.0004, 0.0002, 0.013
-
-
-def others_seconds(sizes: Sizes, rounds: int, workloads: int) -> float:
-    """Return the usual seconds of `others` for one program."""
-    return STAND + STORE_OTHERS * sizes.others + rounds * workloads * (SETTLE + 2 + SYNC * sizes.others)
-
-
-def own_seconds(parts: Collection[str], sizes: Sizes, rounds: int) -> float:
-    """Return the usual seconds of `done` and `backlog` for one program."""
-    if not {"done", "backlog"} & set(parts):
-        return 0.0
-    total = STAND + STORE_OWN * sizes.own
-    once = 4 + SETTLE + 2 * SYNC * sizes.own
-    if "done" in parts:
-        total += rounds * once
-    if "backlog" in parts:
-        total += 3 * once + CHANGE * sizes.own
-    return total
 
 
 def within(count: int) -> float:
@@ -172,7 +152,6 @@ def _watch_once(setup: Setup, path: str) -> None:
 
 @contextlib.contextmanager
 def _observed(setup: Setup, *flags: str) -> Iterator[Live]:
-    """Start the program with its metrics, and wait until it is ready."""
     with health_ports(2) as (address, metrics):
         setting = Setting(health_address=address, metrics_address=metrics, flags=flags)
         began, counted = time.monotonic(), Requests(setup.plane)
@@ -235,7 +214,6 @@ class Live:
             return Samples(answer.read().decode())
 
     def _change(self, turn: int) -> float:
-        """Change one object, another each time; return the seconds until its status is for the new spec."""
         # Any object except the first ones, because a backlog may be processed in order.
         name = name_of((turn * 7919 + self._setup.objects // 2) % self._setup.objects)
         api, path = self._setup.plane.api, memcached_path("default", name)

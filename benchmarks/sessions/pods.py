@@ -14,7 +14,6 @@ from benchmarks.sessions.process import health_ports, peak_mb, resident_mb, star
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from benchmarks.parts import Sizes
     from benchmarks.program import Program
     from benchmarks.results import Recorder
     from tests.support.envtest import EnvtestControlPlane
@@ -24,9 +23,6 @@ SYNC_WITHIN = 90.0
 SHOWN_WITHIN = 90.0
 # Seconds until the sync's temporary memory is released.
 SETTLE = 2.0
-# The usual seconds to store one pod, and to sync one.
-STORE = 0.0002
-SYNC = 0.00015
 
 
 @contextlib.contextmanager
@@ -68,13 +64,3 @@ def sync(
                 "mb": resident_mb(process),
             }
     recorder.record("memory", number, figures, group=workload)
-
-
-def usual(sizes: Sizes) -> float:
-    """Return the usual seconds of a sync with its overhead."""
-    return 1 + SETTLE + SYNC * sizes.pods
-
-
-def seconds(syncs: int, rounds: int, sizes: Sizes) -> float:
-    """Return the usual seconds of the session, with `syncs` syncs per round."""
-    return 6 + STORE * sizes.pods + syncs * rounds * usual(sizes) if syncs else 0.0

@@ -96,17 +96,20 @@ def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> 
     return time.monotonic()
 
 
-def wait_quiet(process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN) -> None:
-    """Wait until the process has been idle for a while, or the time is over: then it never is."""
+def wait_quiet(
+    process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN, share: float = QUIET_SHARE
+) -> bool:
+    """Wait until the process has been idle for a while; False if it is not within that time."""
     deadline, before = time.monotonic() + timeout, process.cpu_seconds()
     earliest = time.monotonic() + at_least
     while time.monotonic() < deadline:
         time.sleep(QUIET)
         process.check()
         now = process.cpu_seconds()
-        if now - before <= QUIET_SHARE * QUIET and time.monotonic() >= earliest:
-            return
+        if now - before <= share * QUIET and time.monotonic() >= earliest:
+            return True
         before = now
+    return False
 
 
 def forget_peak(process: Daemon) -> None:

@@ -84,11 +84,7 @@ class Setup:
         """Store finished objects until there are `count`."""
         store_copies(self.plane, self.objects, count, of=0)
         self.objects = count
-        deadline = time.monotonic() + SEEN_WITHIN + count / 500
-        while len(self.watch.seen) < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the API server showed {len(self.watch.seen)} of {count} objects")
-            time.sleep(0.02)
+        self.watch.wait_seen(count, SEEN_WITHIN + count / 500)
 
     def change(self, number: int, group: str, count: int) -> None:
         """Change so many of the objects, each once the one before has its status."""

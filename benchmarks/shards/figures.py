@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,14 +72,8 @@ class Figures:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a file that `write` wrote."""
-        data = json.loads(path.read_text())
-        uses = {count: [Use(**each) for each in found] for count, found in data.pop("uses").items()}
-        changes = [
-            Change(**{**each, "came": Use(**each["came"]) if each["came"] else None})
-            for each in data.pop("changes")
-        ]
-        return cls(**data, uses=uses, changes=changes)
+        return msgspec.json.decode(path.read_bytes(), type=cls)
 
     def write(self, path: Path) -> None:
         """Write the figures to a file."""
-        path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")

@@ -156,7 +156,6 @@ def _comers(figures: Figures) -> Iterator[list[str]]:
 
 
 def _shares(figures: Figures, use: Use, columns: Iterable[Column]) -> Iterator[str]:
-    """Yield each figure with its share of the only replica's."""
     (alone,) = figures.uses["1"]
     for _, of in columns:
         yield f"{number(of(use))} ({of(use) / of(alone):.0%})"

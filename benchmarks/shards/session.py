@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.sessions.plane import create, fresh_plane, name_of, store_copies
-from benchmarks.sessions.process import wait_ready
+from benchmarks.sessions.process import wait_quiet, wait_ready
 from benchmarks.shards.figures import Change, Use
 from benchmarks.shards.replica import LEASE, SHARDS, Replica, number_of
 from benchmarks.status_watch import StatusWatch
@@ -36,8 +36,8 @@ METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PAGE = "500"
 REPLICAS = (1, 2, 3)
 WITHIN = 300.0
-# Seconds in which no replica uses more than this share of a core; Lease renewals continue.
-QUIET, QUIET_SHARE = 1.0, 0.1
+# The share of a core that a replica without work uses at most.
+QUIET_SHARE = 0.1
 POLL = 0.01
 WRITERS = 4
 
@@ -195,7 +195,6 @@ class Session:
             self._figures.idle_mb = replica.memory_mb
 
     def _change_some(self, replica: Replica) -> None:
-        """Change some of all objects, several at a time, and wait until each has its status."""
         names = [name for names in self._names.values() for name in names]
         chosen = [names[index * len(names) // self._figures.load] for index in range(self._figures.load)]
         with ThreadPoolExecutor(WRITERS, thread_name_prefix="load") as pool:
@@ -240,7 +239,6 @@ class Session:
         }
 
     def _listed(self) -> Iterator[dict[str, Any]]:
-        """Yield the metadata of all objects, page by page."""
         query = {"limit": PAGE}
         while True:
             text = self._plane.api.request("GET", MEMCACHEDS, query=query, accept=METADATA)
@@ -252,15 +250,10 @@ class Session:
 
 
 def idle(replicas: Sequence[Replica]) -> None:
-    """Wait until they have nothing to do."""
-    deadline, before = time.monotonic() + WITHIN, [each.cpu_seconds for each in replicas]
-    while time.monotonic() < deadline:
-        time.sleep(QUIET)
-        now = [each.cpu_seconds for each in replicas]
-        if all(later - earlier < QUIET * QUIET_SHARE for earlier, later in zip(before, now, strict=True)):
-            return
-        before = now
-    raise TimeoutError(f"not idle within {WITHIN:g} s: {[each.name for each in replicas]}")
+    """Wait until they have nothing to do; Lease renewals continue."""
+    for each in replicas:
+        if not wait_quiet(each.process, timeout=WITHIN, share=QUIET_SHARE):
+            raise TimeoutError(f"{each.name} is not idle within {WITHIN:g} s")
 
 
 def namespace_of(name: str) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from apis.example.v1.wordpress import PASSWORD_LENGTH, PASSWORD_PATTERN, Wordpress
+from apis.example.v1.wordpress import DATABASE_READY, PASSWORD_LENGTH, PASSWORD_PATTERN, Wordpress
 from controllers.example.parts import (
     DATABASE,
     RETRY_REFUSED,
@@ -182,7 +182,7 @@ async def _root_password(site: Wordpress, ctx: Context) -> str:
 
 async def _had_database(site: Wordpress, ctx: Context) -> bool:
     """Return whether the site may have had a database before its Secret was created."""
-    seen = find_condition(site.status.conditions, "DatabaseReady")
+    seen = find_condition(site.status.conditions, DATABASE_READY)
     if seen is not None and seen.reason != "NotCreated":
         return True
     claim = await ctx.find(PersistentVolumeClaim, DATABASE.claim(site))

@@ -44,7 +44,7 @@ class WordpressOutside(Outside):
         """Create the Secrets that sites may name; after a reinstall, those that are left."""
         self._given_up: set[str] = set()
         data = {key: base64.b64encode(f"{PLANTED}-{key}".encode()).decode() for key in _KEYS}
-        for namespace in NAMESPACES if self.world.steps else ():
+        for namespace in NAMESPACES if self.world.plan.steps else ():
             for name in (*_KEYS, *NAMES[2:]):
                 await self.world.cluster.client.create(
                     _SECRETS, namespace, {"metadata": {"name": name}, "data": data}

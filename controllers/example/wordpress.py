@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
-from apis.example.v1.wordpress import Wordpress
+from apis.example.v1.wordpress import DATABASE_READY, Wordpress
 from controllers.example.parts import DATABASE, FRONTEND, PARTS, Part, Trouble, blocked_if_refused
 from controllers.example.passwords import Passwords
 from controllers.example.volumes import Volumes
@@ -26,7 +26,16 @@ from manager import (
     rbac,
     webhook,
 )
-from manager.api import ObjectKey, find_condition, is_controlled_by, is_true
+from manager.api import (
+    AVAILABLE,
+    DEGRADED,
+    PROGRESSING,
+    ConditionType,
+    ObjectKey,
+    find_condition,
+    is_controlled_by,
+    is_true,
+)
 from manager.cache import index_by
 from manager.operator.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
@@ -242,7 +251,7 @@ class WordpressOperator(Operator[Wordpress]):
     def report(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
         """Set the status from the observed objects, and record Events for new problems and conditions."""
         status, before = site.status, list(site.status.conditions)
-        degraded = find_condition(before, "Degraded")
+        degraded = find_condition(before, DEGRADED)
         known = degraded.message if degraded is not None else ""
         for each in sight.problems:
             title = each.title if isinstance(each, Trouble) else ""
@@ -250,7 +259,7 @@ class WordpressOperator(Operator[Wordpress]):
                 ctx.event(each.reason, each.message, warning=True, once_written=True)
         for kind, holds, reason, message in conditions_of(sight):
             ctx.condition(kind, holds, reason, message)
-            if kind in ("DatabaseReady", "Available") and holds and not is_true(before, kind):
+            if kind in (DATABASE_READY, AVAILABLE) and holds and not is_true(before, kind):
                 ctx.event(kind, message, once_written=True)
         status.url, status.node_port = url_of(site, sight.service), node_port_of(site, sight.service)
 
@@ -266,38 +275,38 @@ class WordpressOperator(Operator[Wordpress]):
         return warnings
 
 
-def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
+def conditions_of(sight: Sight) -> Iterator[tuple[ConditionType, bool, str, str]]:
     """Yield the observed conditions: type, whether it is true, reason and message."""
     ready = sight.database is not None and sight.database.ready_replicas > 0
     of_database, of_frontend = map(sight.problem_of, (sight.database, sight.frontend))
     if ready:
-        yield "DatabaseReady", True, "Ready", "MySQL is ready"
+        yield DATABASE_READY, True, "Ready", "MySQL is ready"
     elif of_database is not None:
-        yield "DatabaseReady", False, of_database.reason, of_database.message
+        yield DATABASE_READY, False, of_database.reason, of_database.message
     elif sight.database is not None:
-        yield "DatabaseReady", False, "NotReady", "MySQL has no ready replica"
+        yield DATABASE_READY, False, "NotReady", "MySQL has no ready replica"
     else:
-        yield "DatabaseReady", False, "NotCreated", "MySQL is not there"
+        yield DATABASE_READY, False, "NotCreated", "MySQL is not there"
 
     if sight.frontend is None or sight.service is None:
         reason, message = "NotCreated", "WordPress is not there"
         if sight.blocked is not None:
             reason, message = sight.blocked.reason, sight.blocked.message
-        yield "Available", False, reason, message
+        yield AVAILABLE, False, reason, message
     elif not sight.frontend.is_available and of_frontend is not None:
-        yield "Available", False, of_frontend.reason, of_frontend.message
+        yield AVAILABLE, False, of_frontend.reason, of_frontend.message
     elif not sight.frontend.is_available:
-        yield "Available", False, "NotReady", "WordPress has no ready replica"
+        yield AVAILABLE, False, "NotReady", "WordPress has no ready replica"
     elif not ready:
-        yield "Available", False, "DatabaseNotReady", "WordPress has no database"
+        yield AVAILABLE, False, "DatabaseNotReady", "WordPress has no database"
     else:
-        yield "Available", True, "Ready", "WordPress and MySQL are ready"
+        yield AVAILABLE, True, "Ready", "WordPress and MySQL are ready"
 
-    yield "Progressing", *progress_of(sight)
+    yield PROGRESSING, *progress_of(sight)
 
     wrong = sight.problems
     reason = wrong[0].reason if wrong else "AsExpected"
-    yield "Degraded", bool(wrong), reason, "; ".join(each.message for each in wrong)
+    yield DEGRADED, bool(wrong), reason, "; ".join(each.message for each in wrong)
 
 
 def progress_of(sight: Sight) -> tuple[bool, str, str]:

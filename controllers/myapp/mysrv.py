@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apis.myapp.v1alpha1.mysrv import MySrv
 from manager import Context, Operator, any_of, generation_changed, status_changed
+from manager.api import READY
 
 
 class MySrvOperator(Operator[MySrv]):
@@ -15,6 +16,6 @@ class MySrvOperator(Operator[MySrv]):
         """Acknowledge the spec in the status."""
         what = f"{mysrv.spec.name}, port {mysrv.spec.port}"
         mysrv.status.status = "Available"
-        ctx.condition("Ready", True, "SpecTakenUp", f"The spec is taken up: {what}")
+        ctx.condition(READY, True, "SpecTakenUp", f"The spec is taken up: {what}")
         if not ctx.is_observed():
             ctx.event("SpecTakenUp", f"Took up the spec: {what}", once_written=True)

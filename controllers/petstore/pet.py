@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
-from apis.petstore.v1beta1.pet import Pet
+from apis.petstore.v1beta1.pet import STORE_REACHABLE, Pet
 from controllers.petstore.availability import StoreAvailability
 from controllers.petstore.birthday import InvalidBirthday, check_birthday
 from controllers.petstore.check import StoreCheck
@@ -43,7 +43,7 @@ from manager import (
     termination_started,
     webhook,
 )
-from manager.api import find_condition
+from manager.api import READY, find_condition
 from manager.cache import CacheEvent
 from manager.settings import SettingsError
 from manager.telemetry.logs import reconcile_log
@@ -201,7 +201,7 @@ class PetOperator(Operator[Pet]):
         kept = await self.keeper.keep(pet, content, ctx, fresh=fresh)
         self.announce(pet, content, kept, ctx)
         pet.status.id = kept.id
-        ctx.condition("Ready", True, "InStore", f"the store has it as {kept.id}")
+        ctx.condition(READY, True, "InStore", f"the store has it as {kept.id}")
         self.answered(pet, ctx)
         self.availability.forget(key)
         ctx.once_written(lambda: self.claims.settle(key))
@@ -218,8 +218,8 @@ class PetOperator(Operator[Pet]):
             ctx.event("Removed", f"Removed {pet.spec.name} from the pet store", once_written=True)
         # Users see these conditions while other finalizers keep the Pet.
         pet.status.id = None
-        ctx.condition("Ready", False, "Removed", "is being deleted; the store does not have it any more")
-        ctx.condition("StoreReachable", True, "Answered")
+        ctx.condition(READY, False, "Removed", "is being deleted; the store does not have it any more")
+        ctx.condition(STORE_REACHABLE, True, "Answered")
         ctx.once_written(lambda: self.claims.settle(pet.key))
 
     async def gone(self, key: ObjectKey) -> Result | None:
@@ -268,12 +268,12 @@ class PetOperator(Operator[Pet]):
                 reason = "StoreFailed"
             case _:
                 return await super().on_error(pet, error, ctx)
-        ready = find_condition(pet.status.conditions, "Ready")
+        ready = find_condition(pet.status.conditions, READY)
         # The message may differ each time.
         told = reason == "StoreFailed" and ready is not None and ready.reason == reason
         if pet.metadata.deletion_timestamp is not None:
             message = f"is being deleted; waits for the pet store at {self.address}: {message}"
-        ctx.condition("Ready", False, reason, message, event=None if told else "Warning")
+        ctx.condition(READY, False, reason, message, event=None if told else "Warning")
         if isinstance(error, PetStoreError):
             self.answered(pet, ctx)
         if reason == "StoreFailed":
@@ -301,7 +301,7 @@ class PetOperator(Operator[Pet]):
         """Report that the store has answered."""
         if _was_unreachable(pet):
             ctx.event("StoreReachable", f"The pet store at {self.address} answers again", once_written=True)
-        ctx.condition("StoreReachable", True, "Answered")
+        ctx.condition(STORE_REACHABLE, True, "Answered")
 
     def no_answer(self, pet: Pet, error: NoAnswer, ctx: Context) -> Result | None:
         """Report that the store does not answer, and retry when it does, or after a while."""
@@ -320,8 +320,8 @@ class PetOperator(Operator[Pet]):
             message = f"is being deleted; waits for {store}, which does not answer; {after}"
         # A record that was right may still be; one that was never written is not.
         still = not deleting and _is_settled(pet, "True", "Unknown")
-        ctx.condition("Ready", "Unknown" if still else False, "StoreUnreachable", message)
-        ctx.condition("StoreReachable", False, "NoAnswer", message)
+        ctx.condition(READY, "Unknown" if still else False, "StoreUnreachable", message)
+        ctx.condition(STORE_REACHABLE, False, "NoAnswer", message)
         if self.availability.down:
             # `StoreAvailability` queues the Pet when the store is back: thousands of timers would do nothing
             # until then.
@@ -399,13 +399,13 @@ def calls_counted(registry: CollectorRegistry) -> Handled:
 
 
 def _was_unreachable(pet: Pet) -> bool:
-    reachable = find_condition(pet.status.conditions, "StoreReachable")
+    reachable = find_condition(pet.status.conditions, STORE_REACHABLE)
     return reachable is not None and reachable.status == "False"
 
 
 def _is_settled(pet: Pet, *statuses: str) -> bool:
     """Return whether Ready has one of these statuses for the current generation."""
-    ready, generation = find_condition(pet.status.conditions, "Ready"), pet.metadata.generation
+    ready, generation = find_condition(pet.status.conditions, READY), pet.metadata.generation
     return ready is not None and ready.status in statuses and ready.observed_generation == generation
 
 

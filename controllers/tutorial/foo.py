@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar, get_args
 
-from apis.tutorial.v1.foo import Colour, Foo
+from apis.tutorial.v1.foo import HAPPY, Colour, Foo
 from manager import (
     Context,
     Informer,
@@ -68,12 +68,12 @@ class FooOperator(Operator[Foo]):
         foo.status.happy = bool(friends)
         foo.status.colour = colour_of(foo.metadata.name + foo.metadata.namespace)
         if friends:
-            ctx.condition("Happy", True, "FriendFound", f"There is a pod named {name}")
+            ctx.condition(HAPPY, True, "FriendFound", f"There is a pod named {name}")
         elif _POD_NAME.fullmatch(name):
-            ctx.condition("Happy", False, "FriendMissing", f"There is no pod named {name}")
+            ctx.condition(HAPPY, False, "FriendMissing", f"There is no pod named {name}")
             ctx.awaits(f"a pod named {name} comes")
         else:
-            ctx.condition("Happy", False, "NameImpossible", "spec.name is a name that no pod can have")
+            ctx.condition(HAPPY, False, "NameImpossible", "spec.name is a name that no pod can have")
 
         if friends and not was_happy:
             where = f"Pod {name} is there, in namespace {friends[0].namespace}"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from cronsim import CronSim, CronSimError
 
-from examples.cronjob.v1 import CronJob, Job
+from examples.cronjob.v1 import SCHEDULED, CronJob, Job
 from examples.cronjob.v2 import CronJob as NextCronJob
 from examples.cronjob.v2 import Schedule
 from manager import Blocked, Context, Operator, webhook
@@ -45,7 +45,7 @@ class CronJobOperator(Operator[CronJob]):
                 await ctx.delete(each)
         if spec.suspend:
             status.next_schedule_time = None
-            ctx.condition("Scheduled", False, "Suspended", "no Jobs are started while spec.suspend is true")
+            ctx.condition(SCHEDULED, False, "Suspended", "no Jobs are started while spec.suspend is true")
             return
         try:
             due, following = due_time(cronjob, now), next(CronSim(spec.schedule, now))
@@ -56,11 +56,11 @@ class CronJobOperator(Operator[CronJob]):
         ctx.look_again_within((following - now).total_seconds())
         if due is not None and active and spec.concurrency_policy == "Forbid":
             message = f"the run of {due:%F %R} waits for {active[0].metadata.name}"
-            ctx.condition("Scheduled", True, "JobStillActive", message, event="Warning")
+            ctx.condition(SCHEDULED, True, "JobStillActive", message, event="Warning")
         else:
             if due is not None:
                 await self.start(cronjob, due, active, ctx)
-            ctx.condition("Scheduled", True, "Waiting")
+            ctx.condition(SCHEDULED, True, "Waiting")
 
     async def start(self, cronjob: CronJob, due: datetime, active: list[Job], ctx: Context) -> None:
         """Start the Job of that time, unless another manager has done so, and the cache does not know yet."""

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Int32, Int64, Resource, Status, crd
+from manager.api import ApiModel, Column, ConditionType, Int32, Int64, Resource, Status, crd
 from manager_kinds.batch_v1 import JobTemplateSpec
 
-__all__ = ["CronJob", "CronJobSpec", "CronJobStatus", "Job", "RunsSpec"]
+__all__ = ["SCHEDULED", "CronJob", "CronJobSpec", "CronJobStatus", "Job", "RunsSpec"]
+
+SCHEDULED = ConditionType("Scheduled")
 
 GROUP = "cron.example.com"
 
@@ -46,7 +48,7 @@ class CronJobSpec(RunsSpec):
     """Minute, hour, day of the month, month and day of the week, in UTC."""
 
 
-class CronJobStatus(Status, conditions={"Scheduled": "the next Job starts at status.nextScheduleTime"}):
+class CronJobStatus(Status, conditions={SCHEDULED: "the next Job starts at status.nextScheduleTime"}):
     """The Jobs that were started."""
 
     active: list[str] = Field(default_factory=list)
@@ -62,7 +64,7 @@ class CronJobStatus(Status, conditions={"Scheduled": "the next Job starts at sta
         Column("Schedule", "string", ".spec.schedule", "When Jobs start"),
         Column("Suspend", "boolean", ".spec.suspend", "Whether no Jobs are started for now"),
         Column("Last", "date", ".status.lastScheduleTime", "The time of the last run"),
-        Column.reason_of("Scheduled"),
+        Column.reason_of(SCHEDULED),
     )
 )
 class CronJob(Resource, group=GROUP, version="v1", plural="cronjobs"):

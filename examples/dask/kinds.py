@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Int32, Resource, Scale, Status, crd, preserve_unknown
+from manager.api import READY, ApiModel, Column, Int32, Resource, Scale, Status, crd, preserve_unknown
 from manager_kinds.core_v1 import PodSpecDict
 
 GROUP = "dask.example.com"
@@ -33,7 +33,7 @@ class ClusterSpec(ApiModel):
     """Seconds without work after which the cluster is deleted; 0 for never."""
 
 
-@crd(columns=(Column.reason_of("Ready"),))
+@crd(columns=(Column.reason_of(READY),))
 class DaskCluster(Resource, group=GROUP, version="v1", plural="daskclusters"):
     """A Dask scheduler with workers."""
 
@@ -48,7 +48,7 @@ class WorkerGroupSpec(ApiModel):
     worker: WorkerSpec
 
 
-class WorkerGroupStatus(Status, conditions={"Ready": "there are as many workers as wanted"}):
+class WorkerGroupStatus(Status, conditions={READY: "there are as many workers as wanted"}):
     """The workers as they were last seen."""
 
     replicas: Int32 = 0
@@ -69,7 +69,7 @@ class JobSpec(ApiModel):
     job: PodSpec
 
 
-class JobStatus(Status, conditions={"Ready": "the program has ended well"}):
+class JobStatus(Status, conditions={READY: "the program has ended well"}):
     """The state of the program."""
 
     phase: Literal["ClusterCreated", "Running", "Successful", "Failed"] | None = None
@@ -91,7 +91,7 @@ class AutoscalerSpec(ApiModel):
     maximum: Workers = 10
 
 
-class AutoscalerStatus(Status, conditions={"Ready": "the scheduler says how many workers it wants"}):
+class AutoscalerStatus(Status, conditions={READY: "the scheduler says how many workers it wants"}):
     """The last change."""
 
     scaled_at: datetime | None = None

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 from examples.dask.kinds import GROUP, DaskAutoscaler, DaskCluster, DaskJob, DaskWorkerGroup, WorkerGroupSpec
 from examples.dask.scheduler import DASHBOARD, SchedulerAway, SchedulerClient
 from manager import AnyOperator, Blocked, Context, Lifespan, Operator, Result, every, rbac
-from manager.api import ObjectMeta, Resource
+from manager.api import READY, ObjectMeta, Resource
 from manager.util import clock
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import Pod, PodSpecDict, Service, ServicePortDict
@@ -55,7 +55,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
         # Afterwards only the autoscaler, or a user of `kubectl scale`, changes the number.
         await ctx.apply(group, initial=(".spec.worker.replicas",))
         ready = scheduler.is_available
-        ctx.condition("Ready", ready, "SchedulerAvailable" if ready else "SchedulerStarts")
+        ctx.condition(READY, ready, "SchedulerAvailable" if ready else "SchedulerStarts")
         return Result(requeue_after=10) if cluster.spec.idle_timeout else None
 
     async def is_idle(self, cluster: DaskCluster) -> bool:
@@ -88,7 +88,7 @@ class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
         for name in wanted:
             await ctx.apply(deployment(group, name, {f"{GROUP}/component": name}, group.spec.worker.spec))
         group.status.replicas = len(wanted)
-        ctx.condition("Ready", True, "AsWanted", f"there are {len(wanted)} workers")
+        ctx.condition(READY, True, "AsWanted", f"there are {len(wanted)} workers")
 
 
 class JobOperator(Operator[DaskJob]):
@@ -107,7 +107,7 @@ class JobOperator(Operator[DaskJob]):
             await ctx.write_status()  # before the pod can be deleted: the program is not to run again
             for cluster in await ctx.children(DaskCluster):
                 await ctx.delete(cluster)
-            ctx.condition("Ready", status.phase == "Successful", status.phase or "")
+            ctx.condition(READY, status.phase == "Successful", status.phase or "")
             return
         cluster = await ctx.apply(DaskCluster(metadata=named(job, name), spec=job.spec.cluster))
         ready = any(each.type == "Ready" and each.status == "True" for each in cluster.status.conditions)
@@ -116,7 +116,7 @@ class JobOperator(Operator[DaskJob]):
             spec: PodSpecDict = {"restartPolicy": "Never", **job.spec.job}
             runner = runner or await ctx.apply(Pod(metadata=named(job, f"{name}-runner"), spec=spec))
             status.phase = "Running"
-        ctx.condition("Ready", False, status.phase)
+        ctx.condition(READY, False, status.phase)
 
 
 class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
@@ -134,7 +134,7 @@ class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
             raise Blocked("NoCluster", f"there is no DaskCluster {spec.cluster}", awaited=True)
         wanted = await self.schedulers.wanted_workers(address_of(spec.cluster, scaler))
         wanted, there = max(spec.minimum, min(wanted, spec.maximum)), group.spec.worker.replicas
-        ctx.condition("Ready", True, "Answered")
+        ctx.condition(READY, True, "Answered")
         if wanted < there and status.scaled_at is not None and clock.now() - status.scaled_at < COOLDOWN:
             return
         if wanted != there:

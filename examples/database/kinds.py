@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Int32, Resource, Status, StepsStatus, crd
+from manager.api import (
+    AVAILABLE,
+    DEGRADED,
+    PROGRESSING,
+    ApiModel,
+    Column,
+    Int32,
+    Resource,
+    Status,
+    StepsStatus,
+    crd,
+)
 
 __all__ = ["Database", "DatabaseSpec", "DatabaseStatus", "Job", "StatefulSet"]
 
@@ -37,9 +48,9 @@ class DatabaseSpec(ApiModel):
 class DatabaseStatus(
     Status,
     conditions={
-        "Available": "all servers are ready",
-        "Progressing": "an upgrade runs, or servers are being replaced",
-        "Degraded": "the last upgrade has failed",
+        AVAILABLE: "all servers are ready",
+        PROGRESSING: "an upgrade runs, or servers are being replaced",
+        DEGRADED: "the last upgrade has failed",
     },
 ):
     """The servers as they were last seen."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from examples.database.kinds import Database, Job, StatefulSet
 from manager import Context, Operator, Steps, Watch, rbac
-from manager.api import ObjectMeta
+from manager.api import AVAILABLE, PROGRESSING, ObjectMeta
 from manager_kinds.core_v1 import ConfigMap, Pod
 
 LABEL = "db.example.com/database"
@@ -27,13 +27,13 @@ class DatabaseOperator(Operator[Database]):
         pods = await ctx.list(Pod, labels={LABEL: database.metadata.name})
         ready = sum(map(is_ready, pods))
         database.status.ready, wanted = ready, database.spec.replicas
-        ctx.condition("Available", ready >= wanted, "PodsReady", f"{ready} of {wanted} pods are ready")
+        ctx.condition(AVAILABLE, ready >= wanted, "PodsReady", f"{ready} of {wanted} pods are ready")
         if await ctx.run_steps(self.upgrade):
             await ctx.apply(servers(database))
             await ctx.apply(settings(database, writable=True))
             waits = await self.replace_pods(database, ctx)
             ctx.condition(
-                "Progressing", waits is not None, "AsWanted" if waits is None else "Pods", waits or ""
+                PROGRESSING, waits is not None, "AsWanted" if waits is None else "Pods", waits or ""
             )
 
     @upgrade.step(limit=300)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from manager.api.condition import (
+    AVAILABLE,
+    DEGRADED,
+    PROGRESSING,
+    READY,
     Condition,
     ConditionStatus,
+    ConditionType,
     Status,
     StepsStatus,
     find_condition,
@@ -47,10 +52,15 @@ from manager.api.schema import (
 )
 
 __all__ = [
+    "AVAILABLE",
+    "DEGRADED",
+    "PROGRESSING",
+    "READY",
     "ApiModel",
     "Column",
     "Condition",
     "ConditionStatus",
+    "ConditionType",
     "CrdOptions",
     "GroupVersionKind",
     "Int32",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, Any, ClassVar, Literal, NewType, Unpack
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -22,6 +22,12 @@ CONDITION_TYPE = (
 )
 CONDITION_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
+
+ConditionType = NewType("ConditionType", str)
+"""Type of a condition, such as `ConditionType("StoreReachable")`; type checkers refuse a text instead."""
+
+AVAILABLE, DEGRADED = ConditionType("Available"), ConditionType("Degraded")
+PROGRESSING, READY = ConditionType("Progressing"), ConditionType("Ready")
 
 _FIELDS = frozenset({"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"})
 
@@ -51,7 +57,7 @@ def takes_conditions(fields: Iterable[str], required: Iterable[str]) -> bool:
 
 def find_condition(
     conditions: Iterable[Condition] | None,
-    type: str,  # noqa: A002 - the field's name
+    type: ConditionType,  # noqa: A002 - the field's name
 ) -> Condition | None:
     """Return the condition of that type, or None; no list is an empty one."""
     for condition in conditions or ():
@@ -60,7 +66,10 @@ def find_condition(
     return None
 
 
-def is_true(conditions: Iterable[Condition] | None, type: str) -> bool:  # noqa: A002 - the field's name
+def is_true(
+    conditions: Iterable[Condition] | None,
+    type: ConditionType,  # noqa: A002 - the field's name
+) -> bool:
     """Return whether there is a condition of that type with status True."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.status == "True"
@@ -68,7 +77,7 @@ def is_true(conditions: Iterable[Condition] | None, type: str) -> bool:  # noqa:
 
 def set_condition(
     conditions: list[Condition],
-    type: str,  # noqa: A002 - the field's name
+    type: ConditionType,  # noqa: A002 - the field's name
     status: ConditionStatus,
     reason: str,
     message: str = "",
@@ -111,14 +120,15 @@ def set_condition(
 class Status(ApiModel):
     '''The observed state of an object: conditions, the generation that they are about, and the kind's fields.
 
-        class GreetingStatus(Status, conditions={"Ready": "its words are in the ConfigMap"}):
+        class GreetingStatus(Status, conditions={READY: "its words are in the ConfigMap"}):
             """What was said."""
 
-    `conditions` says what the status True of each type means, and `about` names their subject;
+    `conditions` says what the status True of each type means, such as `READY` or
+    `ConditionType("StoreReachable")`, and `about` names their subject;
     `kubectl explain` shows both. An operator sets these conditions when an object is blocked.
     '''
 
-    meanings: ClassVar[Mapping[str, str]] = {}
+    meanings: ClassVar[Mapping[ConditionType, str]] = {}
     """What each type of condition means."""
     _about: ClassVar[str] = "the object"
 
@@ -130,7 +140,7 @@ class Status(ApiModel):
     def __init_subclass__(
         cls,
         *,
-        conditions: Mapping[str, str] | None = None,
+        conditions: Mapping[ConditionType, str] | None = None,
         about: str | None = None,
         **kwargs: Unpack[ConfigDict],
     ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeVar
 
+from manager.api.condition import ConditionType
 from manager.api.resource import GroupVersionKind, Resource
 
 R = TypeVar("R", bound=Resource)
@@ -29,7 +30,7 @@ class Column:
     format: str | None = None
 
     @classmethod
-    def reason_of(cls, condition: str) -> Self:
+    def reason_of(cls, condition: ConditionType) -> Self:
         """With `-o wide`, the reason of the condition of that type."""
         path = f".status.conditions[?(@.type=='{condition}')].reason"
         return cls("Reason", "string", path, f"Why {condition} is true or not, in a word", priority=1)

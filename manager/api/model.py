@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
 
@@ -106,115 +106,66 @@ def _without_defaults(value: Any, wire: Any) -> Any:
     return wire
 
 
-Json = Mapping[str, Any]
+_ABSENT = object()
 
 
-def take_changes(held: ApiModel, stored: ApiModel, *, before: Json, after: Json, now: Json) -> None:
-    """Make in `held` the changes that lead from `before` to `after`, in place.
+def merged(before: Any, ours: Any, theirs: Any) -> Any:
+    """Return the JSON `theirs` with our changes: the differences of `ours` from `before`.
 
-    Models, lists and maps inside of `held` stay the same objects. A field that was changed here too, so that
-    `now` differs from `before`, stays as it is; lists of conditions are merged by type.
-
-    Args:
-        held: the model that the program works with.
-        stored: the model of `after`.
-        before: the JSON from which the server's change starts.
-        after: the JSON that the server has.
-        now: the JSON of `held`.
+    A list that both have changed is ours, unless it is one of conditions: these are merged by type.
     """
-    names = {field.alias or name: name for name, field in type(held).model_fields.items()}
-    for alias in {**before, **after}:
-        if before.get(alias) == after.get(alias):
-            continue
-        name = names.get(alias, alias)
-        if name == alias and alias not in after and held.model_extra and alias in held.model_extra:
-            if now.get(alias) == before.get(alias):
-                del held.model_extra[alias]
-            continue
-        mine = getattr(held, name, None)
-        taken = _taken(mine, getattr(stored, name, None), before.get(alias), after.get(alias), now.get(alias))
-        if taken is not mine:
-            setattr(held, name, taken)
+    if ours == before:
+        return theirs
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        old = before if isinstance(before, dict) else {}
+        found = {
+            name: merged(*(each.get(name, _ABSENT) for each in (old, ours, theirs)))
+            for name in {**theirs, **ours}
+        }
+        return {name: each for name, each in found.items() if each is not _ABSENT}
+    conditions = merged_by_type([] if before is _ABSENT else before, ours, theirs)
+    return ours if conditions is None else conditions
 
 
-def as_model_says(held: object, raw: Any) -> Any:
-    """Return JSON as the model of `held` writes it, with its defaults; as it is where there is no model."""
-    if not isinstance(held, ApiModel):
-        return raw
-    try:
-        return type(held).model_validate(raw if raw is not None else {}).to_wire()
-    except ValidationError:
-        return raw
+def take_over(held: Any, fresh: Any) -> Any:
+    """Return `held` with the content of `fresh`: the models, lists and maps inside stay the same objects.
+
+    An item of a list stays if an item of the new list equals it, or has its type or name. What cannot stay is
+    replaced.
+    """
+    if isinstance(held, ApiModel) and type(held) is type(fresh):
+        for name in type(held).model_fields:
+            mine = getattr(held, name)
+            if (taken := take_over(mine, getattr(fresh, name))) is not mine:
+                setattr(held, name, taken)
+        take_over(held.model_extra, fresh.model_extra)
+    elif isinstance(held, dict) and isinstance(fresh, dict):
+        for name in held.keys() - fresh.keys():
+            del held[name]
+        for name, each in fresh.items():
+            held[name] = take_over(held.get(name), each)
+    elif isinstance(held, list) and isinstance(fresh, list):
+        left = list(held)
+        found = [_popped(left, each, lambda item: item) for each in fresh]
+        for place, each in enumerate(fresh):
+            if found[place] is None:
+                found[place] = take_over(_popped(left, each, _item_key), each)
+        held[:] = found
+    elif held != fresh or type(held) is not type(fresh):
+        return fresh
+    return held
 
 
-def _taken(mine: Any, theirs: Any, before: Any, after: Any, now: Any) -> Any:
-    """Return `mine` after the change from `before` to `after`, or its replacement."""
-    if isinstance(mine, ApiModel) and type(theirs) is type(mine):
-        take_changes(mine, theirs, before=before or {}, after=after or {}, now=now or {})
-        return mine
-    if _is_map(mine) and _is_map(theirs):
-        _take_entries(mine, theirs, before or {}, after or {}, now or {})
-        return mine
-    if isinstance(mine, list) and isinstance(theirs, list):
-        _take_items(mine, theirs, before or [], after or [], now or [])
-        return mine
-    return theirs if now == before else mine
+def _popped(items: list[Any], wanted: Any, by: Callable[[Any], Any]) -> Any:
+    """Take the first item out of the list that is like the wanted one; None if there is none."""
+    place = next((place for place, item in enumerate(items) if by(item) == by(wanted)), None)
+    return None if place is None else items.pop(place)
 
 
-def _is_map(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value)
-
-
-def _take_entries(mine: dict[str, Any], theirs: Json, before: Json, after: Json, now: Json) -> None:
-    for name in {**before, **after}:
-        was, there = name in before, name in after
-        if was and there and before[name] == after[name]:
-            continue
-        if not there:
-            if now.get(name) == before.get(name):
-                mine.pop(name, None)
-        elif name in mine:
-            mine[name] = _taken(mine[name], theirs[name], before.get(name), after[name], now.get(name))
-        elif not was:
-            mine[name] = theirs[name]
-
-
-def _take_items(
-    mine: list[Any], theirs: list[Any], before: list[Any], after: list[Any], now: list[Any]
-) -> None:
-    wanted = after if now == before else merged_by_type(before, now, after)
-    if wanted is None or len(now) != len(mine) or len(after) != len(theirs):
-        return
-    ours = list(zip(now, mine, strict=True))
-    found: list[Any] = [_popped(ours, item) for item in wanted]
-    for place, item in enumerate(wanted):
-        if found[place] is not None:
-            continue
-        stored = theirs[after.index(item)]
-        same = next((each for each in ours if _is_same(each[0], item)), None)
-        if same is None:
-            found[place] = stored
-        else:
-            ours.remove(same)
-            found[place] = _taken(same[1], stored, same[0], item, same[0])
-    mine[:] = found
-
-
-def _popped(ours: list[tuple[Any, Any]], item: Any) -> Any:
-    """Return the object that is exactly the item, and take it from the list; None if there is none."""
-    for place, (json, held) in enumerate(ours):
-        if json == item:
-            del ours[place]
-            return held
-    return None
-
-
-def _is_same(ours: Any, theirs: Any) -> bool:
-    """Return whether two items stand for one: of the same type, or name, where they have one."""
-    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
-        return False
-    key = next((key for key in ("type", "name") if key in ours or key in theirs), None)
-    return key is None or ours.get(key) == theirs.get(key)
+def _item_key(item: Any) -> Any:
+    """Return the type or the name of an item of a list, by which it is known."""
+    find = item.get if isinstance(item, dict) else partial(getattr, item)
+    return find("type", None) or find("name", None)
 
 
 def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:

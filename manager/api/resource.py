@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from manager.api.model import ApiModel, as_model_says, take_changes
+from manager.api.model import ApiModel, merged, take_over
 
 # Sets attributes without pydantic's checks.
 _set = object.__setattr__
@@ -196,17 +196,9 @@ class Resource(ApiModel):
         """
         if stored is self or stored.origin is None:
             return
-        was, there = orjson.loads(self.origin or b"{}"), orjson.loads(stored.origin)
-        changed = [each for each in {**was, **there} if each in sent or was.get(each) != there.get(each)]
-        names = {field.alias or name: name for name, field in type(self).model_fields.items()}
-        before, after = dict[str, Any](), dict[str, Any]()
-        for each in changed:
-            name = names.get(each, each)
-            held, theirs = getattr(self, name, None), getattr(stored, name, None)
-            before[each] = sent[each] if each in sent else as_model_says(held, was.get(each))
-            if each in there:
-                after[each] = as_model_says(theirs, there[each])
-        take_changes(self, stored, before=before, after=after, now=self.to_wire())
+        read = {} if self.origin is None else type(self).model_validate_json(self.origin).to_wire()
+        wire = merged({**read, **sent}, self.to_wire(), stored.to_wire())
+        take_over(self, type(self).model_validate(wire))
         _set(self, "_origin", stored.origin)
 
     def __copy__(self) -> Self:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Unpack
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import Informer, ObjectFilter
 from manager.cache.record import FieldManagers, Parts, Record, RecordDecoder
+from manager.cache.reflector import Upstream
 from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -42,13 +43,11 @@ class Cache:
         metrics: Metrics,
         rng: random.Random,
     ) -> None:
-        self._transport = transport
-        self._mapper = mapper
+        self._upstream = Upstream(transport, mapper, metrics, rng)
         self.managers = FieldManagers(field_manager)
         self.make_filter: Callable[[bool], ObjectFilter] | None = None
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
-        self._rng = rng
         self._shared: dict[_Name, _Shared] = {}
         # Results of `lookup`, until the informers change: every read calls it.
         self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
@@ -125,7 +124,7 @@ class Cache:
 
         Other readers and own writes do not reach it. Raises ValueError for a bad label selector.
         """
-        return self._make(kind, selection=Selection.of(**selection))
+        return self._make(kind, _Name(kind.gvk, False, Selection.of(**selection), False))
 
     def lookup(
         self,
@@ -216,19 +215,11 @@ class Cache:
         return self._of_kind.get(kind.gvk, ())
 
     def _add(self, kind: type[Resource], name: _Name, object_filter: ObjectFilter | None) -> _Shared:
-        informer = self._make(
-            kind,
-            metadata_only=name.metadata_only,
-            selection=name.selection,
-            owners=set() if name.children else None,
-            object_filter=object_filter,
-        )
+        informer = self._make(kind, name, object_filter)
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
         spec = informer.spec
-        for gauge, number in (
-            (self._metrics.cache_objects, len),
-            (self._metrics.cache_bytes, attrgetter("size")),
-        ):
+        numbers = ((self._metrics.cache_objects, len), (self._metrics.cache_bytes, attrgetter("size")))
+        for gauge, number in numbers:
             count = partial(self._total, kind, spec.projection, number)
             gauge.labels(spec.resource, spec.projection).set_function(count)
         return _Shared(informer)
@@ -238,31 +229,19 @@ class Cache:
         informers = (each for each in self._informers(kind) if each.spec.projection == projection)
         return sum(map(number, informers))
 
-    def _make(
-        self,
-        kind: type[Resource],
-        *,
-        metadata_only: bool = False,
-        selection: Selection,
-        owners: set[tuple[str, str]] | None = None,
-        object_filter: ObjectFilter | None = None,
-    ) -> Informer:
-        return Informer(
-            WatchSpec.of(kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection),
-            RecordDecoder(
-                kind.gvk,
-                field_manager=self.managers,
-                metadata_only=metadata_only,
-                owners=owners,
-                parts=Parts(selection.keeps) if selection.keeps else None,
-            ),
-            transport=self._transport,
-            mapper=self._mapper,
-            restarts=self._metrics.watch_restarts,
-            failures=self._metrics.cache_failures,
-            rng=self._rng,
-            object_filter=object_filter,
+    def _make(self, kind: type[Resource], name: _Name, object_filter: ObjectFilter | None = None) -> Informer:
+        metadata_only, selection = name.metadata_only, name.selection
+        decoder = RecordDecoder(
+            kind.gvk,
+            field_manager=self.managers,
+            metadata_only=metadata_only,
+            owners=set() if name.children else None,
+            parts=Parts(selection.keeps) if selection.keeps else None,
         )
+        spec = WatchSpec.of(
+            kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection
+        )
+        return Informer(spec, decoder, self._upstream, object_filter=object_filter)
 
     def _start(self, *informers: _Shared) -> None:
         if self._watches is None:

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import random
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-import msgspec
-from prometheus_client import Counter
-
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import CacheEvent, Change, Meta, Record, RecordDecoder, note_own_write
-from manager.cache.reflector import Reflector
+from manager.cache.reflector import Reflector, Upstream
 from manager.cache.sink import Sink, WatchFilter
 from manager.cache.spec import Selector, WatchSpec
 from manager.cache.store import IndexFunction, Store
-from manager.kube.decoding import Decoder
-from manager.kube.errors import ProtocolError
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
+from manager.kube.decoding import json_object
 from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.rate_limit import Repeats, TokenBucket
@@ -76,6 +69,7 @@ class Informer:
     Attributes:
         filter: selects the objects to hold; None for all.
         get: returns the record of an object, or None.
+        list: returns the records that meet conditions; see `Store.select`.
         prepare: to be awaited before the first `list` by labels or an owner, which else decodes all objects.
         changed_at: the loop time of the last change.
     """
@@ -84,17 +78,14 @@ class Informer:
         self,
         spec: WatchSpec,
         decoder: RecordDecoder,
+        upstream: Upstream,
         *,
-        transport: Transport,
-        mapper: RestMapper,
-        restarts: Counter,
-        failures: Counter,
-        rng: random.Random,
         object_filter: ObjectFilter | None = None,
     ) -> None:
         self.spec = spec
         self.filter = object_filter
         self._decoder = decoder
+        failures = upstream.metrics.cache_failures
         self._failures = {part: failures.labels(spec.resource, part.value).inc for part in Part}
         self._failures_told: dict[tuple[Part, str], Repeats] = {}
         self._left_out_lines = TokenBucket(rate=1, burst=20)
@@ -102,16 +93,14 @@ class Informer:
         self._store = Store(
             selector=Selector.parse(spec.label_selector),
             filtered=bool(spec.field_selector),
-            index_failed=self._index_failed,
+            index_failed=lambda index, key, error: self.failed(Part.INDEX, key, error, index=index),
         )
         self.get: Callable[[ObjectKey], Record | None] = self._store.records.get
+        self.list = self._store.select
         self.prepare = self._store.indexes.prepare
         self._handlers: list[EventHandler] = []
         self._sinks = [Sink(self._store, decoder, each, publish=self._publish) for each in spec.namespaces]
-        self._reflectors = [
-            Reflector(spec, sink, transport=transport, mapper=mapper, restarts=restarts, rng=rng)
-            for sink in self._sinks
-        ]
+        self._reflectors = [Reflector(spec, sink, upstream) for sink in self._sinks]
         if object_filter is not None:
             for sink, reflector in zip(self._sinks, self._reflectors, strict=True):
                 sink.filter = object_filter.of_watch(sink, reflector)
@@ -206,26 +195,6 @@ class Informer:
             return "; ".join(problems)
         return None if self.synced else f"{self.spec.resource}: waiting for the first list"
 
-    def list(
-        self,
-        *,
-        namespace: str | None = None,
-        labels: Mapping[str, str] | str | None = None,
-        owner_uid: str | None = None,
-        index: tuple[str, str] | None = None,
-    ) -> list[Record]:
-        """Return the records that meet every condition, in the order of their keys.
-
-        No namespace, or "", means all. `labels` is a map of labels that must be equal, or a selector as
-        kubectl writes it; `index` is (name, value) of an index of `add_index`. Costs what the most selective
-        condition lets through. Raises ValueError for a bad selector and KeyError for an index that is not
-        registered.
-        """
-        wanted = Selector.parse(labels) if isinstance(labels, str) else labels
-        return self._store.select(
-            namespace=namespace or None, labels=wanted, owner_uid=owner_uid, index=index
-        )
-
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Register an index for `list(index=(name, value))`; registering it again is no change.
 
@@ -275,7 +244,6 @@ class Informer:
         return cancel
 
     def _publish(self, events: Sequence[CacheEvent], handlers: Sequence[EventHandler] | None = None) -> None:
-        """Call the subscribers with these events; with `handlers`, call only these."""
         if not events:
             return
         received = clock.monotonic()
@@ -289,9 +257,6 @@ class Informer:
                 except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything
                     # Its fault must not stop the watch, nor keep the event from the others.
                     self.failed(Part.HANDLER, event.key, error, change=event.type.value)
-
-    def _index_failed(self, index: str, key: ObjectKey, error: Exception) -> None:
-        self.failed(Part.INDEX, key, error, index=index)
 
     # Our own writes.
 
@@ -328,37 +293,16 @@ class Informer:
         """
         if not self.covers(key.namespace):
             return
-        deleted = deleted_uid(raw)
+        deleted, version = deleted_uid(raw), 0
         if deleted is None:
             record, meta = self._decoder(raw)
-            if meta.deletion_timestamp is None:
-                # Some kinds answer with the object as it was when it went.
-                self._publish(self._store.observe_deletion(key, record.uid, record.version))
-            else:
+            if meta.deletion_timestamp is not None:
                 self.observe_write(raw)
-        elif gone := deleted or uid:
-            self._publish(self._store.observe_deletion(key, gone))
-
-
-class _Details(msgspec.Struct):
-    uid: str = ""
-
-
-class _Status(msgspec.Struct):
-    kind: str = ""
-    details: _Details | None = None
-
-
-class _Spec(msgspec.Struct):
-    finalizers: msgspec.Raw = msgspec.Raw()
-
-
-class _Object(msgspec.Struct):
-    spec: _Spec
-
-
-_decode_status = Decoder(_Status, "the answer to a delete")
-_decode_object = Decoder(_Object, "an object with a spec")
+                return
+            # Some kinds answer with the object as it was when it went.
+            deleted, version = record.uid, record.version
+        if gone := deleted or uid:
+            self._publish(self._store.observe_deletion(key, gone, version))
 
 
 def is_removed(raw: bytes, meta: Meta) -> bool:
@@ -368,12 +312,9 @@ def is_removed(raw: bytes, meta: Meta) -> bool:
     """
     if meta.deletion_timestamp is None or meta.finalizers or meta.deletion_grace_period_seconds:
         return False
-    try:
-        # Namespaces keep finalizers of their own there.
-        finalizers = bytes(_decode_object(raw).spec.finalizers)
-    except ProtocolError:
-        return True  # no spec, or one of another shape
-    return finalizers in {b"", b"[]", b"null"}
+    # Namespaces keep finalizers of their own there.
+    spec = json_object(raw, "an object").get("spec")
+    return not (isinstance(spec, dict) and spec.get("finalizers"))
 
 
 def deleted_uid(raw: bytes) -> str | None:
@@ -381,7 +322,8 @@ def deleted_uid(raw: bytes) -> str | None:
 
     Returns None when the answer is an object. Raises ProtocolError.
     """
-    status = _decode_status(raw)
-    if status.kind != "Status":
+    status = json_object(raw, "the answer to a delete")
+    if status.get("kind") != "Status":
         return None
-    return status.details.uid if status.details else ""
+    details = status.get("details")
+    return str(details.get("uid") or "") if isinstance(details, dict) else ""

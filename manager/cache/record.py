@@ -217,8 +217,7 @@ class RecordDecoder:
         managed = bytes(arriving.managed_fields)
         try:
             own = self._managers.own_entries(managed) if managed and self._managers is not None else b""
-            is_others = self.owners is not None and not own and not _has_owner(meta, self.owners)
-            only_metadata = self._metadata_only or is_others
+            only_metadata = self._metadata_only or (not own and self._is_foreign(meta))
             if kind in {self._kind, ""}:
                 kept = PARTIAL % bytes(_decode_metadata(raw).metadata) if only_metadata else bytes(raw)
             elif only_metadata and kind == PARTIAL_KIND:
@@ -236,10 +235,9 @@ class RecordDecoder:
         record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
         return record, meta
 
-
-def _has_owner(meta: Meta, kinds: set[tuple[str, str]]) -> bool:
-    """Return whether an owner is of these kinds (group and kind)."""
-    return any((owner.api_version.rpartition("/")[0], owner.kind) in kinds for owner in meta.owner_references)
+    def _is_foreign(self, meta: Meta) -> bool:
+        kinds = ((owner.api_version.rpartition("/")[0], owner.kind) for owner in meta.owner_references)
+        return self.owners is not None and self.owners.isdisjoint(kinds)
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:
@@ -285,15 +283,14 @@ class FieldManagers:
 
     def __init__(self, own: str) -> None:
         self._own = own
-        self._others: set[str] = set()
+        self._patterns = {_pattern(own)}
         self.add(())
 
     def add(self, names: Iterable[str]) -> None:
         """Keep the entries of these managers, too, in objects that are read from now on."""
-        self._others |= {*names} - {self._own}
-        others = (re.escape(_quoted(name)) + rb'["+]' for name in sorted(self._others))
-        any_of = b"|".join((re.escape(_quoted(self._own)), *others))
+        self._patterns |= {_pattern(name) + rb'["+]' for name in names if name != self._own}
         # The text stands nowhere else in an entry: quotes within its strings are escaped.
+        any_of = b"|".join(sorted(self._patterns))
         self._find = re.compile(rb'"manager"\s*:\s*"(?:' + any_of + rb")").search
 
     def own_entries(self, value: bytes) -> bytes:
@@ -304,9 +301,8 @@ class FieldManagers:
         return b"[%b]" % b",".join(own) if own else b""
 
 
-def _quoted(name: str) -> bytes:
-    """Return a name escaped for JSON, without the quotes around it."""
-    return msgspec.json.encode(name)[1:-1]
+def _pattern(name: str) -> bytes:
+    return re.escape(msgspec.json.encode(name)[1:-1])
 
 
 def _with_managed_fields(raw: bytes, value: bytes, own: bytes) -> bytes:
@@ -400,26 +396,15 @@ def _prune(raw: bytes, tree: _Tree) -> bytes:
     if raw[:1] != b"{":
         return raw
     members = _decode_object(raw)
-    return _join(
-        {
-            name: _prune(bytes(members[name]), below) if below else members[name]
-            for name, below in tree.items()
-            if name in members
-        }
-    )
+    kept = {name: below for name, below in tree.items() if name in members}
+    return _join({n: _prune(bytes(members[n]), below) if below else members[n] for n, below in kept.items()})
 
 
 # Events for subscribers.
 
 
 class Change(NamedTuple):
-    """A step in the life of an object.
-
-    Attributes:
-        uid: the object's.
-        before: the version that it had; 0 when it was not there.
-        after: the version that it has now.
-    """
+    """A step in the life of the object with that UID, between two versions; 0 when it was not there."""
 
     uid: str
     before: int
@@ -450,20 +435,6 @@ class CacheEvent:
         reconciling: whether the controller that judges the event is reconciling the object, so that the
             change may be its own. Set by the source of the controller's own kind.
     """
-
-    __slots__ = (
-        "_meta",
-        "_old_meta",
-        "handed_over",
-        "initial",
-        "key",
-        "new",
-        "old",
-        "received",
-        "reconciling",
-        "record",
-        "type",
-    )
 
     def __init__(
         self,
@@ -504,6 +475,8 @@ class CacheEvent:
     @property
     def old_meta(self) -> Meta | None:
         """Return the metadata of `old`, decoded at the first use; None for ADDED."""
+        if self.new is None:
+            return self.meta
         if self._old_meta is None and self.old is not None:
             self._old_meta = self.old.meta()
         return self._old_meta

@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
-from prometheus_client import Counter
 
 from manager.api import ObjectKey
-from manager.cache.failure import (
-    EXPIRED,
-    NO_STREAMING,
-    HistoryDoubted,
-    HistoryRestored,
-    NotStreaming,
-    OlderList,
-    Pause,
-    Rule,
-    State,
-    WatchClosed,
-    WatchTimedOut,
-    rule_for,
-)
 from manager.cache.sink import Sink
 from manager.cache.spec import WatchSpec
 from manager.kube.decoding import Decoder, Listing, Page, WatchEvent, not_a, watch_events
 from manager.kube.errors import (
     ApiError,
+    BadRequest,
+    ConnectionLost,
+    DeadlineExceeded,
     Forbidden,
+    Gone,
+    Invalid,
     KubeError,
     NoMatch,
     NotFound,
     ProtocolError,
+    ServerError,
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
     Unauthorized,
+    Unreachable,
 )
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
 from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
 from manager.util.backoff import Backoff
 from manager.util.loop import Portions
 from manager.util.rate_limit import Repeats
@@ -95,6 +90,117 @@ PARTIAL = "application/json;as=PartialObjectMetadata{form};g=meta.k8s.io;v=v1"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
+class State(enum.Enum):
+    """The step that a reflector is in."""
+
+    RESOLVE = "resolve"
+    """Ask discovery under which path the kind is served."""
+    STREAM = "stream"
+    """Get the present content as a stream that turns into a watch; on to LIST where that is not offered."""
+    LIST = "list"
+    """Get the present content in pages."""
+    LIST_WHOLE = "list-whole"
+    """Get the present content in one answer, because the server does not keep it long enough for pages."""
+    WATCH = "watch"
+    """Follow the changes."""
+    CHECK = "check"
+    """Ask whether the server still has the history that was watched. After its storage was restored from a
+    backup, a watch brings nothing until versions are as high as before, and never what came until then."""
+    WAIT = "wait"
+    """Pause before the next attempt."""
+
+
+class Pause(enum.Enum):
+    """The kind of pause before the next step."""
+
+    NO = "no"
+    IF_FRUITLESS = "if-fruitless"
+    """Only after a watch that brought nothing and was over soon: else a server that closes every watch at
+    once would be asked without end."""
+    YES = "yes"
+
+
+class WatchClosed(KubeError):
+    """End of a stream in good order, before the requested time was over."""
+
+
+class WatchTimedOut(WatchClosed):
+    """End of a stream after the requested time."""
+
+
+class NotStreaming(KubeError):
+    """Stream without a mark between the present content and the changes."""
+
+
+class HistoryRestored(KubeError):
+    """Server of an older version than before: its storage was restored, or it is another server."""
+
+
+class HistoryDoubted(KubeError):
+    """A mismatch of the server's objects with the watch, for which there may be a harmless reason."""
+
+
+class OlderList(KubeError):
+    """List of an older version than one that was seen before."""
+
+
+EXPIRED = "expired"
+NO_STREAMING = "no-streaming"
+
+
+class Rule(NamedTuple):
+    """A rule: on these failures, in these states (None: in all), go on in `next` (None: in the same state).
+
+    `reason` is the failure's name in metrics and logs.
+    """
+
+    failures: tuple[type[KubeError], ...]
+    states: tuple[State, ...] | None
+    next: State | None
+    reason: str
+    pause: Pause
+
+
+# The first rule that fits counts; a watch that ends in good order counts as the mildest failure. A watch goes
+# on from where it was, if that makes sense; after garbage the same would come again. A watch that ended early
+# is checked first, because the server may have been restarted with older storage. A check that fails leads
+# to a list. The last rules mean that a stream which fails for a reason not foreseen is tried as pages
+# next, and pages as a stream, so that a server (or a proxy) that can do only one is served too.
+RULES = (
+    Rule((NoMatch, NotFound), None, State.RESOLVE, "not-served", Pause.YES),
+    Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
+    Rule((TooManyRequests, ServiceUnavailable), (State.WATCH,), State.CHECK, "throttled", Pause.YES),
+    Rule((TooManyRequests, ServiceUnavailable), None, None, "throttled", Pause.YES),
+    Rule((Unreachable, ConnectionLost), (State.WATCH,), State.CHECK, "lost", Pause.YES),
+    Rule((Unreachable, ConnectionLost), None, None, "lost", Pause.YES),
+    Rule((BadRequest, Invalid, NotStreaming), (State.STREAM,), State.LIST, NO_STREAMING, Pause.NO),
+    Rule((Gone,), (State.LIST,), State.LIST_WHOLE, EXPIRED, Pause.NO),
+    Rule((Gone,), None, State.STREAM, EXPIRED, Pause.IF_FRUITLESS),
+    Rule((HistoryRestored,), None, State.STREAM, "restored", Pause.YES),
+    Rule((HistoryDoubted,), None, State.STREAM, "doubted", Pause.YES),
+    Rule((OlderList,), None, State.STREAM, "stale", Pause.YES),
+    Rule((WatchClosed,), (State.STREAM,), State.LIST, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchTimedOut,), None, State.WATCH, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchClosed,), None, State.CHECK, "closed", Pause.IF_FRUITLESS),
+    Rule((DeadlineExceeded,), (State.WATCH,), State.CHECK, "silent", Pause.IF_FRUITLESS),
+    Rule((ProtocolError,), (State.RESOLVE,), None, "garbage", Pause.YES),
+    Rule((ProtocolError,), (State.LIST, State.LIST_WHOLE, State.WATCH), State.STREAM, "garbage", Pause.YES),
+    Rule((ServerError,), (State.WATCH,), State.CHECK, "server-error", Pause.YES),
+    Rule((KubeError,), (State.RESOLVE,), State.RESOLVE, "other", Pause.YES),
+    Rule((KubeError,), (State.STREAM,), State.LIST, "other", Pause.YES),
+    Rule((KubeError,), None, State.STREAM, "other", Pause.YES),
+)
+
+
+def rule_for(state: State, failure: KubeError) -> Rule:
+    """Return the first rule that fits; the last one fits every failure."""
+    return next(
+        rule
+        for rule in RULES
+        if isinstance(failure, rule.failures) and (rule.states is None or state in rule.states)
+    )
+
+
 class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str
     annotations: dict[str, str] = {}
@@ -117,6 +223,10 @@ def decode_bookmark(raw: msgspec.Raw) -> tuple[int, bool]:
     return version_of(metadata.resource_version, "a bookmark"), ends_list
 
 
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 def version_of(text: str, what: str) -> int:
     """Parse a resourceVersion as a number; raises ProtocolError, whose message names `what`."""
     try:
@@ -125,11 +235,20 @@ def version_of(text: str, what: str) -> int:
         raise not_a(what, error) from None
 
 
+class Upstream(NamedTuple):
+    """The API server that a reflector follows, and what it needs for that."""
+
+    transport: Transport
+    mapper: RestMapper
+    metrics: Metrics
+    rng: random.Random
+
+
 class Reflector:
     """A task that lists and watches one kind, in one namespace or in all, into a sink, forever.
 
-    A state machine: `step` performs the present state and moves to the next one. The table in `failure`
-    covers every failure of the communication with the server; none ends the reflector.
+    A state machine: `step` performs the present state and moves to the next one. The table `RULES` covers
+    every failure of the communication with the server; none ends the reflector.
 
     Attributes:
         state: the present step.
@@ -137,26 +256,15 @@ class Reflector:
             failure.
     """
 
-    def __init__(
-        self,
-        spec: WatchSpec,
-        sink: Sink,
-        *,
-        transport: Transport,
-        mapper: RestMapper,
-        restarts: Counter,
-        rng: random.Random,
-    ) -> None:
+    def __init__(self, spec: WatchSpec, sink: Sink, upstream: Upstream) -> None:
         self._spec = spec
         self._sink = sink
-        self._transport = transport
-        self._mapper = mapper
-        self._restarts = restarts
-        self._rng = rng
+        self._transport, self._mapper, metrics, self._rng = upstream
+        self._restarts = metrics.watch_restarts
         # A jitter of a full delay, because all watches of all clients fail together.
-        self._backoff = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
+        self._backoff = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=self._rng)
         # Apart, because a server that refuses has answered: how long it was away is no reason to wait.
-        self._outage = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
+        self._outage = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=self._rng)
         self._failures = 0  # pauses in a row
         self._found_at: float | None = None  # when the server began to serve the kind, until the first list
         self._path = ""
@@ -216,13 +324,11 @@ class Reflector:
     async def step(self) -> None:
         """Perform the present state, and move to the next one."""
         if self.state is not State.WAIT:
-            self._attempt = _Attempt(asyncio.get_running_loop().time())
+            self._attempt = _Attempt(_now())
         try:
             self.state = await self._steps[self.state]()
         except KubeError as failure:
             self.state = self._fail(failure)
-
-    # The states.
 
     async def _resolve(self) -> State:
         try:
@@ -231,9 +337,8 @@ class Reflector:
             self._found_at = None
             raise
         if self._found_at is None and not self._sink.synced.is_set():
-            self._found_at = asyncio.get_running_loop().time()
-        self._mapping = mapping
-        self._path = mapping.path(self._sink.namespace)
+            self._found_at = _now()
+        self._mapping, self._path = mapping, mapping.path(self._sink.namespace)
         # It may be another server by now, or a newer one.
         self._streaming = True
         return State.STREAM
@@ -245,21 +350,15 @@ class Reflector:
         query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", **self._not_older()}
         async with self._events(query) as events:
             async for event in events:
-                match event.type:
-                    case "ADDED" | "MODIFIED":
-                        self._sink.list_item(event.object)
-                    case "DELETED":
-                        # It went while the server was still sending.
-                        self._sink.unlist_item(event.object)
-                    case "BOOKMARK":
-                        version, ends_list = decode_bookmark(event.object)
-                        if not ends_list:
-                            raise NotStreaming("the server did not mark the end of the initial events")
-                        self._finish_list(version)
-                        self.state = State.WATCH
-                        await self._follow(events)
-                    case _:
-                        raise ProtocolError(f"a watch event of unknown type {event.type!r}")
+                if event.type == "BOOKMARK":
+                    version, ends_list = decode_bookmark(event.object)
+                    if not ends_list:
+                        raise NotStreaming("the server did not mark the end of the initial events")
+                    self._finish_list(version)
+                    self.state = State.WATCH
+                    await self._follow(events)
+                else:
+                    self._sink.list_event(event.type, event.object)
         raise self._closed()
 
     async def _list(self, page: int | None) -> State:
@@ -299,8 +398,7 @@ class Reflector:
         raise self._closed()
 
     def _closed(self) -> WatchClosed:
-        now, attempt = asyncio.get_running_loop().time(), self._attempt
-        if attempt.connected_at is not None and now - attempt.connected_at >= attempt.seconds - SPACING:
+        if self._attempt.lasted(self._attempt.seconds - SPACING):
             return WatchTimedOut("the server closed the watch after the requested time")
         return WatchClosed("the server closed the watch")
 
@@ -398,16 +496,13 @@ class Reflector:
             ) as chunks,
             aclosing(watch_events(chunks)) as events,
         ):
-            self._attempt.connected_at = asyncio.get_running_loop().time()
+            self._attempt.connected_at = _now()
             self._attempt.seconds = seconds
             yield events
 
     def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the parameters that select the objects, with those of `further`, by default the filter's."""
-        selection = {
-            "labelSelector": self._spec.label_selector,
-            "fieldSelector": self._spec.field_selector,
-        }
+        selection = {"labelSelector": self._spec.label_selector, "fieldSelector": self._spec.field_selector}
         if further is None and self._sink.filter is not None:
             further = self._sink.filter.query()
         for name, value in (further or {}).items():
@@ -426,13 +521,12 @@ class Reflector:
 
     def _believes(self) -> bool:
         """Return whether to accept an older list, because all answers have been that old for long enough."""
-        now = asyncio.get_running_loop().time()
-        return self._doubts_since is not None and now - self._doubts_since >= RESTORED_AFTER
+        return self._doubts_since is not None and _now() - self._doubts_since >= RESTORED_AFTER
 
     def _finish_list(self, version: int) -> None:
         if version < self._sink.seen and not self._believes():
             if self._doubts_since is None:
-                self._doubts_since = asyncio.get_running_loop().time()
+                self._doubts_since = _now()
             raise OlderList(f"the server lists version {version}, after {self._sink.seen}")
         self._doubts_since = None
         first = not self._sink.synced.is_set()
@@ -477,20 +571,19 @@ class Reflector:
         """Return whether the failure is usual in the first seconds in which a server serves a kind."""
         if self._found_at is None or not isinstance(failure, TooManyRequests | ServiceUnavailable | NotFound):
             return False
-        return asyncio.get_running_loop().time() - self._found_at < NEW_FOR
+        return _now() - self._found_at < NEW_FOR
 
     def _pause(self, rule: Rule, failure: KubeError) -> float:
         """Return the seconds to wait, and record the problem if it is one."""
         if rule.pause is Pause.NO:
             return 0.0
-        now = asyncio.get_running_loop().time()
         # A server that sends garbage after each list must not get list requests without a pause.
-        good = self._attempt.good(now) and not isinstance(failure, ProtocolError)
-        if good:
+        fruitful = self._attempt.fruitful or self._attempt.lasted(SPACING)
+        if good := fruitful and not isinstance(failure, ProtocolError):
             self._backoff.reset()
             self._outage.reset()
             self._failures = 0
-        delay = max(0.0, self._attempt.started_at + SPACING - now)
+        delay = max(0.0, self._attempt.started_at + SPACING - _now())
         if rule.pause is Pause.IF_FRUITLESS and good:
             return delay
         if isinstance(failure, TransportError):
@@ -518,9 +611,9 @@ class _Attempt:
     seconds: int = 0
     fruitful: bool = False
 
-    def good(self, now: float) -> bool:
-        """Return whether the watch brought news or lasted long enough."""
-        return self.fruitful or (self.connected_at is not None and now - self.connected_at >= SPACING)
+    def lasted(self, seconds: float) -> bool:
+        """Return whether the watch was open for so long."""
+        return self.connected_at is not None and _now() - self.connected_at >= seconds
 
 
 def _explain(failure: KubeError) -> str:

@@ -44,6 +44,9 @@ class WatchFilter(Protocol):
         """Follow the server until cancelled: the reflector's `run`, with the lists that the filter needs."""
 
 
+_KINDS = {"ADDED", "MODIFIED", "DELETED"}
+
+
 class Sink:
     """The receiver of one namespace's lists and watch events ("" for all), which publishes the changes.
 
@@ -117,11 +120,17 @@ class Sink:
             # No reader relies on the content yet, and publishing each object as it arrives spreads the work.
             self._publish(self._store.put(record, meta, initial=True))
 
-    def unlist_item(self, raw: msgspec.Raw) -> None:
-        """Take back one object of the list, which was deleted; raises ProtocolError when it is not one."""
-        # The store shows it until the list is complete, even if that is the first: taken out now, a state in
-        # between could bring it back, by a late answer to a write of our own.
-        self._listed.pop(self.decoder.look(raw).key, None)
+    def list_event(self, kind: str, raw: msgspec.Raw) -> None:
+        """Take one event of a list that is sent as a watch; raises ProtocolError as `event` does."""
+        if kind == "DELETED":
+            # It went while the server was still sending. The store shows it until the list is complete, even
+            # if that is the first: taken out now, a state in between could bring it back, by a late answer to
+            # a write of our own.
+            self._listed.pop(self.decoder.look(raw).key, None)
+        elif kind in _KINDS:
+            self.list_item(raw)
+        else:
+            raise ProtocolError(f"a watch event of unknown type {kind!r}")
 
     def finish_list(self, version: int) -> None:
         """End a list that is complete at a version: from now on the store shows exactly its objects."""
@@ -140,7 +149,7 @@ class Sink:
         arrival = self.decoder.look(raw)
         taken = self.filter is None or self.filter.takes(arrival.meta)
         changes: Sequence[CacheEvent] = ()
-        if kind not in {"ADDED", "MODIFIED", "DELETED"}:
+        if kind not in _KINDS:
             raise ProtocolError(f"a watch event of unknown type {kind!r}")
         if not taken or kind == "DELETED":
             # The object may have been taken before: a label has changed, say.

@@ -200,15 +200,8 @@ class WatchSpec:
         namespaces = selection.namespaces or namespaces
         if not kind.namespaced or not namespaces or "" in namespaces:
             namespaces = ("",)
-        return cls(
-            gvk=kind.gvk,
-            plural=kind.plural,
-            metadata_only=metadata_only,
-            namespaces=tuple(dict.fromkeys(namespaces)),
-            label_selector=selection.label_selector,
-            field_selector=selection.field_selector,
-            keeps=selection.keeps,
-        )
+        selected = {**selection._asdict(), "namespaces": tuple(dict.fromkeys(namespaces))}
+        return cls(gvk=kind.gvk, plural=kind.plural, metadata_only=metadata_only, **selected)
 
     @property
     def resource(self) -> str:

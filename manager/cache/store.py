@@ -142,27 +142,25 @@ class Index(KeyGroups):
         self._name = name
         self._failed = failed
 
-    def insert(self, record: Record, meta: Meta) -> None:
-        """Add the values of an object that was not there."""
-        for value in self._values(record, meta):
-            self.add(value, record.key)
-
-    def remove(self, record: Record, meta: Meta) -> None:
-        """Remove the values of an object."""
-        for value in self._values(record, meta):
-            self.discard(value, record.key)
-
-    def update(self, old: Record, old_meta: Meta, new: Record, new_meta: Meta) -> None:
+    def follow(self, event: CacheEvent) -> None:
         """Replace an object's values."""
-        before, after = self._values(old, old_meta), self._values(new, new_meta)
+        before = self._values(event.old, event.old_meta)
+        after = self._values(event.new, event.meta)
         if before == after:
             return
         for value in before - after:
-            self.discard(value, old.key)
+            self.discard(value, event.key)
         for value in after - before:
-            self.add(value, old.key)
+            self.add(value, event.key)
 
-    def _values(self, record: Record, meta: Meta) -> frozenset[str]:
+    def insert(self, record: Record) -> None:
+        """Add the values of an object that was not there."""
+        for value in self._values(record, record.meta()):
+            self.add(value, record.key)
+
+    def _values(self, record: Record | None, meta: Meta | None) -> frozenset[str]:
+        if record is None or meta is None:
+            return frozenset()
         try:
             return frozenset(self.function(record, meta))
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
@@ -213,7 +211,7 @@ class Indexes:
             found.append(self._built("owner", _owners).keys(owner_uid))
         for label, value in (labels or {}).items():
             found.append(self._built(f"label {label}", partial(_label, label)).keys(value))
-        if namespace is not None:
+        if namespace:
             found.append(self._in_namespace(namespace))
         return found
 
@@ -237,7 +235,7 @@ class Indexes:
                     if (record := self._records.get(key)) is not None:
                         await portions.begin(len(record.raw))
                     if (record := self._records.get(key)) is not None:  # it may have changed, or gone
-                        index.insert(record, record.meta())
+                        index.insert(record)
             finally:
                 del self._growing[name]
             self._indexes.setdefault(name, index)
@@ -249,14 +247,7 @@ class Indexes:
         elif self._namespaces is not None and event.new is None:
             self._namespaces.discard(event.key.namespace, event.key)
         for index in (*self._indexes.values(), *self._growing.values()):
-            match event.old, event.new:
-                case None, Record() as new:
-                    index.insert(new, event.meta)
-                case Record() as old, None:
-                    index.remove(old, event.meta)
-                case Record() as old, Record() as new:
-                    assert event.old_meta is not None
-                    index.update(old, event.old_meta, new, event.meta)
+            index.follow(event)
 
     def _in_namespace(self, namespace: str) -> Collection[ObjectKey]:
         if self._namespaces is None:
@@ -269,7 +260,7 @@ class Indexes:
         if (index := self._indexes.get(name)) is None:
             index = self._indexes[name] = Index(name.removeprefix("own "), function, self._failed)
             for record in self._records.values():
-                index.insert(record, record.meta())
+                index.insert(record)
         return index
 
 
@@ -293,9 +284,6 @@ class _Floor(NamedTuple):
     version: int
     deleted: str = ""
 
-    def refuses(self, uid: str, version: int) -> bool:
-        return version <= self.version or uid == self.deleted
-
 
 class Store:
     """Records by key, with indexes. Every method that changes it returns the applied changes as events.
@@ -306,6 +294,7 @@ class Store:
     Attributes:
         records: all records by key; only the store may change the map.
         indexes: the indexes of the records.
+        bytes: the bytes of JSON held.
     """
 
     def __init__(
@@ -320,7 +309,7 @@ class Store:
         self.indexes = Indexes(self.records, index_failed)
         self._selector = selector or Selector()
         self._filtered = filtered
-        self._bytes = 0
+        self.bytes = 0
         # How far the watch of each namespace has come; "" is the watch of all namespaces.
         self._progress: dict[str, int] = {}
         self._floors: dict[ObjectKey, _Floor] = {}
@@ -333,36 +322,36 @@ class Store:
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records.values())
 
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of JSON held."""
-        return self._bytes
-
     def count(self, namespace: str) -> int:
         """Return the number of objects in a namespace, or in all for ""."""
-        return len(self.select(namespace=namespace)) if namespace else len(self.records)
+        return len(self._of(namespace))
 
     def newest(self, namespace: str, most: int) -> list[tuple[ObjectKey, int]]:
         """Return keys and versions of the `most` newest objects of a namespace ("" for all), newest first."""
-        records = self.select(namespace=namespace) if namespace else self.records.values()
-        return [(each.key, each.version) for each in nlargest(most, records, key=attrgetter("version"))]
+        newest = nlargest(most, self._of(namespace), key=attrgetter("version"))
+        return [(each.key, each.version) for each in newest]
+
+    def _of(self, namespace: str) -> Collection[Record]:
+        return self.select(namespace=namespace) if namespace else self.records.values()
 
     def select(
         self,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | Selector | None = None,
+        labels: Mapping[str, str] | str | None = None,
         owner_uid: str | None = None,
         index: tuple[str, str] | None = None,
     ) -> list[Record]:
         """Return the records that meet every condition, in the order of their keys.
 
-        `labels` is a map of labels that must be equal, or a selector. No index covers `!=`, `in`, `notin` and
-        the existence of a label: these need a look at each remaining record.
+        No namespace, or "", means all. `labels` is a map of labels that must be equal, or a selector as
+        kubectl writes it; `index` is (name, value) of an index of `Informer.add_index`. Costs what the most
+        selective condition lets through; no index covers `!=`, `in`, `notin` and the existence of a label.
+        Raises ValueError for a bad selector and KeyError for an index that is not registered.
         """
         rest: tuple[Requirement, ...] = ()
-        if isinstance(labels, Selector):
-            labels, rest = labels.split()
+        if isinstance(labels, str):
+            labels, rest = Selector.parse(labels).split()
         narrowed = self.indexes.narrow(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
         if narrowed:
             if not all(narrowed):
@@ -377,8 +366,7 @@ class Store:
         records = [record for key in keys if (record := self.records.get(key)) is not None]
         if not rest:
             return records
-        others_of_labels = Selector(rest)
-        return [record for record in records if others_of_labels.matches(record.meta().labels)]
+        return [record for record in records if Selector(rest).matches(record.meta().labels)]
 
     # Changes by watches and lists.
 
@@ -398,7 +386,10 @@ class Store:
 
     def is_news(self, key: ObjectKey, uid: str, version: int) -> bool:
         """Return whether `put` would take in this state of an object."""
-        if key in self._floors and self._refuses(key, uid, version):
+        floor = self._floors.get(key)
+        if floor is not None and (version <= floor.version or uid == floor.deleted):
+            if uid == floor.deleted:
+                self._doubted[key] = uid
             return False
         held = self.records.get(key)
         return held is None or version > held.version
@@ -412,7 +403,7 @@ class Store:
             # left the selection.)
             if floor is not None and floor.deleted == record.uid:
                 self._doubted.pop(record.key, None)
-                if not self._selective:
+                if not self._filtered and not self._selector.requirements:
                     del self._floors[record.key]
             return ()
         if record.version < held.version and (not self._filtered or held.uid != record.uid):
@@ -521,18 +512,6 @@ class Store:
     def _reached(self, key: ObjectKey) -> int:
         return self._progress.get("") or self._progress.get(key.namespace, 0)
 
-    @property
-    def _selective(self) -> bool:
-        return self._filtered or bool(self._selector.requirements)
-
-    def _refuses(self, key: ObjectKey, uid: str, version: int) -> bool:
-        floor = self._floors.get(key)
-        if floor is None or not floor.refuses(uid, version):
-            return False
-        if uid == floor.deleted:
-            self._doubted[key] = uid
-        return True
-
     def _raise_floor(self, key: ObjectKey, floor: _Floor) -> None:
         # Put back at the end, so that the first to be forgotten is the oldest.
         before = self._floors.pop(key, floor)
@@ -574,12 +553,12 @@ class Store:
     ) -> CacheEvent:
         event = CacheEvent(old, new, meta=meta, initial=initial, handed_over=handed_over)
         if old is not None:
-            self._bytes -= len(old.raw)
+            self.bytes -= len(old.raw)
         if new is not None:
             if old is not None:
                 # The store and its indexes hold on to these already.
                 new.key, new.uid = old.key, old.uid
-            self._bytes += len(new.raw)
+            self.bytes += len(new.raw)
             self.records[new.key] = new
         elif old is not None:
             del self.records[old.key]

@@ -6,9 +6,11 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from manager.certificates.local_registration import LocalRegistration
 from manager.certificates.store import FolderStore, SecretStore, Store
 from manager.certificates.targets import DEFINITION, LOOK_EVERY, Target, hosts_of
 from manager.kube.transport import Transport
@@ -25,14 +27,13 @@ from manager.webhook.configurations import (
     field_manager_of,
     webhook_configurations,
 )
-from manager.webhook.local_registration import LocalRegistration
 from manager.webhook.registration import Webhooks
 
 if TYPE_CHECKING:
     from manager.certificates.rotation import Lifetimes
     from manager.tls.certificate import Chance
 
-_ROTATOR = "manager.certificates.rotator"
+_ROTATION = "manager.certificates.rotation"
 
 
 class Certificates(NamedTuple):
@@ -66,8 +67,12 @@ def secret_certificates(
     service = {"name": f"{prefix}{SERVICE}", "namespace": namespace}
     names = hosts_of({"service": service} if url is None else {"url": url})
     targets = _targets(transport, webhooks, program, prefix, url)
-    options = {"lifetimes": lifetimes, "look_every": look_every, "chance": chance}
-    rotate = _rotation(store, targets, program, names, options)
+
+    async def rotate() -> None:
+        await _rotate(
+            store, targets, program, names, lifetimes=lifetimes, look_every=look_every, chance=chance
+        )
+
     return Certificates(store, (Runnable("webhook-certificate", store.follow), _leading(rotate)))
 
 
@@ -88,32 +93,27 @@ def folder_certificates(
     store = FolderStore(folder)
     registration = LocalRegistration(transport, webhooks, program, prefix)
     targets = _targets(transport, webhooks, program, prefix, url, registration)
-    rotate = _rotation(store, targets, program, hosts_of({"url": url}), {"look_every": look_every})
 
     async def run() -> None:
         try:
-            await rotate()
+            await _rotate(store, targets, program, hosts_of({"url": url}), look_every=look_every)
         finally:
             await registration.take_away(url)
 
     return Certificates(store, (_leading(run),))
 
 
-def _rotation(
-    store: Store, targets: Sequence[Target], program: Program, names: Sequence[str], options: dict[str, Any]
-) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return the leader's task. Other replicas do not import `cryptography` for it."""
+async def _rotate(
+    store: Store, targets: Sequence[Target], program: Program, names: Sequence[str], **options: Any
+) -> None:
+    """Keep the certificates as the leader. Other replicas do not import `cryptography` for it."""
+    if _ROTATION not in sys.modules:
+        # A tenth of a second, and some megabytes.
+        await asyncio.to_thread(importlib.import_module, _ROTATION)
+    from manager.certificates.rotation import CertificateRotator  # noqa: PLC0415 - as the thread has done
 
-    async def run() -> None:
-        if _ROTATOR not in sys.modules:
-            # A tenth of a second, and some megabytes.
-            await asyncio.to_thread(importlib.import_module, _ROTATOR)
-        from manager.certificates.rotator import CertificateRotator  # noqa: PLC0415 - as the thread has done
-
-        authority = f"{program.name} webhooks"
-        await CertificateRotator(store, targets, names=names, authority=authority, **options).run()
-
-    return run
+    authority = f"{program.name} webhooks"
+    await CertificateRotator(store, targets, names=names, authority=authority, **options).run()
 
 
 def _leading(run: Callable[[], Coroutine[Any, Any, None]]) -> Runnable:
@@ -128,37 +128,19 @@ def _targets(
     url: str | None,
     registration: LocalRegistration | None = None,
 ) -> list[Target]:
-    manager, wanted = field_manager_of(program), None
-    definitions = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
+    made = partial(Target, transport, field_manager=field_manager_of(program), registration=registration)
+    names = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
     if url is None:
         sorts = (("Mutating", MUTATING, webhooks.mutating), ("Validating", VALIDATING, webhooks.validating))
         configurations = [
-            Target(
-                transport,
-                f"{sort}WebhookConfiguration",
-                f"{prefix}{name}",
-                field_manager=manager,
-                ours=[each.name for each in members],
-            )
+            made(f"{sort}WebhookConfiguration", f"{prefix}{name}", ours=[each.name for each in members])
             for sort, name, members in sorts
             if members
         ]
-    else:
-        at = by_url(url)
-        wanted = conversion_by(at)
-        configurations = [
-            Target(
-                transport,
-                each["kind"],
-                each["metadata"]["name"],
-                field_manager=manager,
-                wanted=each["webhooks"],
-                registration=registration,
-            )
-            for each in webhook_configurations(webhooks, at, program, prefix=prefix)
-        ]
-    conversions = (
-        Target(transport, DEFINITION, name, field_manager=manager, wanted=wanted, registration=registration)
-        for name in definitions
-    )
-    return [*configurations, *conversions]
+        return configurations + [made(DEFINITION, name) for name in names]
+    at = by_url(url)
+    configurations = [
+        made(each["kind"], each["metadata"]["name"], wanted=each["webhooks"])
+        for each in webhook_configurations(webhooks, at, program, prefix=prefix)
+    ]
+    return configurations + [made(DEFINITION, name, wanted=conversion_by(at)) for name in names]

@@ -1,6 +1,6 @@
-"""Rules by which certificates come about and are renewed.
+"""Rotation of the webhooks' certificates by the leader, and their CA bundles for the API server.
 
-A decision depends on the stored material, the observed targets and the time alone. So a new leader continues
+A step depends on the stored material, the observed targets and the time alone. So a new leader continues
 where the last one was killed. When others change the Secret or a bundle, the rules that create it repair it.
 
 One invariant holds at every moment, also between two steps: every certificate that may be served is valid,
@@ -11,12 +11,17 @@ for a while. The old authority leaves the bundle long after that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import NamedTuple
 
-from manager.certificates.store import Material
+from manager.certificates.store import Changed, Material, Store, StoreUnusable
+from manager.certificates.targets import LOOK_EVERY, Absent, Found, Target
+from manager.kube.errors import Conflict, Fenced, Forbidden, Invalid, KubeError, NotFound
+from manager.telemetry.logs import get_logger
 from manager.tls.certificate import (
     CLOCK_SKEW,
     Authority,
@@ -28,6 +33,7 @@ from manager.tls.certificate import (
     new_authority,
     public_key_of,
 )
+from manager.util import clock
 
 _RENEWED_AFTER = 2 / 3
 
@@ -36,12 +42,19 @@ _MOST_FOREIGN = 64
 hundred. Ours has two in a renewal, and one more for each time that somebody destroys what is stored, until an
 old one may be retired."""
 
+_UNDERWAY = 1.0
+_AFTER_FAILURE = 2.0
+
+_log = get_logger("webhook.certificates")
+
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
     """Lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
-    So an obstacle to the renewal (no leader, no API server, missing rights) may last for a third.
+    So an obstacle to the renewal (no leader, no API server, missing rights) may last for a third. A serving
+    certificate may live for a third of its authority's time, and `settle`, which is less than `retire`, and
+    `retire` together take less than that: otherwise a certificate would end before it can be replaced.
     """
 
     authority: timedelta = timedelta(days=365)
@@ -54,18 +67,6 @@ class Lifetimes:
     retire: timedelta = timedelta(hours=1)
     """How long an old authority stays trusted after the first certificate of the new one. Replicas have the
     new certificate within seconds, unless one cannot reach the API server that its callers come from."""
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for durations with which a certificate would end before it can be replaced."""
-        if self.serving > self.authority / 3:
-            # A new authority exists for the last third of the old one's life. In that time it must renew
-            # every certificate of the old one on schedule.
-            raise ValueError("a serving certificate may live for a third of its authority's time at most")
-        if self.retire <= self.settle:
-            # For so long after a new certificate, an authority that is still trusted counts as one in use.
-            raise ValueError("an old authority must be retired later than a new one takes to settle")
-        if self.settle + self.retire >= self.authority / 3:
-            raise ValueError("an authority must be replaced and retired within a third of its life")
 
     def is_due(self, certificate: Certificate, now: datetime) -> bool:
         """Return whether the certificate, possibly from another issuer, is due for replacement."""
@@ -111,67 +112,74 @@ class Stored:
         return {public: key for key in keys if (public := public_key_of(key)) is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """Observed state of one object that tells the API server which CAs to trust: a configuration or a CRD."""
+@dataclass(slots=True)
+class _Watched:
+    """A target, and what this process has seen there."""
 
-    target: str
-    """Names the object."""
+    target: Target
+    found: Found | None = None
+    """None while it is absent or unknown."""
 
-    bundles: tuple[bytes, ...]
-    """The CA bundle of each of its webhooks, PEM or whatever is there."""
-
-    intact: bool
-    """Whether all else in it is as we want it; if not, it has to be written though its bundles are right."""
-
-    unchanged_for: timedelta
-    """How long this process has seen these bundles there, without a break."""
+    since: float = 0.0
+    """When these bundles were first seen, on the loop's clock: other machines' clocks have no part in it."""
 
     stuck: bool = False
     """Whether it has just refused to be written."""
 
-    def trusts(self, authority: Certificate) -> bool:
-        """Return whether each of its webhooks trusts the authority."""
-        bundles = [certificates_in(bundle) for bundle in self.bundles]
-        return bool(bundles) and all(authority in bundle for bundle in bundles)
+    complaint: str = ""
+
+    async def look(self) -> None:
+        """Look at the target, and note since when it has its bundles."""
+        try:
+            found = await self.target.look()
+        except (Absent, Forbidden) as error:
+            # The others go on, rather than stop all for one that is unknown.
+            self.found = None
+            self.complain(
+                str(error) if isinstance(error, Absent) else f"{self.target} cannot be read: {error}"
+            )
+            return
+        if self.found is None or self.found.bundles != found.bundles:
+            self.since = clock.monotonic()
+        self.found = found
+        if not self.stuck:
+            self.complaint = ""
+
+    def complain(self, text: str) -> None:
+        """Log what keeps the target from having our bundle, once for as long as it stays the same."""
+        if text != self.complaint:
+            self.complaint = text
+            _log.warning("cannot maintain a webhook's CA bundle", reason=text)
+
+    @property
+    def bundles(self) -> list[tuple[Certificate, ...]]:
+        """Return the certificates in the CA bundle of each of its webhooks."""
+        return [] if self.found is None else [certificates_in(each) for each in self.found.bundles]
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
         """Return the CAs that at least one of its webhooks trusts."""
-        found = (each for bundle in self.bundles for each in certificates_in(bundle))
-        return tuple(dict.fromkeys(each for each in found if each.is_authority))
+        return tuple(dict.fromkeys(each for some in self.bundles for each in some if each.is_authority))
+
+    def has_trusted(self, authority: Certificate, settle: timedelta) -> bool:
+        """Return whether each of its webhooks has trusted the authority for so long, without a break."""
+        seen_for = timedelta(seconds=clock.monotonic() - self.since)
+        return bool(self.bundles) and all(authority in each for each in self.bundles) and seen_for >= settle
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
-    """Step that writes new material into the store."""
+class Save(NamedTuple):
+    """Step that writes new material into the store; `event` and `details` are for the log."""
 
     event: str
-    """What happens, for the log."""
-
-    make: Callable[[], Material]
-    """Generates the keys; takes some milliseconds."""
-
-    details: Mapping[str, object] = field(default_factory=dict)
+    material: Material
+    details: Mapping[str, object] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Inject:
+class Inject(NamedTuple):
     """Step that writes the bundle into one target."""
 
-    target: str
+    target: _Watched
     bundle: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Step that writes nothing."""
-
-    underway: bool
-    """Whether a renewal waits for its next step."""
-
-
-Step = Save | Inject | Rest
 
 
 @dataclass(frozen=True)
@@ -179,8 +187,8 @@ class Rotation:
     """State of all certificates at one moment, and the rules for the next step."""
 
     stored: Stored
-    sightings: Sequence[Sighting]
-    """The existing targets."""
+    targets: Sequence[_Watched]
+    """Those that exist."""
 
     names: Sequence[str]
     """Host names and IP addresses that the serving certificate must cover; not empty."""
@@ -193,86 +201,88 @@ class Rotation:
     chance: Chance | None = None
     """Source of keys in a simulation."""
 
-    def next_step(self) -> Step:
-        """Return the step of the first rule that has one."""
-        for rule in (self._begin, self._adopt, self._inject, self._issue, self._succeed, self._retire):
-            if (step := rule()) is not None:
-                return step
-        return Rest(underway=not self._is_settled)
+    def next_step(self) -> Save | Inject | None:
+        """Return the step of the first rule that has one; None if nothing has to be written now."""
+        return (
+            self._begin()
+            or self._adopt()
+            or self._inject()
+            or self._issue()
+            or self._succeed()
+            or self._retire()
+        )
 
-    def _begin(self) -> Step | None:
+    @property
+    def is_settled(self) -> bool:
+        """Return whether no renewal waits for its next step."""
+        return self._signer == self.stored.signers[0]
+
+    def _begin(self) -> Save | None:
         if self.stored.signers:
             return None
         # Keep the authorities that are trusted now: any replica may serve a certificate of theirs.
         trusted = self._known
-        return self._authorize(
-            trusted, () if trusted else self.names, "there is no authority that could sign"
-        )
+        names = () if trusted else self.names
+        return self._authorize(trusted, names, "there is no authority that could sign")
 
-    def _adopt(self) -> Step | None:
+    def _adopt(self) -> Save | None:
         """Restore authorities to the stored bundle that targets still use."""
         known = self._known
         if known == self.stored.authorities or self._is_all_in_use_stored():
             return None
-        return Save(
-            "the stored bundle has every CA in use again",
-            lambda: self._with_authorities(bundled(known), self.stored.signers),
-        )
+        material = self._with_authorities(bundled(known), self.stored.signers)
+        return Save("the stored bundle has every CA in use again", material)
 
-    def _inject(self) -> Step | None:
+    def _inject(self) -> Inject | None:
         bundle = bundled(self.stored.authorities)
-        for each in self.sightings:
-            if not each.stuck and (not each.intact or any(found != bundle for found in each.bundles)):
-                return Inject(each.target, bundle)
+        for each in self.targets:
+            found = each.found
+            if found is None or each.stuck:
+                continue
+            if not found.intact or any(there != bundle for there in found.bundles):
+                return Inject(each, bundle)
         return None
 
-    def _issue(self) -> Step | None:
+    def _issue(self) -> Save | None:
         """Make a serving certificate, and drop the keys of authorities that are older than its signer."""
         stored, signer = self.stored, self._signer
         if signer is None or (why := self._flaw(signer)) is None:
             return None
+        valid_for = self.lifetimes.serving
+        made = stored.authority(signer).issue(self.names, self.now, valid_for, chance=self.chance)
+        keys = self._keys(stored.signers[: stored.signers.index(signer) + 1])
+        material = Material(made.certificates, made.key, bundled(stored.authorities), keys)
+        return Save("made a certificate for webhooks", material, {"why": why, "names": list(self.names)})
 
-        def make() -> Material:
-            made = stored.authority(signer).issue(
-                self.names, self.now, self.lifetimes.serving, chance=self.chance
-            )
-            signers = stored.signers[: stored.signers.index(signer) + 1]
-            return Material(made.certificates, made.key, bundled(stored.authorities), self._keys(signers))
-
-        return Save("made a certificate for webhooks", make, {"why": why, "names": list(self.names)})
-
-    def _succeed(self) -> Step | None:
+    def _succeed(self) -> Save | None:
         if not self.lifetimes.is_due(self.stored.signers[0], self.now):
             return None
         return self._authorize(self.stored.authorities, (), "two thirds of the authority's life are over")
 
-    def _retire(self) -> Step | None:
+    def _retire(self) -> Save | None:
         """Leave all authorities but the newest out of the bundle, once all replicas serve its certificate."""
-        newest = self.stored.signers[0]
-        if len(self.stored.authorities) == 1 or not self._is_settled or not self._is_old_enough():
+        newest, serving = self.stored.signers[0], self.stored.serving
+        if len(self.stored.authorities) == 1 or not self.is_settled or serving is None:
             return None
-        return Save(
-            "removed the old CA of the webhooks", lambda: self._with_authorities(newest.pem, [newest])
-        )
+        if self.now < _issued(serving) + self.lifetimes.retire:
+            return None
+        return Save("removed the old CA of the webhooks", self._with_authorities(newest.pem, [newest]))
 
     def _authorize(self, kept: Sequence[Certificate], names: Sequence[str], why: str) -> Save:
         """Create an authority and put it before the `kept` ones in the bundle.
 
         It signs a certificate for `names` in the same step, if there are any.
         """
-        old = self.stored.material
-
-        def make() -> Material:
-            made = new_authority(self.authority, self.now, self.lifetimes.authority, chance=self.chance)
-            certificate, key = old.certificate, old.key
-            if names:
-                pair = made.issue(names, self.now, self.lifetimes.serving, chance=self.chance)
-                certificate, key = pair.certificates, pair.key
-            keys = made.key + self._keys(each for each in self.stored.signers if each in kept)
-            return Material(certificate, key, made.certificate + bundled(kept), keys)
-
+        lifetimes, old = self.lifetimes, self.stored.material
+        made = new_authority(self.authority, self.now, lifetimes.authority, chance=self.chance)
+        certificate, key = old.certificate, old.key
+        if names:
+            pair = made.issue(names, self.now, lifetimes.serving, chance=self.chance)
+            certificate, key = pair.certificates, pair.key
+        keys = made.key + self._keys(each for each in self.stored.signers if each in kept)
+        material = Material(certificate, key, made.certificate + bundled(kept), keys)
         details = {"why": why, **({"names": list(names)} if names else {})}
-        return Save("made a CA for webhooks", make, details)
+        return Save("made a CA for webhooks", material, details)
 
     def _with_authorities(self, bundle: bytes, signers: Iterable[Certificate]) -> Material:
         old = self.stored.material
@@ -283,7 +293,7 @@ class Rotation:
 
     @cached_property
     def _known(self) -> tuple[Certificate, ...]:
-        seen = (each.authorities for each in self.sightings)
+        seen = (each.authorities for each in self.targets)
         found = [
             each for some in seen if len(some) <= _MOST_FOREIGN for each in some if each.valid_at(self.now)
         ]
@@ -292,10 +302,6 @@ class Rotation:
     @cached_property
     def _signer(self) -> Certificate | None:
         return next((each for each in self.stored.signers if self._may_sign(each)), None)
-
-    @property
-    def _is_settled(self) -> bool:
-        return self._signer == self.stored.signers[0]
 
     def _is_all_in_use_stored(self) -> bool:
         """Return whether an authority of the stored bundle signed whatever any replica may serve."""
@@ -313,20 +319,19 @@ class Rotation:
         if serving is not None and serving.vouched_for_by(signer):
             return True
         return all(
-            (each.trusts(signer) and each.unchanged_for >= self.lifetimes.settle)
-            or not self._has_something_to_lose(each, signer)
-            for each in self.sightings
+            each.has_trusted(signer, self.lifetimes.settle) or not self._has_something_to_lose(each, signer)
+            for each in self.targets
         )
 
-    def _has_something_to_lose(self, sighting: Sighting, signer: Certificate) -> bool:
+    def _has_something_to_lose(self, target: _Watched, signer: Certificate) -> bool:
         """Return whether the target trusts the certificate that is served now."""
         serving = self.stored.serving
-        trusted = [each for each in sighting.authorities if each.valid_at(self.now)]
+        trusted = [each for each in target.authorities if each.valid_at(self.now)]
         if serving is not None:
             return serving.valid_at(self.now) and any(serving.vouched_for_by(each) for each in trusted)
         # The stored certificate is gone, and replicas serve from memory whatever they had: perhaps one that
         # is trusted here. That is worth the wait, but a target that refuses to be written would never end it.
-        return not sighting.stuck and any(each != signer for each in trusted)
+        return not target.stuck and any(each != signer for each in trusted)
 
     def _flaw(self, signer: Certificate) -> str | None:
         serving = self.stored.serving
@@ -343,12 +348,110 @@ class Rotation:
             return "two thirds of its life are over"
         return None
 
-    def _is_old_enough(self) -> bool:
-        """Return whether every replica serves the stored certificate by now."""
-        serving = self.stored.serving
-        return serving is not None and self.now >= _issued(serving) + self.lifetimes.retire
-
 
 def _issued(certificate: Certificate) -> datetime:
     """Return when we issued the certificate; for another issuer's, the approximate time."""
     return certificate.since + CLOCK_SKEW
+
+
+class CertificateRotator:
+    """Control loop that reads the store and all targets, and takes the next step.
+
+    Killed at any point, another one goes on. Two at once do no harm, as every write is conditional.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        targets: Sequence[Target],
+        *,
+        names: Sequence[str],
+        authority: str,
+        lifetimes: Lifetimes | None = None,
+        look_every: float = LOOK_EVERY,
+        chance: Chance | None = None,
+    ) -> None:
+        """Create a rotator; `names` are the certificate's host names while no target names a host."""
+        self._store = store
+        self._watched = [_Watched(each) for each in targets]
+        self._names = tuple(names)
+        self._authority = authority
+        self._lifetimes = lifetimes or Lifetimes()
+        self._look_every = look_every
+        self._chance = chance
+        self._complaint = ""
+        self._steps = 0  # since there was nothing to do
+        self._most_steps = 8 + 2 * len(targets)
+        """No renewal takes more: another program undoes what we do, and we do not race it."""
+
+    async def run(self) -> None:
+        """Go on until cancelled. A failure is logged once, and tried again."""
+        while True:
+            try:
+                pause = await self._turn()
+                self._complaint = ""
+            except Changed:
+                pause = _UNDERWAY
+            except Exception as error:  # noqa: BLE001 - what is served now is good for weeks: no reason to end
+                pause = _AFTER_FAILURE
+                if repr(error) != self._complaint:
+                    self._complaint = repr(error)
+                    if isinstance(error, KubeError | StoreUnusable):
+                        _log.warning("cannot maintain the webhooks' certificate", error=str(error))
+                    else:
+                        _log.error("maintaining the webhooks' certificate failed", exc_info=error)
+            await asyncio.sleep(pause)
+
+    async def _turn(self) -> float:
+        """Look once, do one step and return the seconds until the next look."""
+        snapshot = await self._store.read()
+        for each in self._watched:
+            await each.look()
+        rotation = self._rotation(snapshot.material)
+        match rotation.next_step():
+            case None:
+                for each in self._watched:
+                    each.stuck = False
+                self._steps = 0
+                return self._look_every if rotation.is_settled else min(_UNDERWAY, self._look_every)
+            case Inject(target, bundle):
+                await _inject(target, bundle)
+            case Save(event, material, details):
+                await self._store.write(material, snapshot)
+                _log.info(event, **details, store=str(self._store))
+        self._steps += 1
+        return 0.0 if self._steps <= self._most_steps else _AFTER_FAILURE
+
+    def _rotation(self, material: Material) -> Rotation:
+        now = clock.now()
+        stored, targets = Stored(material, now), [each for each in self._watched if each.found is not None]
+        hosts = tuple(dict.fromkeys(host for each in targets if each.found for host in each.found.hosts))
+        # Do not renew an existing certificate for names that no target uses.
+        names = hosts or (tuple(sorted(stored.serving.names)) if stored.serving else ()) or self._names
+        return Rotation(stored, targets, names, now, self._lifetimes, self._authority, self._chance)
+
+
+async def _inject(watched: _Watched, bundle: bytes) -> None:
+    target, found = watched.target, watched.found
+    assert found is not None
+    try:
+        await target.inject(found, bundle)
+    except (Conflict, NotFound):
+        raise Changed(str(target)) from None
+    except Fenced:
+        raise
+    except (Forbidden, Invalid) as error:
+        # A patch whose test fails is `Invalid` too. If nothing has changed, it is not that.
+        if isinstance(error, Invalid) and await _has_changed(target, found):
+            raise Changed(str(target)) from None
+        watched.stuck = True
+        watched.complain(f"{target} cannot be written: {error}")
+    else:
+        _log.info("the API server trusts the webhooks' CAs", target=str(target))
+
+
+async def _has_changed(target: Target, found: Found) -> bool:
+    try:
+        return await target.look() != found
+    except Absent:
+        return True

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import fcntl
 import os
-import secrets
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,14 +55,20 @@ class Material:
     """`ca.key`: the private keys of those that still sign."""
 
     @classmethod
-    def of(cls, entries: Mapping[str, bytes]) -> Material:
-        """Build the material from the entries of a Secret of type kubernetes.io/tls."""
-        return cls(*(entries.get(name, b"") for name in _ENTRIES))
+    def decode(cls, data: Mapping[str, Any] | None) -> Material:
+        """Read the data of a Secret of type kubernetes.io/tls; a damaged entry counts as missing."""
+        texts = []
+        for name in _ENTRIES:
+            try:
+                texts.append(base64.b64decode((data or {}).get(name, ""), validate=True))
+            except (ValueError, TypeError):
+                texts.append(b"")
+        return cls(*texts)
 
-    def entries(self) -> dict[str, bytes]:
-        """Return the texts by their names in a Secret."""
+    def encode(self) -> dict[str, str]:
+        """Return the data of a Secret."""
         texts = (self.certificate, self.key, self.bundle, self.authority_keys)
-        return dict(zip(_ENTRIES, texts, strict=True))
+        return {name: base64.b64encode(text).decode() for name, text in zip(_ENTRIES, texts, strict=True)}
 
     @property
     def pair(self) -> KeyPair | None:
@@ -139,7 +145,6 @@ class SecretStore:
         return f"Secret {self._namespace}/{self._name}"
 
     async def read(self) -> Snapshot:
-        """See `Store`."""
         try:
             body = await self._transport.request("GET", self._object, deadline=_DEADLINE)
         except NotFound:
@@ -149,18 +154,29 @@ class SecretStore:
         secret = _mapping(body)
         if secret is None:
             raise StoreUnusable("the API server's answer is no Secret")
-        return Snapshot(Material.of(_decoded(secret.get("data"))), secret)
+        return Snapshot(Material.decode(secret.get("data")), secret)
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """See `Store`."""
         known: dict[str, Any] | None = instead_of.version
-        entries = _encoded(material)
+        if known is None:
+            labels = {**self._program.labels, "app.kubernetes.io/managed-by": self._program.name}
+            metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
+            secret: dict[str, Any] = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "type": "kubernetes.io/tls",
+                "metadata": metadata,
+            }
+            method, path = "POST", self._collection
+        else:
+            # With the version that was read in its metadata, so that it replaces that one or none.
+            method, path, secret = "PUT", self._object, dict(known)
+        secret["data"] = (secret.get("data") or {}) | material.encode()
+        query = {"fieldManager": field_manager_of(self._program)}
         try:
-            if known is None:
-                await self._send("POST", self._collection, self._new(entries))
-            else:
-                # With the version that was read in its metadata, so that it replaces that one or none.
-                await self._send("PUT", self._object, {**known, "data": (known.get("data") or {}) | entries})
+            await self._transport.request(
+                method, path, query=query, body=orjson.dumps(secret), deadline=_DEADLINE
+            )
         except (Conflict, AlreadyExists, NotFound) as error:
             if isinstance(error, NotFound) and known is None:
                 raise StoreUnusable(f"{self} cannot be created: {error}") from error
@@ -191,21 +207,6 @@ class SecretStore:
             logged = problem
             await asyncio.sleep(_READ_FIRST if self._pair is None else self._read_every or READ_EVERY)
 
-    async def _send(self, method: str, path: str, secret: dict[str, Any]) -> None:
-        query = {"fieldManager": field_manager_of(self._program)}
-        body = orjson.dumps(secret)
-        await self._transport.request(method, path, query=query, body=body, deadline=_DEADLINE)
-
-    def _new(self, data: dict[str, str]) -> dict[str, Any]:
-        labels = {**self._program.labels, "app.kubernetes.io/managed-by": self._program.name}
-        return {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": self._name, "namespace": self._namespace, "labels": labels},
-            "type": "kubernetes.io/tls",
-            "data": data,
-        }
-
 
 class FolderStore:
     """`Store` and `CertificateSource` in one file of a private folder of ours.
@@ -229,10 +230,9 @@ class FolderStore:
             return Snapshot(Material(), None)
         except OSError as error:
             raise StoreUnusable(f"{self} cannot be read: {error.strerror}") from error
-        return Snapshot(Material.of(_decoded(_mapping(content))), content)
+        return Snapshot(Material.decode(_mapping(content)), content)
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`."""
         del now
         try:
             found = self.look().material.pair
@@ -243,11 +243,9 @@ class FolderStore:
         return found
 
     async def read(self) -> Snapshot:
-        """See `Store`."""
         return await asyncio.to_thread(self.look)
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """See `Store`."""
         await asyncio.to_thread(self._replace, material, instead_of)
 
     def _replace(self, material: Material, instead_of: Snapshot) -> None:
@@ -257,7 +255,7 @@ class FolderStore:
             with self._locked():
                 if self.look().version != instead_of.version:
                     raise Changed(f"{self} was changed by another process")
-                self._put(_FILE, orjson.dumps(_encoded(material), option=orjson.OPT_INDENT_2))
+                self._put(_FILE, orjson.dumps(material.encode(), option=orjson.OPT_INDENT_2))
                 self._put(_BUNDLE, material.bundle)
         except OSError as error:
             raise StoreUnusable(f"{self} cannot be written: {error.strerror}") from error
@@ -282,17 +280,15 @@ class FolderStore:
 
     def _put(self, name: str, content: bytes) -> None:
         """Replace a file atomically: readers see either the old or the new content."""
-        made = self._folder / f".{name}.{secrets.token_hex(4)}"
-        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
+        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=f".{name}.", delete=False) as file:
+            try:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            made.replace(self._folder / name)
-        except OSError:
-            made.unlink(missing_ok=True)
-            raise
+                Path(file.name).replace(self._folder / name)
+            except OSError:
+                Path(file.name).unlink(missing_ok=True)
+                raise
 
 
 def _not_made(store: Store) -> str:
@@ -306,21 +302,6 @@ def _mapping(body: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _encoded(material: Material) -> dict[str, str]:
-    return {name: base64.b64encode(text).decode() for name, text in material.entries().items()}
-
-
-def _decoded(data: Mapping[str, Any] | None) -> dict[str, bytes]:
-    """Decode the entries of a Secret or a file; a damaged one counts as missing, and is written anew."""
-    found: dict[str, bytes] = {}
-    for name, text in (data or {}).items():
-        try:
-            found[name] = base64.b64decode(text, validate=True)
-        except (ValueError, TypeError):
-            continue
-    return found
 
 
 def _without_values(error: Forbidden | Invalid) -> str:

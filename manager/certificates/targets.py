@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from manager.certificates.local_registration import LocalRegistration, part_of
 from manager.kube.decoding import json_object
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
-from manager.webhook.local_registration import LocalRegistration, part_of
 from manager.webhook.request import JsonObject
 
 LOOK_EVERY = 10.0

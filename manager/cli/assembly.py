@@ -18,9 +18,9 @@ from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
 from manager.controller import ControllerOptions
-from manager.election.config import ElectionConfig, host_clock, new_identity
 from manager.election.coordinator import Coordinator
 from manager.election.elector import LeaderElector
+from manager.election.lease import ElectionConfig, host_clock, new_identity
 from manager.kube.config import load_config
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.http_wire import HttpWire
@@ -242,7 +242,7 @@ def _keep_console(
         owned=owned_by(operators),
         debugs=settings.debug_pages,
         holders=holders,
-        with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
+        with_conditions={each.kind.gvk for each in operators if each.has_conditions},
     )
     manager.add(Runnable("console", console.changes.run))
     routes = [*starmap(web.get, console.pages().items()), *starmap(web.post, console.posts().items())]

@@ -8,7 +8,7 @@ import ssl
 
 import orjson
 
-from manager.election.guard import LeadershipLost
+from manager.election.coordinator import LeadershipLost
 from manager.kube.config import ClusterConfig
 from manager.kube.errors import (
     ApiError,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from manager.controller import ControllerOptions
-from manager.election.config import LeaseTiming
+from manager.election.lease import LeaseTiming
 from manager.settings import Setting, SettingsError, Sources, parse_bool
 from manager.shards.shard_set import parse_count
 from manager.telemetry.logs import LogFormat, LogLevel
@@ -119,291 +119,157 @@ def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
     return parse
 
 
-def _file_of_certificate(name: str, default: str, what: str, *, group: str) -> Setting[str]:
-    folder = f"--{name.rpartition('-')[0]}-path"
-    description = f"the {what}'s file in {folder}"
-    return Setting(name, default=default, group=group, placeholder="FILE", description=description)
+_HELP = """
+Settings
+  config FILE: YAML file of settings; its keys are the names of these flags without the dashes
+Cluster
+  kubeconfig FILE: kubeconfig file
+  context NAME: context of the kubeconfig
+  namespaces NAME,...: namespaces to watch
+Controllers
+  controllers LIST: controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo ('*,-foo'); the
+      first entry that names a controller decides
+  concurrency NAME=N,...: how many objects a controller reconciles at once; may be repeated
+  max-concurrent-rollouts NAME=N,...: how many objects of a controller replace their pods at once because
+      of another version or other settings; 0 is no limit; may be repeated
+  resync-period: how often every object is reconciled although nothing has changed; 0 is never
+  graceful-shutdown-timeout: how long running reconciles may take to finish when the manager stops; a
+      pod's terminationGracePeriodSeconds has to be longer
+  shutdown-delay: how long a stopping manager still answers webhooks, while it is no longer ready, until
+      API servers stop using it; runs in parallel with the timeout above
+Leader election
+  leader-elect: reconcile only while holding the lease, so that several replicas can run; without it,
+      never run more than one
+  leader-election-id NAME: name of the lease; replicas of one manager share it, different managers must
+      not
+  leader-election-namespace NAME: namespace of the lease
+  leader-elect-lease-duration: how long others wait after the last renewal before they take over
+  leader-elect-renew-deadline: how long the leader tries to renew before it gives up and exits; the
+      difference to the lease duration keeps two leaders apart
+  leader-elect-retry-period: pause between attempts to take or to renew the lease
+  shards N: share the objects among all replicas, in so many parts, each with a lease of its own: a power
+      of two, 16 is good for up to five replicas; 0 is off: with --leader-elect, one replica works
+Endpoints
+  metrics-bind-address: where /metrics is served; 0 is off; in a pod the default is :8080, every interface
+  metrics-secure: serve /metrics over HTTPS, and only to clients that the API server allows to 'get' it;
+      the address is usually :8443 then
+  metrics-cert-path DIR: folder with the certificate for --metrics-secure, reloaded when it changes;
+      without it a self-signed one is made in memory
+  metrics-cert-name FILE: the certificate's file in --metrics-cert-path
+  metrics-cert-key FILE: the key's file in --metrics-cert-path
+  health-probe-bind-address: where /healthz and /readyz are served; 0 is off; in a pod the default is
+      :8081
+  console-bind-address: where the console is, which `explain` asks too; 0 is off, the default in a pod. On
+      the loopback of a machine it is plain HTTP for all its users; elsewhere, and in a pod, HTTPS with
+      the certificate of --metrics-cert-path or of webhooks, for clients that the API server allows to
+      'get' the object, to 'update' it for actions, and to 'get' /console for the overview
+  debug-pages: serve /debug/tasks and /debug/profile where the console is, for those who may 'get' these
+      paths
+Webhooks
+  enable-webhooks: serve the admission and conversion webhooks of all operators; if false, no webhook
+      configuration may name this manager
+  webhook-bind-address: where webhooks are served, over HTTPS; 0 is off; in a pod the default is :9443,
+      which an API server in a container on this machine needs too
+  webhook-certificates WAY: where their certificate comes from: files (in --webhook-cert-path), secret
+      (made by the leader and kept in a Secret), local (made in --webhook-local-path), or auto: files with
+      --webhook-cert-path, secret in a pod, else local with --webhook-url, or if the API server is found
+      to reach 127.0.0.1
+  webhook-cert-path DIR: folder with the certificate for webhooks, reloaded when it changes
+  webhook-cert-name FILE: the certificate's file in --webhook-cert-path
+  webhook-cert-key FILE: the key's file in --webhook-cert-path
+  webhook-client-ca-file FILE: CAs in PEM, reloaded when the file changes: clients of webhooks need a
+      client certificate of one of them, except for conversion, for which API servers send none; without
+      it, any client that reaches the port may call
+  webhook-url URL: https://HOST:PORT at which the API server reaches this process, if not by a Service;
+      the manager then writes the webhook configurations, and the CRDs' conversion, itself
+  webhook-local-path DIR: folder in which --webhook-certificates=local keeps its CA and its certificate
+  webhook-name-prefix TEXT: prefix of the names of the webhook configurations and of the certificate's
+      Secret
+Logs
+  log-level LEVEL: lowest level to write: debug, info, warn or error
+  log-format FORMAT: json, console, or auto: console on a terminal, json elsewhere
+"""
+"""The settings under their headings: the name, the placeholder of the value, and the description."""
 
 
 class Settings:
     """The settings of the command `run`; raises `SettingsError` with one line for what cannot be used."""
 
-    config = Setting(
-        "config",
-        group="Settings",
-        placeholder="FILE",
-        description="YAML file of settings; its keys are the names of these flags without the dashes",
-    )
+    config = Setting("config", own=True)
     kubeconfig = Setting(
-        "kubeconfig",
-        group="Cluster",
-        placeholder="FILE",
-        description="kubeconfig file",
-        unset="KUBECONFIG, else the pod's service account, else ~/.kube/config",
+        "kubeconfig", own=True, unset="KUBECONFIG, else the pod's service account, else ~/.kube/config"
     )
-    context = Setting(
-        "context",
-        group="Cluster",
-        placeholder="NAME",
-        description="context of the kubeconfig",
-        unset="its current context",
-    )
+    context = Setting("context", own=True, unset="its current context")
     namespaces = Setting(
-        "namespaces",
-        _namespaces,
-        default="",
-        many=True,
-        also=("WATCH_NAMESPACE",),
-        group="Cluster",
-        placeholder="NAME,...",
-        description="namespaces to watch",
-        unset="all",
+        "namespaces", _namespaces, own=True, default="", many=True, also=("WATCH_NAMESPACE",), unset="all"
     )
-    controllers = Setting(
-        "controllers",
-        _names,
-        default="*",
-        many=True,
-        group="Controllers",
-        placeholder="LIST",
-        description="controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo ('*,-foo'); the "
-        "first entry that names a controller decides",
-    )
+    controllers = Setting("controllers", _names, own=True, default="*", many=True)
     concurrency = Setting(
         "concurrency",
         _limits(1, _MAX_WORKERS),
+        own=True,
         default="",
         many=True,
-        group="Controllers",
-        placeholder="NAME=N,...",
-        description="how many objects a controller reconciles at once; may be repeated",
         unset=f"{ControllerOptions().max_concurrent_reconciles} each",
     )
     max_concurrent_rollouts = Setting(
         "max-concurrent-rollouts",
         _limits(0, _MAX_ROLLOUTS),
+        own=True,
         default="",
         many=True,
-        group="Controllers",
-        placeholder="NAME=N,...",
-        description="how many objects of a controller replace their pods at once because of another version "
-        "or other settings; 0 is no limit; may be repeated",
         unset="as the operator says, or no limit",
     )
-    resync_period = Setting(
-        "resync-period",
-        parse_wait,
-        default="10h",
-        group="Controllers",
-        description="how often every object is reconciled although nothing has changed; 0 is never",
-    )
-    graceful_shutdown_timeout = Setting(
-        "graceful-shutdown-timeout",
-        parse_wait,
-        default="30s",
-        group="Controllers",
-        description="how long running reconciles may take to finish when the manager stops; a pod's "
-        "terminationGracePeriodSeconds has to be longer",
-    )
-    shutdown_delay = Setting(
-        "shutdown-delay",
-        parse_wait,
-        default="0s",
-        group="Controllers",
-        description="how long a stopping manager still answers webhooks, while it is no longer ready, until "
-        "API servers stop using it; runs in parallel with the timeout above",
-    )
-    leader_elect = Setting(
-        "leader-elect",
-        parse_bool,
-        default="false",
-        group="Leader election",
-        description="reconcile only while holding the lease, so that several replicas can run; without it, "
-        "never run more than one",
-    )
-    leader_election_id = Setting(
-        "leader-election-id",
-        _object_name,
-        group="Leader election",
-        placeholder="NAME",
-        description="name of the lease; replicas of one manager share it, different managers must not",
-        unset="the program's name",
-    )
+    resync_period = Setting("resync-period", parse_wait, own=True, default="10h")
+    graceful_shutdown_timeout = Setting("graceful-shutdown-timeout", parse_wait, own=True, default="30s")
+    shutdown_delay = Setting("shutdown-delay", parse_wait, own=True, default="0s")
+    leader_elect = Setting("leader-elect", parse_bool, own=True, default="false")
+    leader_election_id = Setting("leader-election-id", _object_name, own=True, unset="the program's name")
     leader_election_namespace = Setting(
-        "leader-election-namespace",
-        _namespace,
-        group="Leader election",
-        placeholder="NAME",
-        description="namespace of the lease",
-        unset="the pod's namespace, else the kubeconfig's",
+        "leader-election-namespace", _namespace, own=True, unset="the pod's namespace, else the kubeconfig's"
     )
     leader_elect_lease_duration = Setting(
-        "leader-elect-lease-duration",
-        parse_duration,
-        default="15s",
-        group="Leader election",
-        description="how long others wait after the last renewal before they take over",
+        "leader-elect-lease-duration", parse_duration, own=True, default="15s"
     )
     leader_elect_renew_deadline = Setting(
-        "leader-elect-renew-deadline",
-        parse_duration,
-        default="10s",
-        group="Leader election",
-        description="how long the leader tries to renew before it gives up and exits; the difference to the "
-        "lease duration keeps two leaders apart",
+        "leader-elect-renew-deadline", parse_duration, own=True, default="10s"
     )
-    leader_elect_retry_period = Setting(
-        "leader-elect-retry-period",
-        parse_duration,
-        default="2s",
-        group="Leader election",
-        description="pause between attempts to take or to renew the lease",
-    )
-    shards = Setting(
-        "shards",
-        parse_count,
-        default="0",
-        group="Leader election",
-        placeholder="N",
-        description="share the objects among all replicas, in so many parts, each with a lease of its own: a "
-        "power of two, 16 is good for up to five replicas; 0 is off: with --leader-elect, one replica works",
-    )
+    leader_elect_retry_period = Setting("leader-elect-retry-period", parse_duration, own=True, default="2s")
+    shards = Setting("shards", parse_count, own=True, default="0")
     metrics_bind_address = Setting(
-        "metrics-bind-address",
-        parse_bind_address,
-        default="127.0.0.1:8080",
-        in_pod=":8080",
-        group="Endpoints",
-        description="where /metrics is served; 0 is off; in a pod the default is :8080, every interface",
+        "metrics-bind-address", parse_bind_address, own=True, default="127.0.0.1:8080", in_pod=":8080"
     )
-    metrics_secure = Setting(
-        "metrics-secure",
-        parse_bool,
-        default="false",
-        group="Endpoints",
-        description="serve /metrics over HTTPS, and only to clients that the API server allows to 'get' it; "
-        "the address is usually :8443 then",
-    )
-    metrics_cert_path = Setting(
-        "metrics-cert-path",
-        group="Endpoints",
-        placeholder="DIR",
-        description="folder with the certificate for --metrics-secure, reloaded when it changes; without it "
-        "a self-signed one is made in memory",
-    )
-    metrics_cert_name = _file_of_certificate("metrics-cert-name", "tls.crt", "certificate", group="Endpoints")
-    metrics_cert_key = _file_of_certificate("metrics-cert-key", "tls.key", "key", group="Endpoints")
+    metrics_secure = Setting("metrics-secure", parse_bool, own=True, default="false")
+    metrics_cert_path = Setting("metrics-cert-path", own=True)
+    metrics_cert_name = Setting("metrics-cert-name", own=True, default="tls.crt")
+    metrics_cert_key = Setting("metrics-cert-key", own=True, default="tls.key")
     health_probe_bind_address = Setting(
-        "health-probe-bind-address",
-        parse_bind_address,
-        default="127.0.0.1:8081",
-        in_pod=":8081",
-        group="Endpoints",
-        description="where /healthz and /readyz are served; 0 is off; in a pod the default is :8081",
+        "health-probe-bind-address", parse_bind_address, own=True, default="127.0.0.1:8081", in_pod=":8081"
     )
     console_bind_address = Setting(
-        "console-bind-address",
-        parse_bind_address,
-        default="127.0.0.1:8082",
-        in_pod="0",
-        group="Endpoints",
-        description="where the console is, which `explain` asks too; 0 is off, the default in a pod. On the "
-        "loopback of a machine it is plain HTTP for all its users; elsewhere, and in a pod, HTTPS with the "
-        "certificate of --metrics-cert-path or of webhooks, for clients that the API server allows to 'get' "
-        "the object, to 'update' it for actions, and to 'get' /console for the overview",
+        "console-bind-address", parse_bind_address, own=True, default="127.0.0.1:8082", in_pod="0"
     )
-    debug_pages = Setting(
-        "debug-pages",
-        parse_bool,
-        default="false",
-        group="Endpoints",
-        description="serve /debug/tasks and /debug/profile where the console is, for those who may 'get' "
-        "these paths",
-    )
+    debug_pages = Setting("debug-pages", parse_bool, own=True, default="false")
     enable_webhooks = Setting(
-        "enable-webhooks",
-        parse_bool,
-        default="true",
-        also=("ENABLE_WEBHOOKS",),
-        group="Webhooks",
-        description="serve the admission and conversion webhooks of all operators; if false, no webhook "
-        "configuration may name this manager",
+        "enable-webhooks", parse_bool, own=True, default="true", also=("ENABLE_WEBHOOKS",)
     )
     webhook_bind_address = Setting(
-        "webhook-bind-address",
-        parse_bind_address,
-        default="127.0.0.1:9443",
-        in_pod=":9443",
-        group="Webhooks",
-        description="where webhooks are served, over HTTPS; 0 is off; in a pod the default is :9443, which "
-        "an API server in a container on this machine needs too",
+        "webhook-bind-address", parse_bind_address, own=True, default="127.0.0.1:9443", in_pod=":9443"
     )
     webhook_certificates: Setting[WebhookCertificates] = Setting(
-        "webhook-certificates",
-        OneOf(WebhookCertificates),
-        default="auto",
-        group="Webhooks",
-        placeholder="WAY",
-        description="where their certificate comes from: files (in --webhook-cert-path), secret (made by "
-        "the leader and kept in a Secret), local (made in --webhook-local-path), or auto: files "
-        "with --webhook-cert-path, secret in a pod, else local with --webhook-url, or if the API server "
-        "is found to reach 127.0.0.1",
+        "webhook-certificates", OneOf(WebhookCertificates), own=True, default="auto"
     )
-    webhook_cert_path = Setting(
-        "webhook-cert-path",
-        group="Webhooks",
-        placeholder="DIR",
-        description="folder with the certificate for webhooks, reloaded when it changes",
-    )
-    webhook_cert_name = _file_of_certificate("webhook-cert-name", "tls.crt", "certificate", group="Webhooks")
-    webhook_cert_key = _file_of_certificate("webhook-cert-key", "tls.key", "key", group="Webhooks")
-    webhook_client_ca_file = Setting(
-        "webhook-client-ca-file",
-        group="Webhooks",
-        placeholder="FILE",
-        description="CAs in PEM, reloaded when the file changes: clients of webhooks need a client "
-        "certificate of one of them, except for conversion, for which API servers send none; "
-        "without it, any client that reaches the port may call",
-    )
-    webhook_url = Setting(
-        "webhook-url",
-        parse_base_url,
-        group="Webhooks",
-        placeholder="URL",
-        description="https://HOST:PORT at which the API server reaches this process, if not by a Service; "
-        "the manager then writes the webhook configurations, and the CRDs' conversion, itself",
-    )
-    webhook_local_path = Setting(
-        "webhook-local-path",
-        default=".local/webhook",
-        group="Webhooks",
-        placeholder="DIR",
-        description="folder in which --webhook-certificates=local keeps its CA and its certificate",
-    )
+    webhook_cert_path = Setting("webhook-cert-path", own=True)
+    webhook_cert_name = Setting("webhook-cert-name", own=True, default="tls.crt")
+    webhook_cert_key = Setting("webhook-cert-key", own=True, default="tls.key")
+    webhook_client_ca_file = Setting("webhook-client-ca-file", own=True)
+    webhook_url = Setting("webhook-url", parse_base_url, own=True)
+    webhook_local_path = Setting("webhook-local-path", own=True, default=".local/webhook")
     webhook_name_prefix = Setting(
-        "webhook-name-prefix",
-        _name_prefix,
-        group="Webhooks",
-        placeholder="TEXT",
-        description="prefix of the names of the webhook configurations and of the certificate's Secret",
-        unset="the program's name and a dash",
+        "webhook-name-prefix", _name_prefix, own=True, unset="the program's name and a dash"
     )
-    log_level: Setting[LogLevel] = Setting(
-        "log-level",
-        OneOf(LogLevel),
-        default="info",
-        group="Logs",
-        placeholder="LEVEL",
-        description="lowest level to write: debug, info, warn or error",
-    )
-    log_format: Setting[LogFormat] = Setting(
-        "log-format",
-        OneOf(LogFormat),
-        default="auto",
-        group="Logs",
-        placeholder="FORMAT",
-        description="json, console, or auto: console on a terminal, json elsewhere",
-    )
+    log_level: Setting[LogLevel] = Setting("log-level", OneOf(LogLevel), own=True, default="info")
+    log_format: Setting[LogFormat] = Setting("log-format", OneOf(LogFormat), own=True, default="auto")
 
     def __init__(self, sources: Sources) -> None:
         self.settings = sources.load(OWN)
@@ -448,7 +314,20 @@ class Settings:
             )
 
 
-OWN = tuple(setting for setting in vars(Settings).values() if isinstance(setting, Setting))
+def _described() -> Iterator[Setting[Any]]:
+    heading = ""
+    for line in re.sub(r"\n {6}", " ", _HELP).strip().splitlines():
+        if not line.startswith(" "):
+            heading = line
+            continue
+        title, _, text = line.strip().partition(": ")
+        name, _, placeholder = title.partition(" ")
+        setting: Setting[Any] = getattr(Settings, name.replace("-", "_"))
+        setting.describe(heading, placeholder, text)
+        yield setting
+
+
+OWN = tuple(_described())
 """The settings of the manager itself, in the order in which they are shown."""
 
 

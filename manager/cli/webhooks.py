@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from manager.certificates.local_registration import LocalRegistration, may
 from manager.cli.settings import Settings
 from manager.kube.config import IN_CLUSTER
 from manager.kube.errors import KubeError, ServerError, TooManyRequests, TransportError
@@ -25,7 +26,6 @@ from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertif
 from manager.util.address import BindAddress, is_loopback
 from manager.util.garbage import give_back_large_blocks
 from manager.util.program import Program
-from manager.webhook.local_registration import LocalRegistration, may
 from manager.webhook.methods import webhooks_of
 from manager.webhook.registration import Webhooks
 

@@ -13,18 +13,18 @@ import orjson
 from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
-from manager.client.applier import Applied, Applier
-from manager.client.pod_streams import PodStreams
-from manager.client.reader import CachedReader, LiveList, LiveReader, MetadataReader, decode_object, followed
+from manager.client.applier import SETTLED_OBJECTS, Applied, Applier, Outcome, decoded
+from manager.client.errors import FieldConflict
+from manager.client.ownership import field_name, metadata_steps
+from manager.client.reader import LiveList, decode_at_once, decode_object
 from manager.client.write import (
     MERGE_PATCH,
-    STRICT,
-    ChildLabel,
     KubernetesModel,
-    StatusClient,
     SubresourceClient,
-    booked,
+    applied_fields,
     merge_diff,
+    record_spared,
+    remember,
     resource_of,
     sent_fields,
     whole_object,
@@ -35,8 +35,6 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.runs import current_record
-from manager.util.loop import own_turn
 
 if TYPE_CHECKING:
     from manager.client.kubernetes_client import TransportApiClient
@@ -49,7 +47,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
-class Client(CachedReader, Applier):
+class Client(Applier):
     """A client whose reads come from the cache, without a request. Its next read sees each of its writes.
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
@@ -66,32 +64,6 @@ class Client(CachedReader, Applier):
     `status` writes the status subresource; `pod_streams` leads into pods; `child_label` is a label that
     `apply` gives to children.
     """
-
-    def __init__(
-        self,
-        transport: Transport,
-        mapper: RestMapper,
-        cache: Cache,
-        *,
-        field_manager: str,
-        former_managers: Sequence[str] = (),
-        child_label: ChildLabel | None = None,
-    ) -> None:
-        self.uncached = LiveReader(transport, mapper)
-        CachedReader.__init__(self, cache, live=self.uncached)
-        Applier.__init__(
-            self,
-            transport,
-            mapper,
-            cache,
-            field_manager=field_manager,
-            former_managers=former_managers,
-            child_label=child_label,
-        )
-        self.metadata = MetadataReader(cache, live=self.uncached)
-        self.status = StatusClient(self._send, field_manager=field_manager)
-        self.pod_streams = PodStreams(transport)
-        self._kubernetes_client: TransportApiClient | None = None
 
     def kubernetes_client(self) -> TransportApiClient:
         """Return an `ApiClient` of kubernetes-asyncio on this client's transport.
@@ -123,14 +95,12 @@ class Client(CachedReader, Applier):
         Its applies take over fields from these former managers, and from the managers that the controller had
         under former names of the program.
         """
-        former = (*(f"{each}-{controller}" for each in self.former_managers), *former_managers)
-        name = f"{self.field_manager}-{controller}"
         return Client(
             self._transport,
             self._mapper,
             self._cache,
-            field_manager=name,
-            former_managers=former,
+            field_manager=f"{self.field_manager}-{controller}",
+            former_managers=(*(f"{each}-{controller}" for each in self.former_managers), *former_managers),
             child_label=self.child_label,
         )
 
@@ -143,13 +113,8 @@ class Client(CachedReader, Applier):
 
         Raises AlreadyExists, and BadRequest if the object has a field that the server does not know.
         """
-        obj = resource_of(obj)
-        if not obj.namespaced:
-            await self._check_owners(obj, type(obj))
-        body = orjson.dumps(whole_object(obj))
-        query = {**booked(self.field_manager, dry_run=dry_run), **STRICT}
-        raw = await self._send("POST", type(obj), obj.key, body, query)
-        return await decode_object(raw, type(obj), obj.key)
+        # Else the server drops such fields.
+        return await self._send_whole("POST", resource_of(obj), dry_run=dry_run, fieldValidation="Strict")
 
     @overload
     async def update(self, obj: R, *, dry_run: bool = False) -> R: ...
@@ -158,12 +123,12 @@ class Client(CachedReader, Applier):
     async def update(self, obj: Resource | KubernetesModel, *, dry_run: bool = False) -> Resource:
         """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
         obj = resource_of(obj)
+        return await self._send_whole("PUT", obj, dry_run=dry_run, replaces=obj.metadata.resource_version)
+
+    async def _send_whole(self, method: str, obj: R, **more: Any) -> R:
         if not obj.namespaced:
             await self._check_owners(obj, type(obj))
-        body = orjson.dumps(whole_object(obj))
-        query = booked(self.field_manager, dry_run=dry_run)
-        version = obj.metadata.resource_version
-        raw = await self._send("PUT", type(obj), obj.key, body, query, replaces=version)
+        raw = await self._send(method, type(obj), obj.key, whole_object(obj), **more)
         return await decode_object(raw, type(obj), obj.key)
 
     async def patch(
@@ -190,44 +155,35 @@ class Client(CachedReader, Applier):
             raise ValueError(
                 f"{obj.kind} {obj.key} was not read from the API server: use create() or apply()"
             )
-        kind = kind or type(obj)
-        await own_turn(len(obj.origin))
-        original = orjson.loads(obj.origin)
+        kind, key = kind or type(obj), obj.key
         # Defaults of the model are no change, even where the server does not store them.
-        known = await decode_object(obj.origin, type(obj), obj.key)
+        known = await decode_object(obj.origin, type(obj), key)
         changes = merge_diff(_patchable(sent_fields(known)), _patchable(sent_fields(obj)))
         if not changes:
-            if (run := current_record()) is not None:
-                run.add_spared("patch", kind, obj.key)
+            record_spared("patch", kind, key)
             return obj
         metadata = changes.setdefault("metadata", {})
-        replaces = ""
-        if isinstance(obj, PartialObjectMetadata):
-            for name in metadata.keys() & original.get(CUT, ()):
-                raise ValueError(
-                    f"{kind.gvk.kind} {obj.key} has more {name} than the {MOST_KEPT} that are cached: "
-                    "to change them, read it with client.uncached"
-                )
+        is_partial = isinstance(obj, PartialObjectMetadata)
+        for name in metadata.keys() & orjson.loads(obj.origin).get(CUT, ()) if is_partial else ():
+            raise ValueError(
+                f"{kind.gvk.kind} {key} has more {name} than the {MOST_KEPT} that are cached: "
+                "to change them, read it with client.uncached"
+            )
         if "ownerReferences" in metadata and not kind.namespaced:
             await self._check_owners(obj, kind)
+        replaces = ""
         if optimistic_lock or SHARED_LISTS & metadata.keys():
             replaces = metadata["resourceVersion"] = obj.metadata.resource_version
         metadata["uid"] = obj.metadata.uid
-        query = booked(self.field_manager, dry_run=dry_run)
+        booked: Any = {"content_type": MERGE_PATCH, "dry_run": dry_run, "replaces": replaces}
         try:
-            body = orjson.dumps(changes)
-            raw = await self._send(
-                "PATCH", kind, obj.key, body, query, content_type=MERGE_PATCH, replaces=replaces
-            )
+            raw = await self._send("PATCH", kind, key, changes, **booked)
         except Invalid as error:
             if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes", ())):
-                raise Conflict(
-                    409, "Conflict", f"{kind.gvk.kind} {obj.key} was replaced by another one"
-                ) from error
+                message = f"{kind.gvk.kind} {key} was replaced by another one"
+                raise Conflict(409, "Conflict", message) from error
             raise
-        if isinstance(obj, PartialObjectMetadata):
-            raw = metadata_of(raw, kind.gvk)
-        return await decode_object(raw, type(obj), obj.key)
+        return await decode_object(metadata_of(raw, kind.gvk) if is_partial else raw, type(obj), key)
 
     async def correct(self, obj: R) -> Applied[R]:
         """Write changed metadata of an object that was not applied; the outcome is as for `apply`.
@@ -236,7 +192,28 @@ class Client(CachedReader, Applier):
         RESTORED if another client had set or removed the changed metadata. Call it also without changes: a
         client that removes a label leaves no trace, so only this call records that the label was there.
         """
-        return await self._correct(obj, lambda: self.patch(obj))
+        assert obj.origin is not None
+        kind, key, uid = type(obj), obj.key, obj.metadata.uid
+        known = metadata_steps(decoded(kind, obj.origin)["metadata"])
+        wanted = metadata_steps(applied_fields(obj, None, None)["metadata"])
+        changes = {
+            path: wanted.get(path) for path in {**known, **wanted} if known.get(path) != wanted.get(path)
+        }
+        if not changes:
+            remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
+            return Applied(obj, None, Outcome.UNCHANGED)
+        raw = await self.uncached.read(kind, key)  # the cache has no entries of other managers
+        live, stored = decoded(kind, raw), await self.patch(obj)
+        own, last = self._ownership(live), self._corrected.get(uid, {})
+        remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
+        conflicts, removed = dict[FieldConflict, None](), False
+        for path, value in changes.items():
+            others = own.setters(path)
+            field = field_name(path if isinstance(value, str) else path[:2])
+            conflicts |= {FieldConflict(other, field): None for other in others or ()}
+            removed = removed or (others == [] and (path, value) in last.items())
+        outcome = Outcome.RESTORED if conflicts or removed else Outcome.UPDATED
+        return Applied(stored, decode_at_once(raw, kind, key, parsed=live), outcome, tuple(conflicts))
 
     async def delete(
         self,
@@ -324,7 +301,7 @@ class Client(CachedReader, Applier):
         informer = self._cache.separate(
             kind, namespaces=(namespace,), label_selector=label_selector, field_selector=field_selector
         )
-        async with followed(informer, kind) as live:
+        async with LiveList(informer, kind) as live:
             yield live
 
     async def discover(self, api_version: str, kind: str) -> type[Unstructured]:

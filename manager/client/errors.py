@@ -10,14 +10,16 @@ KubeError
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self, get_args, get_origin
 
 from pydantic import ValidationError
 
-from manager.api import GroupVersionKind, ObjectKey, OwnerReference
-from manager.kube.errors import Conflict, KubeError
+from manager.api import ApiModel, GroupVersionKind, ObjectKey, OwnerReference, Resource
+from manager.kube.errors import BadRequest, Conflict, KubeError
+from manager_kinds.factory import part_model_of
 
 
 class NotCached(KubeError):
@@ -28,33 +30,7 @@ class NotCached(KubeError):
     `client.selecting`.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        *,
-        metadata_only: bool,
-        selection: str = "",
-        others: Sequence[str] = (),
-        namespace: str = "",
-        watched: Sequence[str] = (),
-        shared_out: bool = False,
-        children: bool = False,
-    ) -> None:
-        what = f"the metadata of {kind}" if metadata_only else kind
-        mend = "declare it in owns, watches or reads of the operator"
-        if shared_out:
-            what += " of other replicas (--shards)"
-            mend = f"declare reads = ({kind},) in the operator"
-            if children:
-                mend = f"list the children of one object, {mend}"
-        elif namespace:
-            what += f" in namespace {namespace}"
-            mend = f"only {', '.join(watched)} is watched; watch it too"
-        elif others:
-            reader = "client.metadata" if metadata_only else "client"
-            ways = " or ".join(f"{reader}.selecting({other})" if other else reader for other in others)
-            what += f" with {selection}" if selection else " as a whole"
-            mend = f"read what is, with {ways}"
+    def __init__(self, what: str, mend: str) -> None:
         super().__init__(f"{what} is not cached: {mend}, or read it with client.uncached")
 
 
@@ -138,3 +114,60 @@ class ApplyConflict(Conflict):
         found = cls(error.status, error.reason, error.message, error.details)
         found.conflicts = tuple(conflicts)
         return found
+
+
+# The field that an author may have meant by one that the API server does not know.
+
+# Of a create or an update that is strict, and of an apply.
+_UNKNOWN = re.compile(r'unknown field "([^"]+)"|(\.\S+): field not declared in schema')
+_ITEM = re.compile(r"\[[^\]]*\]")
+_LONGEST = 10_000
+"""Characters of a message that are searched."""
+
+
+def name_nearest(error: BadRequest, kind: type[Resource]) -> None:
+    """Add to the message of a refused write of the kind which fields may have been meant."""
+    found = [near for path in _unknown(error.message[:_LONGEST]) if (near := _nearest(kind, path))]
+    if found:
+        error.message += f"; did you mean {', '.join(found)}?"
+        error.args = (error.message,)
+
+
+def nearest_name(model: type[ApiModel], name: str) -> str | None:
+    """Return the JSON name of the model's field that a name stands for or resembles, or None."""
+    names = {each: field.alias or each for each, field in model.model_fields.items()}
+    return names.get(name) or next(iter(difflib.get_close_matches(name, names.values(), n=1)), None)
+
+
+def _unknown(message: str) -> Iterator[str]:
+    for match in _UNKNOWN.finditer(message):
+        yield (match[1] or match[2]).lstrip(".")
+
+
+def _nearest(kind: type[Resource], path: str) -> str | None:
+    """Return the path with another last name, if the model at that place has a similar one."""
+    *outer, last = _ITEM.sub("", path).split(".")
+    model: type[ApiModel] | None = kind
+    for step in outer:
+        model = None if model is None else _model_in(model, step)
+    near = None if model is None else nearest_name(model, last)
+    return None if near is None else f"{path.removesuffix(last)}{near}"
+
+
+def _model_in(model: type[ApiModel], step: str) -> type[ApiModel] | None:
+    """Return the model of a field, or of its items."""
+    for name, field in model.model_fields.items():
+        if (field.alias or name) == step:
+            if issubclass(model, Resource) and get_origin(field.annotation) is dict:
+                return part_model_of(model, step)
+            return _model_of(field.annotation)
+    return None
+
+
+def _model_of(annotation: Any) -> type[ApiModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        return annotation
+    if get_origin(annotation) is dict:
+        return None  # its names are anything
+    found = (_model_of(each) for each in get_args(annotation))
+    return next((each for each in found if each is not None), None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cache
 from http import HTTPStatus
@@ -18,7 +18,6 @@ import msgspec
 import orjson
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.client.exceptions import ApiException, ApiValueError
-from kubernetes_asyncio.client.rest import RESTClientObject
 from multidict import CIMultiDict
 
 from manager.api import GroupVersionKind, ObjectKey, Unstructured
@@ -62,13 +61,6 @@ class TransportApiClient(ApiClient):
         self.client_side_validation = self.configuration.client_side_validation
         self.pool_threads = 1
         self.default_headers: dict[str, str] = {}
-        self.rest_client = _Rest(transport, cache, field_manager=field_manager)
-
-
-class _Rest(RESTClientObject):
-    """The sender of the client's requests."""
-
-    def __init__(self, transport: Transport, cache: Cache, *, field_manager: str) -> None:
         self._transport = transport
         self._cache = cache
         self._field_manager = field_manager
@@ -82,8 +74,8 @@ class _Rest(RESTClientObject):
         url: str,
         query_params: Any = None,
         headers: Any = None,
-        body: Any = None,
         post_params: Any = None,
+        body: Any = None,
         _preload_content: bool = True,
         _request_timeout: Any = None,
     ) -> Any:
@@ -94,46 +86,39 @@ class _Rest(RESTClientObject):
             TransportError, Fenced: as of every request of the manager.
         """
         given = {name.lower(): value for name, value in (headers or {}).items()}
+        accept, content_type = given.get("accept"), given.get("content-type", "application/json")
         _check(method, given, post_params)
+        if (connection := _connects(url)) is not None:
+            opening = self._connect(url, connection[1], query_params or ())
+            return await _collected(opening) if _preload_content else opening
+        query = {name: _text(value) for name, value in query_params or ()}
         try:
-            if (connection := _connects(url)) is not None:
-                opening = _with_api_exceptions(self._connect(url, connection[1], query_params or ()))
-                return await _collected(opening) if _preload_content else opening
-            query = {name: _text(value) for name, value in query_params or ()}
             if method == "GET" and not _preload_content:
-                return await self._stream(url, query, given.get("accept", "*/*"), _request_timeout)
-            answer = await self._send(method, url, query, given, body, _request_timeout)
+                idle = _seconds(_request_timeout, idle=True) or IDLE_TIMEOUT
+                async with AsyncExitStack() as stack:
+                    opening = self._transport.stream(
+                        url, query=query, accept=accept or "*/*", idle_timeout=idle
+                    )
+                    return _Answer(await stack.enter_async_context(opening), stack.pop_all())
+            if method in {"POST", "PUT", "PATCH"} and "/proxy" not in url:
+                query.setdefault("fieldManager", self._field_manager)
+            answer = _Answer()
+            answer.data = await self._transport.request(
+                method,
+                url,
+                query=query,
+                body=_encoded(body, content_type),
+                content_type=content_type,
+                accept=accept or "application/json",
+                deadline=_seconds(_request_timeout),
+                longest=LONGEST_LIST if method == "GET" else LONGEST,
+                name=_name_in(body) if method == "POST" else "",
+                head=answer.begin,
+            )
         except ApiError as error:
             raise _as_api_exception(error) from error
-        return answer
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: dict[str, str],
-        headers: Mapping[str, str],
-        body: Any,
-        timeout: Any,
-    ) -> _Answer:
-        answer = _Answer()
-        sent = _encoded(body, headers.get("content-type", "application/json"))
-        if method in {"POST", "PUT", "PATCH"} and "/proxy" not in path:
-            query.setdefault("fieldManager", self._field_manager)
-        answer.data = await self._transport.request(
-            method,
-            path,
-            query=query,
-            body=sent,
-            content_type=headers.get("content-type", "application/json"),
-            accept=headers.get("accept", "application/json"),
-            deadline=_seconds(timeout),
-            longest=LONGEST_LIST if method == "GET" else LONGEST,
-            name=_name_in(body) if method == "POST" else "",
-            head=answer.begin,
-        )
         if method != "GET":
-            self._observe(method, path, query, body, answer.data)
+            self._observe(method, url, query, body, answer.data)
         return answer
 
     def _observe(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
@@ -154,26 +139,21 @@ class _Rest(RESTClientObject):
                 if (spec.gvk.group, spec.gvk.version, spec.plural) == wanted:
                     informer.observe_delete(key, (options.get("preconditions") or {}).get("uid"), raw)
 
-    async def _stream(self, path: str, query: Mapping[str, str], accept: str, timeout: Any) -> _Answer:
-        idle = _seconds(timeout, part=1)
-        opening = self._transport.stream(
-            path, query=query, accept=accept, idle_timeout=IDLE_TIMEOUT if idle is None else idle
-        )
-        async with AsyncExitStack() as stack:
-            chunks = await stack.enter_async_context(opening)
-            return _Answer(chunks, stack.pop_all())
-        raise AssertionError
-
-    def _connect(
-        self, path: str, what: str, query: Iterable[tuple[str, Any]]
-    ) -> AbstractAsyncContextManager[Any]:
+    @asynccontextmanager
+    async def _connect(self, path: str, what: str, query: Iterable[tuple[str, Any]]) -> AsyncIterator[Any]:
         pairs = [
             (name, _text(each))
             for name, value in query
             for each in (value if isinstance(value, list | tuple) else [value])
         ]
         protocols = CHANNELS[1:] if what == "portforward" else CHANNELS
-        return self._transport.websocket(path, query=pairs, protocols=protocols)
+        async with AsyncExitStack() as stack:
+            opening = self._transport.websocket(path, query=pairs, protocols=protocols)
+            try:
+                socket = await stack.enter_async_context(opening)
+            except ApiError as error:
+                raise _as_api_exception(error) from error
+            yield socket
 
 
 class _Answer:
@@ -189,9 +169,9 @@ class _Answer:
         self.reason = ""
         self.data = b""
         self.headers: CIMultiDict[str] = CIMultiDict()
-        self._chunks = chunks
+        self._chunks = chunks  # None at the end
         self._stack = stack or AsyncExitStack()
-        self._ended, self._reading = chunks is None, False
+        self._reading = False
         self._closing: asyncio.Task[None] | None = None
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
@@ -224,25 +204,21 @@ class _Answer:
             if len(self.data) > LONGEST_LINE:
                 raise ProtocolError(f"a line is longer than {LONGEST_LINE} bytes")
             if not await self._more():
-                end = len(self.data) - 1
-                break
-        line, self.data = self.data[: end + 1], self.data[end + 1 :]
-        return line
+                return self._take(len(self.data))
+        return self._take(end + 1)
 
     async def readany(self) -> bytes:
         """Return the next bytes, nothing at the end."""
         if not self.data:
             await self._more()
-        part, self.data = self.data, b""
-        return part
+        return self._take(len(self.data))
 
     async def read(self, limit: int = -1) -> bytes:
         """Return the next `limit` bytes at most, or by default all there are, up to `LONGEST`."""
         if limit >= 0:
             while not self.data and await self._more():
                 pass
-            part, self.data = self.data[:limit], self.data[limit:]
-            return part
+            return self._take(limit)
         parts, size = [], 0
         while part := await self.readany():
             parts.append(part)
@@ -265,13 +241,11 @@ class _Answer:
 
     def close(self) -> None:
         """Drop the connection; a read that is under way does so when it ends."""
-        self._ended, self.data = True, b""
+        self._chunks, self.data = None, b""
         if self._closing is None and not self._reading:
             self._closing = asyncio.get_running_loop().create_task(self._stack.aclose())
 
-    def release(self) -> None:
-        """Drop the connection."""
-        self.close()
+    release = close
 
     async def __aenter__(self) -> Self:
         return self
@@ -281,20 +255,23 @@ class _Answer:
         if self._closing is not None:
             await self._closing
 
+    def _take(self, size: int) -> bytes:
+        part, self.data = self.data[:size], self.data[size:]
+        return part
+
     async def _more(self) -> bool:
         """Hold more; False at the end."""
-        if self._ended or self._chunks is None:
+        if self._chunks is None:
             return False
-        self._reading, part = True, b""
+        self._reading = True
         try:
-            part = await anext(self._chunks)
-        except StopAsyncIteration:
-            self._ended = True
+            part = await anext(self._chunks, None)
         except DeadlineExceeded as error:
             raise TimeoutError(str(error)) from error  # after which the package's watches connect again
         finally:
             self._reading = False
-        if self._ended:
+        if part is None or self._chunks is None:
+            self._chunks = None
             await self._stack.aclose()
             return False
         self.data += part
@@ -358,44 +335,30 @@ def _name_in(body: Any) -> str:
     return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
 
-def _seconds(timeout: Any, *, part: int = 0) -> float | None:
-    """Return the deadline, or with `part` 1 how long a stream may be silent; None if none was given.
+def _seconds(timeout: Any, *, idle: bool = False) -> float | None:
+    """Return the deadline, or with `idle` how long a stream may be silent; None if none was given.
 
     `timeout` is as for the package: a number, a pair for connecting and reading, or aiohttp's.
     """
-    if not timeout:
-        return None
     if isinstance(timeout, tuple):
-        parts: Sequence[float | None] = timeout
-        return parts[1] if part else sum(each or 0.0 for each in parts) or None
-    if isinstance(timeout, int | float):
-        return float(timeout)
-    chosen: float | None = timeout.sock_read if part and timeout.sock_read else timeout.total
-    return chosen
-
-
-@asynccontextmanager
-async def _with_api_exceptions(opening: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
-    async with AsyncExitStack() as stack:
-        try:
-            socket = await stack.enter_async_context(opening)
-        except ApiError as error:
-            raise _as_api_exception(error) from error
-        yield socket
+        seconds: float | None = timeout[1] if idle else sum(each or 0.0 for each in timeout)
+    elif timeout is None or isinstance(timeout, int | float):
+        seconds = timeout
+    else:
+        seconds = (idle and timeout.sock_read) or timeout.total
+    return seconds or None
 
 
 async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
     """Return the output of a process, as the package's own WsApiClient does."""
-    printed = bytearray()
+    answer = _Answer()
     async with opening as socket:
         while (message := await socket.receive_message()) is not None:
             if message[:1] and message[0] in {_STDOUT, _STDERR}:
-                printed += message[1:]
-            if len(printed) > LONGEST_OUTPUT:
+                answer.data += message[1:]
+            if len(answer.data) > LONGEST_OUTPUT:
                 raise ProtocolError(f"it printed more than {LONGEST_OUTPUT} bytes")
-    answer = _Answer()
     answer.begin(HTTPStatus.OK, {})
-    answer.data = bytes(printed)
     return answer
 
 
@@ -415,13 +378,12 @@ def _as_api_exception(error: ApiError) -> ApiError:
     """Return the error as one that is the package's ApiException, too."""
     kind: Any = type(error)
     kind = _both(kind)
-    both = kind.__new__(kind, *error.args)
+    found: ApiError = kind.__new__(kind, *error.args)
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": error.status}
     said = {"message": error.message, "reason": error.reason, "details": dict(error.details)}
-    vars(both).update(
+    vars(found).update(
         vars(error),
         body=orjson.dumps({**status, **said}),
         headers=CIMultiDict({} if error.retry_after is None else {"Retry-After": f"{error.retry_after:g}"}),
     )
-    found: ApiError = both
     return found

@@ -1,18 +1,15 @@
 """Ownership of an object's fields, and the check whether the object already has everything to apply.
 
-Server-side apply records per field manager which fields it owns (`metadata.managedFields`, format
-FieldsV1). A walk along that record, the wanted object and the live one answers, without a request, the
-question that the server would answer: the object has every wanted field with our value, and we own no field
-beyond these. The record also says what a client cannot know without the schema: which lists are merged by
-key (`k:{...}`), which are sets (`v:...`), and which are replaced whole.
-
-Format: https://kubernetes.io/docs/reference/generated/kubernetes-api/ (FieldsV1).
+Server-side apply records per field manager which fields it owns (`metadata.managedFields`, format FieldsV1:
+https://kubernetes.io/docs/reference/generated/kubernetes-api/). A walk along that record, the wanted object
+and the live one answers, without a request, the question that the server would answer: the object has every
+wanted field with our value, and we own no field beyond these. The record also says what a client cannot know
+without the schema: which lists are merged by key (`k:{...}`), which are sets (`v:...`), and which are
+replaced whole.
 
 All values are JSON as it is decoded: maps are dicts, and lists are lists. Checks for dict, instead of any
-`Mapping`, make the walk several times as fast.
-
-A record in any other format counts as empty: the client then sends an apply, and the server rewrites the
-record.
+`Mapping`, make the walk several times as fast. A record in any other format counts as empty: the client then
+sends an apply, and the server rewrites the record.
 
 A missing object is created with POST, not with an apply: it costs the API server about a third less, and it
 is safer, because POST never takes over an object that another client made meanwhile. The server records a
@@ -29,41 +26,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import orjson
 
+Path = tuple[str, ...]
+"""The steps to a field, as FieldsV1 has them: `("f:spec", "f:replicas")`."""
 
-@dataclass(frozen=True, slots=True)
-class OwnEntries:
-    """The managedFields entries of one field manager: FieldsV1 records, None for a missing entry."""
-
-    applied: Mapping[str, Any] | None
-    created: Mapping[str, Any] | None
-    created_by: str
-    former: bool
-    """Whether a former field manager has an entry that has to be taken over."""
-
-    def owns(self, paths: Iterable[Path]) -> bool:
-        """Return whether it owns any of the fields, or something below it."""
-        records = (self.applied or {}, self.created or {})
-        return any(has_field(record, path) for path in paths for record in records)
-
-
-def setters(
-    managed_fields: Sequence[Mapping[str, Any]], path: Path, field_manager: str, former: Sequence[str] = ()
-) -> list[str] | None:
-    """Return the other field managers that own a field; None if it is ours."""
-    found = [
-        str(entry.get("manager"))
-        for entry in managed_fields
-        if not entry.get("subresource") and has_field(entry.get("fieldsV1"), path)
-    ]
-    ours = {field_manager, *former}
-    return None if any(name.partition("+")[0] in ours for name in found) else found
+Fields = Mapping[str, Any]
+"""A FieldsV1 record, or the part of one below a step."""
 
 
 def creator_name(field_manager: str, wanted: bytes) -> str:
@@ -71,147 +44,152 @@ def creator_name(field_manager: str, wanted: bytes) -> str:
     return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
 
 
-def own_entries(live: Mapping[str, Any], field_manager: str, former: Sequence[str] = ()) -> OwnEntries:
-    """Pick an object's entries of `field_manager` for itself (subresources are booked apart).
+class Ownership:
+    """The managedFields of an object as one field manager sees them; subresources are booked apart.
 
-    One whose record is not in the server's format counts as one without fields.
+    Attributes:
+        applied, created: the FieldsV1 records of our apply and of our create; None for a missing entry.
+        created_by: the manager name of the create.
+        former: whether a former field manager has an entry that has to be taken over.
     """
-    managed_fields = live["metadata"].get("managedFields", ())
-    applied = created = None
-    created_by = ""
-    for entry in managed_fields:
-        sort = _sort(entry, field_manager, ())
-        fields = entry.get("fieldsV1")
-        if not isinstance(fields, dict):
-            fields = {}
-        if sort == "applied":
-            applied = fields
-        elif sort == "created":
-            created, created_by = fields, entry["manager"]
-    taken = _taken_over(managed_fields, field_manager, former) if former else []
-    has_former = any(managed_fields[place]["manager"].partition("+")[0] in former for place in taken)
-    return OwnEntries(applied, created, created_by, has_former)
+
+    def __init__(self, live: Fields, field_manager: str, former: Sequence[str] = ()) -> None:
+        self.applied: Fields | None = None
+        self.created: Fields | None = None
+        self.created_by = ""
+        self.former = False
+        self._entries: Sequence[Fields] = live["metadata"].get("managedFields", ())
+        self._name, self._former_names = field_manager, former
+        ours = []
+        for place, entry in enumerate(self._entries):
+            manager, operation = entry.get("manager"), entry.get("operation")
+            fields = entry.get("fieldsV1")
+            if entry.get("subresource") or not isinstance(manager, str):
+                continue
+            if operation == "Apply" and manager == field_manager:
+                self.applied = fields if isinstance(fields, dict) else {}
+                ours.append((0, place))
+            elif operation == "Update" and manager.startswith(field_manager + "+"):
+                self.created, self.created_by = fields if isinstance(fields, dict) else {}, manager
+                ours.append((1, place))
+            elif manager.partition("+")[0] in former:
+                self.former = True
+                ours.append((2, place))
+        # The indexes of our entries; the first one receives the others: our apply, if there is one.
+        self._ours = [place for _, place in sorted(ours)]
+
+    def owns(self, paths: Iterable[Path]) -> bool:
+        """Return whether we own any of the fields, or something below it."""
+        records = (self.applied or {}, self.created or {})
+        return any(has_field(record, path) for path in paths for record in records)
+
+    def setters(self, path: Path) -> list[str] | None:
+        """Return the other field managers that own a field; None if it is ours."""
+        found = [
+            str(entry.get("manager"))
+            for entry in self._entries
+            if not entry.get("subresource") and has_field(entry.get("fieldsV1"), path)
+        ]
+        ours = {self._name, *self._former_names}
+        return None if any(name.partition("+")[0] in ours for name in found) else found
+
+    def translation(self, released: Sequence[Path], version: str) -> tuple[str, list[dict[str, Any]]] | None:
+        """Prepare to merge the entries that one other version of the kind has to hand over.
+
+        Only the server can translate fields between versions. So an apply of the wanted object, under the
+        returned name, removes the other fields of that version, and records the rest in `version`; then the
+        entry can join ours. Return the name and the JSON patch before that apply, None when all entries are
+        of one version.
+        """
+        versions = {place: str(self._entries[place].get("apiVersion")) for place in self._ours}
+        others = {*versions.values()} - {version}
+        if not self._former_names or not others or len({*versions.values()}) == 1:
+            return None
+        other = min(others)
+        name = creator_name(self._former_names[0], other.encode())
+        return name, self._join([place for place in self._ours if versions[place] == other], name, released)
+
+    def takeover(self, released: Sequence[Path] = ()) -> list[dict[str, Any]] | None:
+        """Return the JSON patch that merges our entries into one apply entry; None if that is not needed.
+
+        The entry gets the fields of our create and of former managers, as `csaupgrade` of client-go does it,
+        except the `released` fields, which lose their owner. The patch tests each entry that it changes. So
+        the server refuses it after a concurrent change of the list, instead of corrupting the list, and
+        accepts it after other managers' writes, such as a status update.
+        """
+        return (self._join(self._ours, self._name, released) or None) if self._ours else None
+
+    def shares(self, released: Sequence[Path], version: str) -> tuple[Fields, list[tuple[str, Fields]]]:
+        """Return the record of our entries and former ones, joined, and the records of other managers.
+
+        An entry of another version of the kind names other fields, so it counts as another manager's.
+        """
+        ours = [each for each in self._ours if self._entries[each].get("apiVersion", version) == version]
+        others: list[tuple[str, Fields]] = [
+            (str(entry.get("manager", "")), fields)
+            for place, entry in enumerate(self._entries)
+            if place not in ours and isinstance(fields := entry.get("fieldsV1"), dict)
+        ]
+        return _joined([self._entries[place] for place in ours], released), others
+
+    def _join(self, places: Sequence[int], name: str, released: Sequence[Path]) -> list[dict[str, Any]]:
+        """Return the JSON patch that joins these entries to the first, under a name; empty if that is so."""
+        entries = [self._entries[place] for place in places]
+        fields = _joined(entries, released)
+        joined = {**entries[0], "manager": name, "operation": "Apply", "fieldsV1": fields}
+        if entries == [joined]:
+            return []
+        paths = [f"/metadata/managedFields/{place}" for place in places]
+        return [
+            *({"op": "test", "path": at, "value": each} for at, each in zip(paths, entries, strict=True)),
+            {"op": "replace", "path": paths[0], "value": joined},
+            *({"op": "remove", "path": f"/metadata/managedFields/{at}"} for at in sorted(places[1:])[::-1]),
+        ]
 
 
-def _sort(entry: Mapping[str, Any], field_manager: str, former: Sequence[str]) -> str:
-    manager, operation = entry.get("manager"), entry.get("operation")
-    if entry.get("subresource") or not isinstance(manager, str):
-        return ""
-    if operation == "Apply" and manager == field_manager:
-        return "applied"
-    if operation == "Update" and manager.startswith(field_manager + "+"):
-        return "created"
-    return "former" if manager.partition("+")[0] in former else ""
-
-
-def _taken_over(entries: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str]) -> list[int]:
-    """Return the indexes of the entries to merge; the first is the entry that receives the others.
-
-    That is our own apply, if there is one.
-    """
-    found = ((place, _sort(each, field_manager, former)) for place, each in enumerate(entries))
-    sorts = {place: sort for place, sort in found if sort}
-    return sorted(sorts, key=lambda place: ("applied", "created", "former").index(sorts[place]))
-
-
-def version_patch(
-    managed_fields: Sequence[Mapping[str, Any]],
-    field_manager: str,
-    former: Sequence[str],
-    released: Sequence[Path],
-    version: str,
-) -> tuple[str, list[dict[str, Any]]] | None:
-    """Prepare to merge the entries that one other version of the kind has to hand over.
-
-    Only the server can translate fields between versions. So an apply of the wanted object, under the
-    returned name, removes the other fields of that version, and records the rest in `version`; then the entry
-    can join ours. Return the name and the JSON patch before that apply, None when all entries are of one
-    version.
-    """
-    places = _taken_over(managed_fields, field_manager, former) if former else []
-    versions = {str(managed_fields[place].get("apiVersion")) for place in places}
-    others = versions - {version}
-    if not others or len(versions) == 1:
-        return None
-    other = min(others)
-    places = [place for place in places if managed_fields[place].get("apiVersion") == other]
-    name = creator_name(former[0], other.encode())
-    return name, _join_patch(managed_fields, places, name, released)
-
-
-def takeover_patch(
-    managed_fields: Sequence[Mapping[str, Any]],
-    field_manager: str,
-    former: Sequence[str] = (),
-    released: Sequence[Path] = (),
-) -> list[dict[str, Any]] | None:
-    """Return the JSON patch that merges our entries into one apply entry; None if that is not needed.
-
-    The entry gets the fields of our create and of former managers, as `csaupgrade` of client-go does it,
-    except the `released` fields, which lose their owner. The patch tests each entry that it changes. So the
-    server refuses it after a concurrent change of the list, instead of corrupting the list, and accepts it
-    after other managers' writes, such as a status update.
-    """
-    places = _taken_over(managed_fields, field_manager, former)
-    return (_join_patch(managed_fields, places, field_manager, released) or None) if places else None
-
-
-def _join_patch(
-    managed_fields: Sequence[Mapping[str, Any]], places: Sequence[int], name: str, released: Sequence[Path]
-) -> list[dict[str, Any]]:
-    """Return the JSON patch that joins these entries to the first, under a name; empty if that is so."""
-    entries = [managed_fields[place] for place in places]
-    fields = _joined(entries, released)
-    joined = {**entries[0], "manager": name, "operation": "Apply", "fieldsV1": fields}
-    if entries == [joined]:
-        return []
-    at = "/metadata/managedFields/"
-    tests = [
-        {"op": "test", "path": f"{at}{place}", "value": entry}
-        for place, entry in zip(places, entries, strict=True)
-    ]
-    removals = [{"op": "remove", "path": f"{at}{place}"} for place in sorted(places[1:], reverse=True)]
-    return [*tests, {"op": "replace", "path": f"{at}{places[0]}", "value": joined}, *removals]
-
-
-def shares(
-    managed_fields: Sequence[Mapping[str, Any]],
-    field_manager: str,
-    former: Sequence[str],
-    released: Sequence[Path],
-    version: str,
-) -> tuple[Mapping[str, Any], list[tuple[str, Mapping[str, Any]]]]:
-    """Return the record of our entries and former ones, joined, and the records of other managers.
-
-    An entry of another version of the kind names other fields, so it counts as another manager's.
-    """
-    places = [
-        place
-        for place in _taken_over(managed_fields, field_manager, former)
-        if managed_fields[place].get("apiVersion", version) == version
-    ]
-    others: list[tuple[str, Mapping[str, Any]]] = [
-        (str(entry.get("manager", "")), fields)
-        for place, entry in enumerate(managed_fields)
-        if place not in places and isinstance(fields := entry.get("fieldsV1"), dict)
-    ]
-    return _joined([managed_fields[place] for place in places], released), others
-
-
-def _joined(entries: Sequence[Mapping[str, Any]], released: Sequence[Path]) -> dict[str, Any]:
+def _joined(entries: Iterable[Fields], released: Sequence[Path]) -> dict[str, Any]:
     """Return the fields of all entries in one record, except the `released`."""
     fields: dict[str, Any] = {}
     for entry in entries:
-        fields = merged(fields, record if isinstance(record := entry.get("fieldsV1"), dict) else {})
+        fields = _merged(fields, each if isinstance(each := entry.get("fieldsV1"), dict) else {})
     for path in released:
         fields = _without(fields, path)
     return fields
 
 
-Path = tuple[str, ...]
-"""The steps to a field, as FieldsV1 has them: `("f:spec", "f:replicas")`."""
+def _merged(one: Fields, other: Fields) -> dict[str, Any]:
+    """Return the fields of both records; `other` wins where both have a field that is no object."""
+    result = dict(one)
+    for name, value in other.items():
+        there = result.get(name)
+        both = isinstance(there, Mapping) and isinstance(value, Mapping)
+        result[name] = _merged(there, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return a record without a field, and without the parents that this leaves empty."""
+    step, rest = path[0], path[1:]
+    if step not in record:
+        return record
+    left = _without(below, rest) if rest and isinstance(below := record[step], dict) else {}
+    kept = {name: value for name, value in record.items() if name != step}
+    return {**kept, step: left} if left else kept
+
+
+def has_field(record: Any, path: Path) -> bool:
+    """Return whether a record names the field at a path, or something below it."""
+    for step in path:
+        if record.__class__ is not dict or step not in record:
+            return False
+        record = record[step]
+    return True
+
+
+# Paths as people and the server write them.
 
 _step = re.compile(r"""\.?([^.\[\]]+) | \[([^\]]*)\]""", re.VERBOSE)
+_keys = re.compile(r"\.?metadata\.(labels|annotations)\.(.*)", re.DOTALL).fullmatch
 
 
 def field_path(text: str) -> Path:
@@ -219,15 +197,11 @@ def field_path(text: str) -> Path:
 
     Raises ValueError if it is none.
     """
-    for prefix in (".metadata.labels.", ".metadata.annotations."):
-        if (rest := f".{text.removeprefix('.')}").startswith(prefix):
-            return ("f:metadata", f"f:{prefix.split('.')[2]}", f"f:{rest.removeprefix(prefix)}")
+    if found := _keys(text):
+        return ("f:metadata", f"f:{found[1]}", f"f:{found[2]}")
     steps: list[str] = []
     end = 0
-    while end < len(text):
-        found = _step.match(text, end)
-        if found is None:
-            break
+    while found := _step.match(text, end):
         end = found.end()
         steps.append(f"f:{found[1]}" if found[1] else _keyed(found[2]))
     if not steps or end < len(text) or "" in steps or not steps[0].startswith("f:"):
@@ -250,6 +224,26 @@ def field_name(path: Path) -> str:
     return "".join(map(_step_name, path))
 
 
+APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
+"""Metadata that an applied object may set; the rest is the server's or names the object."""
+
+
+def metadata_steps(metadata: Fields) -> dict[Path, Any]:
+    """Return the path and the value of each label, annotation, finalizer and owner reference."""
+    found: dict[Path, Any] = {}
+    for name in APPLIED_METADATA:
+        values = metadata.get(name) or ()
+        for each in values:
+            if isinstance(values, dict):
+                step, value = f"f:{each}", values[each]
+            elif isinstance(each, dict):
+                step, value = f"k:{orjson.dumps({'uid': each['uid']}).decode()}", [each]
+            else:
+                step, value = f"v:{orjson.dumps(each).decode()}", [each]
+            found["f:metadata", f"f:{name}", step] = value
+    return found
+
+
 def _step_name(step: str) -> str:
     if step.startswith("f:"):
         return f".{step[2:]}"
@@ -258,18 +252,16 @@ def _step_name(step: str) -> str:
     return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in parts)}]"
 
 
-def release(there: Any, owned: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> None:
+# Changes of JSON by records and paths.
+
+
+def release(there: Any, owned: Fields, kept: Sequence[Fields]) -> None:
     """Remove the fields that `owned` names, except those in `kept`, from a map or a list."""
     for path, below in owned.items():
-        step: Any = path[2:]
-        if path.startswith("f:") and isinstance(there, dict):
-            if step not in there:
-                continue
-        elif path.startswith(("k:", "v:")) and isinstance(there, list):
-            step = place_in(there, path)
-            if step is None:
-                continue
-        else:
+        step: Any = place_in(there, path) if isinstance(there, list) else None
+        if isinstance(there, dict) and path.startswith("f:") and path[2:] in there:
+            step = path[2:]
+        if step is None:
             continue
         others = [each[path] for each in kept if path in each]
         parts = [each for each in below if each != "."]
@@ -298,34 +290,7 @@ def _without_field(there: Any, path: Path) -> Any:
     return [left if item is below else item for item in there if item is not below or left is not _MISSING]
 
 
-def has_field(record: Any, path: Path) -> bool:
-    """Return whether a record names the field at a path, or something below it."""
-    for step in path:
-        if record.__class__ is not dict or step not in record:
-            return False
-        record = record[step]
-    return True
-
-
-def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of both JSON objects; `other` wins where both have a field that is no object."""
-    result = dict(one)
-    for name, value in other.items():
-        there = result.get(name)
-        both = isinstance(there, Mapping) and isinstance(value, Mapping)
-        result[name] = merged(there, value) if both else value  # type: ignore[arg-type]
-    return result
-
-
-def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a record without a field, and without the parents that this leaves empty."""
-    step, rest = path[0], path[1:]
-    if step not in record:
-        return record
-    left = _without(below, rest) if rest and isinstance(below := record[step], dict) else {}
-    kept = {name: value for name, value in record.items() if name != step}
-    return {**kept, step: left} if left else kept
-
+# The comparison of a wanted object with the live one.
 
 KEYS = frozenset(
     (
@@ -361,9 +326,7 @@ _MISSING = object()
 """In place of a field that is not there: nothing that is wanted equals it."""
 
 
-def holds(
-    wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any], *, exact: bool
-) -> bool:
+def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
     """Return whether `live` has every wanted field with the wanted value, under the record `owned`.
 
     With `exact`, an apply of `wanted` would change nothing, ownership included: a field that is owned and no
@@ -391,7 +354,7 @@ def holds(
     return True
 
 
-def _matches(wanted: Any, live: Any, owned: Mapping[str, Any], *, exact: bool) -> bool:
+def _matches(wanted: Any, live: Any, owned: Any, *, exact: bool) -> bool:
     if owned.__class__ is not dict:
         return False  # not the server's format
     if not owned or (len(owned) == 1 and "." in owned):
@@ -404,9 +367,7 @@ def _matches(wanted: Any, live: Any, owned: Mapping[str, Any], *, exact: bool) -
     return _equal(wanted, live)
 
 
-def _list_matches(
-    wanted: Sequence[Any], live: Sequence[Any], owned: Mapping[str, Any], *, exact: bool
-) -> bool:
+def _list_matches(wanted: Sequence[Any], live: Sequence[Any], owned: Fields, *, exact: bool) -> bool:
     """Compare a list that is merged by keys, or as a set.
 
     The server puts the applied items into their own order. Items of others may stand anywhere between them,
@@ -417,30 +378,31 @@ def _list_matches(
     unclaimed = len(wanted)
     places = [-1] * unclaimed
     for path, record in owned.items():
-        keyed = path.startswith("k:")
-        if not keyed and not path.startswith("v:"):
+        if not path.startswith(("k:", "v:")):
             continue
-        named = _named(path)
-        if named is None or (keyed and not isinstance(named, dict)):
-            return False
-        mine = _place_of_item(wanted, named, defaulted=True) if keyed else _place_of_value(wanted, named)
+        mine = place_in(wanted, path, defaulted=True)
         if mine is None:
             if exact:
                 return False
             continue
         unclaimed -= 1
-        if unclaimed < 0:
+        theirs = place_in(live, path) if unclaimed >= 0 else None
+        if theirs is None:
             return False
-        theirs = _place_of_item(live, named, defaulted=False) if keyed else _place_of_value(live, named)
-        if theirs is None or (keyed and not _item_matches(wanted[mine], live[theirs], record, exact=exact)):
+        if path[0] == "k" and not _item_matches(wanted[mine], live[theirs], record, exact=exact):
             return False
         places[mine] = theirs
     return unclaimed == 0 and all(one < other for one, other in pairwise(places))
 
 
-def _item_matches(
-    wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any], *, exact: bool
-) -> bool:
+_FEW = 4
+"""Fields that are compared as fast as they are looked up."""
+
+_MOST_MATCHING_ITEMS = 10_000
+_matching_items = set[int]()
+
+
+def _item_matches(wanted: Fields, live: Fields, owned: Any, *, exact: bool) -> bool:
     """Call `_matches` for a list item and cache matches: thousands of objects have the same container."""
     if owned.__class__ is not dict or len(owned) <= _FEW:
         return _matches(wanted, live, owned, exact=exact)
@@ -456,32 +418,7 @@ def _item_matches(
     return True
 
 
-_FEW = 4
-"""Fields that are compared as fast as they are looked up."""
-
-_MOST_MATCHING_ITEMS = 10_000
-_matching_items = set[int]()
-
-
-def _named(path: str) -> Any:
-    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`, None if malformed; cache short, frequent ones."""
-    return _read_often(path) if len(path) <= _OFTEN else _read(path)
-
-
-def _read(path: str) -> Any:
-    try:
-        return orjson.loads(path[2:])
-    except orjson.JSONDecodeError:
-        return None
-
-
-_OFTEN = 200
-"""Characters of what is kept once it was read: who may write an object can have a megabyte there."""
-
-_read_often = lru_cache(maxsize=1024)(_read)
-
-
-def wants_otherwise(wanted: Any, live: Any, owned: Mapping[str, Any]) -> bool:
+def wants_otherwise(wanted: Any, live: Any, owned: Fields) -> bool:
     """Return whether a field still has the value that we applied, and should have another or none.
 
     A client that changes a field becomes its owner. So a field that differs, and that we own, is from our
@@ -503,51 +440,6 @@ def wants_otherwise(wanted: Any, live: Any, owned: Mapping[str, Any]) -> bool:
     return False
 
 
-def _at(there: Any, path: str, *, defaulted: bool) -> Any:
-    """Follow one step of a FieldsV1 record."""
-    if path.startswith("f:"):
-        return there.get(path[2:], _MISSING) if isinstance(there, dict) else _MISSING
-    if not isinstance(there, list):
-        return _MISSING
-    place = place_in(there, path, defaulted=defaulted)
-    return _MISSING if place is None else there[place]
-
-
-def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int | None:
-    """Return the place of the item that a step of a FieldsV1 record names, None if it is not there.
-
-    `defaulted`: the items may leave fields of their keys to the server's defaults.
-    """
-    named = _named(step)
-    if step.startswith("k:"):
-        return _place_of_item(items, named, defaulted=defaulted) if isinstance(named, dict) else None
-    return _place_of_value(items, named) if step.startswith("v:") else None
-
-
-def _place_of_value(items: Sequence[Any], value: Any) -> int | None:
-    return items.index(value) if value in items else None
-
-
-def _place_of_item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> int | None:
-    """Find the list-map item with that key. A wanted item may leave key fields to the server's defaults."""
-    candidate: int | None = None
-    for place, item in enumerate(items):
-        if not isinstance(item, dict):
-            return None
-        spelled_out = True
-        for name, value in key.items():
-            if name not in item:
-                spelled_out = False
-            elif item[name] != value:
-                break
-        else:
-            if spelled_out:
-                return place
-            if defaulted and candidate is None:
-                candidate = place  # kept back: another item may spell the whole key out
-    return candidate
-
-
 def _equal(wanted: Any, live: Any) -> bool:
     if wanted.__class__ is str:
         return bool(wanted == live)
@@ -562,3 +454,59 @@ def _equal(wanted: Any, live: Any) -> bool:
     if wanted.__class__ is bool or live.__class__ is bool:
         return wanted is live
     return bool(wanted == live)
+
+
+# Steps of a record.
+
+
+def _at(there: Any, path: str, *, defaulted: bool) -> Any:
+    """Follow one step of a FieldsV1 record."""
+    if path.startswith("f:"):
+        return there.get(path[2:], _MISSING) if isinstance(there, dict) else _MISSING
+    place = place_in(there, path, defaulted=defaulted) if isinstance(there, list) else None
+    return _MISSING if place is None else there[place]
+
+
+def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int | None:
+    """Return the place of the item that a step of a FieldsV1 record names, None if it is not there.
+
+    `defaulted`: the items may leave fields of their keys to the server's defaults.
+    """
+    named = _named(step)
+    if step.startswith("v:"):
+        return items.index(named) if named in items else None
+    candidate: int | None = None
+    for place, item in enumerate(items) if step.startswith("k:") and isinstance(named, dict) else ():
+        if not isinstance(item, dict):
+            return None
+        spelled_out = True
+        for name, value in named.items():
+            if name not in item:
+                spelled_out = False
+            elif item[name] != value:
+                break
+        else:
+            if spelled_out:
+                return place
+            if defaulted and candidate is None:
+                candidate = place  # kept back: another item may spell the whole key out
+    return candidate
+
+
+_OFTEN = 200
+"""Characters of what is kept once it was read: who may write an object can have a megabyte there."""
+
+
+def _named(path: str) -> Any:
+    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`, None if malformed; cache short, frequent ones."""
+    return _read_often(path) if len(path) <= _OFTEN else _read(path)
+
+
+def _read(path: str) -> Any:
+    try:
+        return orjson.loads(path[2:])
+    except orjson.JSONDecodeError:
+        return None
+
+
+_read_often = lru_cache(maxsize=1024)(_read)

@@ -99,63 +99,48 @@ class _Channels:
 
     def __init__(self, socket: WebSocket, name: str) -> None:
         self._socket = socket
-        self.name = name
+        self._name = name
 
-    @property
-    def ends_stdin(self) -> bool:
-        """Return whether the server knows of an end of stdin."""
-        return self._socket.protocol == CHANNELS[0]
-
-    async def send(self, channel: int, data: bytes) -> None:
-        """Send data of any size.
-
-        Raises:
-            ConnectionLost: the connection is gone.
-            Fenced: the process may no longer write.
-        """
+    async def _send(self, channel: int, data: bytes) -> None:
         try:
             for start in range(0, len(data), _PIECE):
                 await self._socket.send_bytes(bytes([channel]) + data[start : start + _PIECE])
         except OSError as error:
-            raise ConnectionLost(f"{self.name}: the connection broke: {error}") from error
+            raise ConnectionLost(f"{self._name}: the connection broke: {error}") from error
 
-    async def receive(self) -> tuple[int, bytes] | None:
+    async def _receive(self) -> tuple[int, bytes] | None:
         """Return channel and data of the next message that is not empty, None at the end."""
-        while True:
-            message = await self._socket.receive_message()
-            if message is None:
-                return None
+        while (message := await self._socket.receive_message()) is not None:
             if len(message) > 1:
                 return message[0], message[1:]
+        return None
 
 
-class ContainerStreams:
+class ContainerStreams(_Channels):
     """stdin, stdout and stderr of a process in a container.
 
     Iterate to read. After the last `Output`, `exit_code` is known, or the error of the node is raised. The
     node says 0 to a client of attach, however the process ends.
     """
 
-    def __init__(self, channels: _Channels) -> None:
-        self._channels = channels
-        self._status: bytes | None = None
-        self.exit_code: int | None = None
+    exit_code: int | None = None
+    _status: bytes | None = None
 
     async def write(self, data: bytes) -> None:
         """Write to stdin; waits while the process reads slowly. Raises ConnectionLost, and Fenced."""
-        await self._channels.send(_STDIN, data)
+        await self._send(_STDIN, data)
 
     async def close_stdin(self) -> None:
         """End stdin. Raises ProtocolError for an API server that cannot (before Kubernetes 1.30)."""
-        if not self._channels.ends_stdin:
-            raise ProtocolError(f"{self._channels.name}: the API server cannot end stdin")
-        await self._channels.send(_CLOSE, bytes([_STDIN]))
+        if self._socket.protocol != CHANNELS[0]:
+            raise ProtocolError(f"{self._name}: the API server cannot end stdin")
+        await self._send(_CLOSE, bytes([_STDIN]))
 
     def __aiter__(self) -> ContainerStreams:
         return self
 
     async def __anext__(self) -> Output:
-        while (message := await self._channels.receive()) is not None:
+        while (message := await self._receive()) is not None:
             channel, data = message
             if channel == _STDOUT:
                 return Output("stdout", data)
@@ -164,42 +149,37 @@ class ContainerStreams:
             if channel == _ERROR:
                 self._status = data
         if self._status is None:
-            raise ConnectionLost(f"{self._channels.name}: the connection broke before the process ended")
-        self.exit_code = _exit_code(self._status, self._channels.name)
+            raise ConnectionLost(f"{self._name}: the connection broke before the process ended")
+        self.exit_code = _exit_code(self._status, self._name)
         raise StopAsyncIteration
 
 
-class PortConnection:
+class PortConnection(_Channels):
     """A connection to a port of a pod. Iterate to read, until the other side stops sending."""
 
-    def __init__(self, channels: _Channels) -> None:
-        self._channels = channels
+    def __init__(self, socket: WebSocket, name: str) -> None:
+        super().__init__(socket, name)
         self._begun = set[int]()
 
     async def write(self, data: bytes) -> None:
         """Send data; waits while the other side reads slowly. Raises ConnectionLost, and Fenced."""
-        await self._channels.send(0, data)
+        await self._send(0, data)
 
     async def read(self) -> bytes:
         """Return the next bytes, none at the end. Raises ConnectionLost with the message of the node."""
-        while (message := await self._channels.receive()) is not None:
+        while (message := await self._receive()) is not None:
             channel, data = message
-            if channel not in self._begun:
-                self._begun.add(channel)
-                data = data[_PORT_PREFIX:]
-            if data and channel:
-                raise ConnectionLost(f"{self._channels.name}: {data.decode(errors='replace').strip()}")
-            if data:
-                return data
+            rest = data if channel in self._begun else data[_PORT_PREFIX:]
+            self._begun.add(channel)
+            if rest and channel:
+                raise ConnectionLost(f"{self._name}: {rest.decode(errors='replace').strip()}")
+            if rest:
+                return rest
         return b""
 
-    def __aiter__(self) -> PortConnection:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if data := await self.read():
-            return data
-        raise StopAsyncIteration
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self.read():
+            yield data
 
 
 class PodStreams:
@@ -227,22 +207,19 @@ class PodStreams:
         """
         if isinstance(command, str):
             raise TypeError(f"a command is a list of its words, not {command!r}")
-        stdin, container = options.get("stdin"), options.get("container", "")
-        timeout, limit = options.get("timeout", DEADLINE), options.get("limit", LONGEST_OUTPUT)
-        query = [("container", container)] if container else []
+        stdin, timeout = options.get("stdin"), options.get("timeout", DEADLINE)
+        query = _query(options.get("container", ""), stdin=stdin is not None)
         query += [("command", each) for each in command]
-        query += [(name, "true") for name in _streams(stdin=stdin is not None)]
-        name = _name("exec", pod)
-        channels = CHANNELS[:1] if stdin is not None else CHANNELS
+        channels, limit = CHANNELS if stdin is None else CHANNELS[:1], options.get("limit", LONGEST_OUTPUT)
         patience = asyncio.timeout(timeout)
         try:
-            async with patience, self._opened(name, pod, "exec", query, channels) as opened:
-                process = ContainerStreams(opened)
+            async with patience, self._opened("exec", pod, "exec", query, channels) as (socket, name):
+                process = ContainerStreams(socket, name)
                 output = await _communicate(process, stdin, limit, name)
         except TimeoutError:
             if not patience.expired():
                 raise
-            raise DeadlineExceeded(f"{name}: not over within {timeout:g} s") from None
+            raise DeadlineExceeded(f"exec of pod {_key(pod)}: not over within {timeout:g} s") from None
         assert process.exit_code is not None
         return ExecResult(process.exit_code, bytes(output["stdout"]), bytes(output["stderr"]))
 
@@ -257,10 +234,9 @@ class PodStreams:
             ConnectionLost: the connection could not be made, or broke.
             Fenced: the process may no longer write.
         """
-        query = [("container", container)] if container else []
-        query += [(name, "true") for name in _streams(stdin=stdin)]
-        async with self._opened(_name("attach", pod), pod, "attach", query, CHANNELS) as opened:
-            yield ContainerStreams(opened)
+        query = _query(container, stdin=stdin)
+        async with self._opened("attach", pod, "attach", query, CHANNELS) as opened:
+            yield ContainerStreams(*opened)
 
     @asynccontextmanager
     async def port_forward(self, pod: Resource | ObjectKey, port: int) -> AsyncIterator[PortConnection]:
@@ -271,9 +247,9 @@ class PodStreams:
             ConnectionLost: the connection broke; in reads, with the message of the node.
             Fenced: the process may no longer write.
         """
-        name, query = _name(f"port {port}", pod), [("ports", str(port))]
-        async with self._opened(name, pod, "portforward", query, CHANNELS[1:]) as opened:
-            yield PortConnection(opened)
+        query = [("ports", str(port))]
+        async with self._opened(f"port {port}", pod, "portforward", query, CHANNELS[1:]) as opened:
+            yield PortConnection(*opened)
 
     async def logs(
         self, pod: Resource | ObjectKey, **options: Unpack[LogOptions]
@@ -305,23 +281,23 @@ class PodStreams:
     @asynccontextmanager
     async def _opened(
         self,
-        name: str,
+        what: str,
         pod: Resource | ObjectKey,
         subresource: str,
         query: Sequence[tuple[str, str]],
         protocols: Sequence[str],
-    ) -> AsyncIterator[_Channels]:
-        path = _path(pod, subresource)
+    ) -> AsyncIterator[tuple[WebSocket, str]]:
+        """Open a WebSocket; yield it with a name for errors."""
         async with AsyncExitStack() as stack:
+            opening = self._transport.websocket(_path(pod, subresource), query=query, protocols=protocols)
             try:
-                opening = self._transport.websocket(path, query=query, protocols=protocols)
                 socket = await stack.enter_async_context(opening)
             except Forbidden as error:
                 if error.message.endswith(" is forbidden: "):
                     # The API server does not say that the right to create is missing.
                     error.name_right("create", f"pods/{subresource}")
                 raise
-            yield _Channels(socket, name)
+            yield socket, f"{what} of pod {_key(pod)}"
 
 
 async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenerator[bytes, None]:
@@ -349,7 +325,7 @@ async def _communicate(
 ) -> dict[str, bytearray]:
     """Feed a process and collect its output, both at once: each may wait for the other."""
     output, size = {"stdout": bytearray(), "stderr": bytearray()}, 0
-    feeding = asyncio.create_task(_feed(process, stdin or b""), name=name) if stdin is not None else None
+    feeding = None if stdin is None else asyncio.create_task(_feed(process, stdin), name=name)
     try:
         async for stream, data in process:
             size += len(data)
@@ -370,16 +346,13 @@ async def _feed(process: ContainerStreams, stdin: bytes) -> None:
     await process.close_stdin()
 
 
-def _streams(*, stdin: bool) -> Sequence[str]:
-    return ("stdin", "stdout", "stderr") if stdin else ("stdout", "stderr")
+def _query(container: str, *, stdin: bool) -> list[tuple[str, str]]:
+    streams = ("stdin", "stdout", "stderr") if stdin else ("stdout", "stderr")
+    return [*([("container", container)] if container else []), *((name, "true") for name in streams)]
 
 
 def _key(pod: Resource | ObjectKey) -> ObjectKey:
     return pod.key if isinstance(pod, Resource) else pod
-
-
-def _name(what: str, pod: Resource | ObjectKey) -> str:
-    return f"{what} of pod {_key(pod)}"
 
 
 def _path(pod: Resource | ObjectKey, subresource: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -62,12 +62,7 @@ class _Reader:
     _metadata_only = False
 
     def __init__(
-        self,
-        cache: Cache,
-        selection: Selection = WHOLE,
-        *,
-        ours: bool = False,
-        live: LiveReader,
+        self, cache: Cache, *, live: LiveReader, selection: Selection = WHOLE, ours: bool = False
     ) -> None:
         """Read only this replica's objects with `ours`, if replicas share the objects.
 
@@ -84,14 +79,30 @@ class _Reader:
             kind, metadata_only=self._metadata_only, selection=self._selection, ours=self._ours
         )
         if informer is None:
-            others = map(str, self._cache.selections(kind, metadata_only=self._metadata_only))
-            raise self._not_cached(kind, selection=str(self._selection), others=[*others])
+            part, mend = "", "declare it in owns, watches or reads of the operator"
+            if others := self._cache.selections(kind, metadata_only=self._metadata_only):
+                part = f" with {self._selection}" if self._selection != WHOLE else " as a whole"
+                reader = "client.metadata" if self._metadata_only else "client"
+                ways = (f"{reader}.selecting({each})" if each != WHOLE else reader for each in others)
+                mend = f"read what is, with {' or '.join(ways)}"
+            raise self._not_cached(kind, part, mend)
         if namespace and not informer.covers(namespace):
-            raise self._not_cached(kind, namespace=namespace, watched=informer.spec.namespaces)
+            mend = f"only {', '.join(informer.spec.namespaces)} is watched; watch it too"
+            raise self._not_cached(kind, f" in namespace {namespace}", mend)
         return informer
 
-    def _not_cached(self, kind: type[Resource], **details: Any) -> NotCached:
-        return NotCached(kind.gvk.kind, metadata_only=self._metadata_only, **details)
+    def _not_cached(self, kind: type[Resource], part: str, mend: str) -> NotCached:
+        return NotCached(f"{'the metadata of ' if self._metadata_only else ''}{kind.gvk.kind}{part}", mend)
+
+    def _expect_all(
+        self, kind: type[Resource], informer: Informer, held: ObjectFilter, owner: Resource | None = None
+    ) -> None:
+        """Raise NotCached if the cache holds only part of the requested objects: others may exist."""
+        if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
+            mend = f"declare reads = ({kind.gvk.kind},) in the operator"
+            if informer.holds_children:
+                mend = f"list the children of one object, {mend}"
+            raise self._not_cached(kind, " of other replicas (--shards)", mend)
 
     async def _get(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._informer(kind, key.namespace)
@@ -108,13 +119,6 @@ class _Reader:
             self._expect_all(kind, informer, informer.filter)
         return None
 
-    def _expect_all(
-        self, kind: type[Resource], informer: Informer, held: ObjectFilter, owner: Resource | None = None
-    ) -> None:
-        """Raise NotCached if the cache holds only part of the requested objects: others may exist."""
-        if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
-            raise self._not_cached(kind, shared_out=True, children=informer.holds_children)
-
     async def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
         owner, namespace, labels = options.get("owner"), options.get("namespace"), options.get("labels")
         informer = self._informer(kind, namespace)
@@ -125,18 +129,13 @@ class _Reader:
             labels, rest = Selector.parse(labels).split()
         owner_uid = None if owner is None else owner.metadata.uid
         await informer.prepare(labels=labels, owner_uid=owner_uid)
-        records = informer.list(
-            namespace=namespace,
-            labels=labels,
-            owner_uid=owner_uid,
-            index=options.get("index"),
-        )
-        deleting = options.get("deleting")
+        index, deleting = options.get("index"), options.get("deleting")
+        records = informer.list(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
         if rest or deleting is not None:
             records = await _matching(records, deleting, rest)
         if not self._metadata_only and (cut := {record.key for record in records if record.is_cut}):
             server = await self._read_cut(kind, cut, namespace, options.get("labels"))
-            read = server.select(namespace=namespace or None, labels=labels, owner_uid=owner_uid)
+            read = server.select(namespace=namespace, labels=labels, owner_uid=owner_uid)
             records = [record for record in records if record.key not in cut]
             records += await _matching(read, deleting, rest)
             records.sort(key=lambda record: record.key)
@@ -187,15 +186,22 @@ class ObjectList(list[R]):
     Attributes: `undecodable` has an error for each object left out.
     """
 
-    def __init__(self, objects: Iterable[R] = (), undecodable: Iterable[Undecodable] = ()) -> None:
-        super().__init__(objects)
-        self.undecodable = tuple(undecodable)
+    undecodable: tuple[Undecodable, ...] = ()
 
     def complete(self) -> Self:
         """Return the list itself; raises Undecodable if an object was left out."""
         if self.undecodable:
             raise self.undecodable[0]
         return self
+
+    def decode(self, raw: bytes, kind: type[R], key: ObjectKey) -> Undecodable | None:
+        """Add an object, or leave it out and return the reason."""
+        try:
+            self.append(decode_at_once(raw, kind, key))
+        except Undecodable as error:
+            self.undecodable += (error,)
+            return error
+        return None
 
 
 async def decode_object(
@@ -223,15 +229,12 @@ def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[st
 
 async def decode_records(informer: Informer, records: Iterable[Record], kind: type[R]) -> ObjectList[R]:
     """Decode fresh objects; the informer counts objects that are not of the kind's shape."""
-    objects, undecodable, portions = [], [], Portions()
+    objects, portions = ObjectList[R](), Portions()
     for record in records:
         await portions.begin(len(record.raw))
-        try:
-            objects.append(decode_at_once(record.raw, kind, record.key))
-        except Undecodable as error:
+        if (error := objects.decode(record.raw, kind, record.key)) is not None:
             informer.left_out(record, error)
-            undecodable.append(error)
-    return ObjectList(objects, undecodable)
+    return objects
 
 
 class CachedReader(_Reader):
@@ -250,13 +253,9 @@ class CachedReader(_Reader):
         """
         return self.within(Selection.of(**selection))
 
-    def within(self, selection: Selection) -> CachedReader:
-        """Return a reader of the cached objects of a selection that has been checked."""
-        return CachedReader(self._cache, selection, live=self._live)
-
-    def ours(self, selection: Selection) -> CachedReader:
-        """Return a reader of this replica's objects, if replicas share the objects."""
-        return CachedReader(self._cache, selection, ours=True, live=self._live)
+    def within(self, selection: Selection, *, ours: bool = False) -> CachedReader:
+        """Return a reader of a selection that has been checked; with `ours`, of this replica's objects."""
+        return CachedReader(self._cache, live=self._live, selection=selection, ours=ours)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None if it is not in the cache; raises Undecodable.
@@ -283,8 +282,7 @@ class CachedReader(_Reader):
         Of a kind that operators only own, others' objects are read from the API server: a few one by one,
         more by a list. An operator that lists them declares `reads`.
         """
-        informer, records = await self._select(kind, options)
-        return await decode_records(informer, records, kind)
+        return await decode_records(*await self._select(kind, options), kind)
 
     async def records(self, kind: type[Resource], **options: Unpack[ListOptions]) -> Sequence[Record]:
         """Return the records that meet all given conditions, ordered by key, without decoding them."""
@@ -298,7 +296,7 @@ class MetadataReader(_Reader):
 
     def selecting(self, **selection: Unpack[SelectionOptions]) -> MetadataReader:
         """Return a reader of metadata that is cached with this selection; see `CachedReader.selecting`."""
-        return MetadataReader(self._cache, Selection.of(**selection), live=self._live)
+        return MetadataReader(self._cache, live=self._live, selection=Selection.of(**selection))
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None if it is not in the cache."""
@@ -313,8 +311,7 @@ class MetadataReader(_Reader):
         self, kind: type[Resource], **options: Unpack[ListOptions]
     ) -> ObjectList[PartialObjectMetadata]:
         """Return the metadata of the objects that meet all given conditions (see `CachedReader.list`)."""
-        informer, records = await self._select(kind, options)
-        return await decode_records(informer, records, PartialObjectMetadata)
+        return await decode_records(*await self._select(kind, options), PartialObjectMetadata)
 
 
 # Objects per page, as the reflectors use: large enough to be few, small enough to bound memory.
@@ -361,12 +358,11 @@ class LiveReader:
 
         Objects that do not fit the model are reported separately (see `ObjectList`).
         """
-        found: list[R] = []
-        undecodable: list[Undecodable] = []
+        found = ObjectList[R]()
         async for page in self.pages(kind, **options):
             found += page
-            undecodable += page.undecodable
-        return ObjectList(found, undecodable)
+            found.undecodable += page.undecodable
+        return found
 
     async def pages(
         self, kind: type[R], *, limit: int = PAGE, **options: Unpack[LiveOptions]
@@ -379,8 +375,14 @@ class LiveReader:
         objects of that later time: an object that was there all along comes once, one that came or went
         meanwhile perhaps. Raises Gone if the server cannot do that, and ValueError for a limit below 1.
         """
+        portions = Portions()
         async for page in self.raw_pages(kind, limit=limit, **options):
-            yield await _decoded(page, kind)
+            objects = ObjectList[R]()
+            for raw in page:
+                await portions.begin(len(memoryview(raw)))
+                named = _decode_named(raw).metadata
+                objects.decode(bytes(raw), kind, ObjectKey(named.namespace, named.name))
+            yield objects
 
     async def raw_pages(
         self, kind: type[Resource], *, limit: int = PAGE, **options: Unpack[LiveOptions]
@@ -411,20 +413,6 @@ class LiveReader:
         await self._transport.request("GET", path, query=_query(1, options))
 
 
-async def _decoded(items: Iterable[msgspec.Raw], kind: type[R]) -> ObjectList[R]:
-    found: list[R] = []
-    undecodable: list[Undecodable] = []
-    portions = Portions()
-    for raw in items:
-        await portions.begin(len(memoryview(raw)))
-        named = _decode_named(raw).metadata
-        try:
-            found.append(decode_at_once(bytes(raw), kind, ObjectKey(named.namespace, named.name)))
-        except Undecodable as error:
-            undecodable.append(error)
-    return ObjectList(found, undecodable)
-
-
 def _query(limit: int, options: LiveOptions) -> dict[str, str]:
     query = {"limit": str(limit)}
     if labels := options.get("labels"):
@@ -448,7 +436,7 @@ class LiveList(Generic[R]):
         self._informer = informer
         self._kind = kind
         self._news = asyncio.Event()
-        self._failure: BaseException | None = None
+        self._running: asyncio.Task[None]
 
     @property
     def problem(self) -> str | None:
@@ -461,35 +449,25 @@ class LiveList(Generic[R]):
     async def __anext__(self) -> ObjectList[R]:
         """Wait for a change and return the current objects; the list names undecodable ones apart."""
         await self._news.wait()
-        if self._failure is not None:
-            raise self._failure
+        if self._running.done() and not self._running.cancelled():
+            self._running.result()
         self._news.clear()
         return await decode_records(self._informer, self._informer.list(), self._kind)
 
+    async def __aenter__(self) -> Self:
+        """Run the informer for the length of the context; its failure wakes the reader."""
+        self._running = asyncio.create_task(self._run(), name=f"follow {self._kind.plural}")
+        self._running.add_done_callback(lambda _: self._news.set())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
     async def _run(self) -> None:
-        """Follow the server until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run(), name=f"watch {self._kind.plural}")
             await self._informer.wait_synced()
             # Only from here on: earlier events belong to the first list.
             self._informer.subscribe(lambda _: self._news.set(), replay=False)
             self._news.set()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Wake the reader, which would otherwise wait for ever."""
-        if not task.cancelled():
-            self._failure = task.exception()
-            self._news.set()
-
-
-@asynccontextmanager
-async def followed(informer: Informer, kind: type[R]) -> AsyncIterator[LiveList[R]]:
-    """Run the informer for the length of the context."""
-    live = LiveList(informer, kind)
-    running = asyncio.create_task(live._run(), name=f"follow {kind.plural}")  # noqa: SLF001 - of this module
-    running.add_done_callback(live._ended)  # noqa: SLF001 - the same
-    try:
-        yield live
-    finally:
-        running.cancel()
-        await asyncio.wait([running])

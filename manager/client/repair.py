@@ -12,50 +12,17 @@ from __future__ import annotations
 
 import copy
 import re
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from manager.client.errors import FieldConflict
-from manager.client.ownership import Path, field_name, has_field, place_in, release
+from manager.client.ownership import Fields, Path, field_name, has_field, place_in, release
 from manager.client.write import merge_diff
-from manager.kube.errors import ApiError
-from manager.util import clock
-
-Record = Mapping[str, Any]
-"""Fields, as FieldsV1 has them."""
 
 Names = tuple[str, ...]
 """The names of the fields that lead to a list: `("spec", "template", "spec", "containers", "ports")`."""
 
 _index = re.compile(r"\[[^\]]*\]")
-
-
-REFUSED_SECONDS = 300.0
-"""For how long a repair is not tried again after the server has refused it. No event tells when the server
-would accept it: when a policy changes, say."""
-
-
-class RefusedRepairs:
-    """Repairs that the server has refused, each with its answer: no retry repeats them for a while."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._refusals: OrderedDict[str, tuple[int, float, ApiError]] = OrderedDict()
-
-    def get(self, uid: str, state: int) -> ApiError | None:
-        """Return the server's recent answer, if it was for that state of the object."""
-        found = self._refusals.get(uid)
-        if found is None or found[0] != state or found[1] <= clock.monotonic():
-            return None
-        return found[2]
-
-    def put(self, uid: str, state: int, refusal: ApiError) -> None:
-        """Remember that the server has just refused the repair of this state of an object."""
-        self._refusals[uid] = state, clock.monotonic() + REFUSED_SECONDS, refusal
-        self._refusals.move_to_end(uid)
-        if len(self._refusals) > self._most:
-            self._refusals.popitem(last=False)
 
 
 def refused_lists(details: Mapping[str, Any]) -> list[set[Names]]:
@@ -76,84 +43,71 @@ def refused_lists(details: Mapping[str, Any]) -> list[set[Names]]:
     return [lists, around] if lists else []
 
 
-class Repair(NamedTuple):
-    """A merge patch with the effect of an apply.
+class Repair:
+    """A merge patch with the effect of an apply of `wanted`, but without others' items in `lists`.
 
-    Attributes: `conflicts`, the items of others that it removes, and their managers; `releases`, whether it
-    removes fields of ours that are no longer wanted; `removed`, the places of these items.
+    Items that `keeps` names stay. `ours` are the fields that the apply would replace or remove, `others` the
+    managers of other fields.
+
+    Attributes:
+        lists: the lists in which it removes items of others.
+        patch: the merge patch.
+        removed: the places of the items of others that it removes.
+        releases: whether it removes fields of ours that are no longer wanted.
     """
-
-    patch: dict[str, Any]
-    conflicts: tuple[FieldConflict, ...]
-    releases: bool
-    removed: tuple[Path, ...]
-
-
-def repair_patch(
-    live: Mapping[str, Any],
-    wanted: Mapping[str, Any],
-    ours: Record,
-    others: Sequence[tuple[str, Record]],
-    lists: Iterable[Names] = (),
-    keeps: Collection[Path] = (),
-) -> Repair:
-    """Return a patch with the effect of an apply of `wanted`, but without others' items in `lists`.
-
-    Items that `keeps` names stay.
-
-    Without conflicts, no other client is in the way. `ours` are the fields that the apply would replace or
-    remove, `others` the managers of other fields.
-    """
-    overlay = _Overlay(set(lists), keeps, others)
-    after = overlay.of(live, wanted, ours, [record for _, record in others])
-    conflicts = tuple(each for path in overlay.removed for each in overlay.conflicts(path))
-    return Repair(merge_diff(live, after), conflicts, overlay.releases, tuple(overlay.removed))
-
-
-class _Overlay:
-    """An object as an apply would leave it, but for items of others in some lists."""
 
     def __init__(
-        self, lists: set[Names], keeps: Collection[Path], others: Sequence[tuple[str, Record]]
+        self,
+        live: Fields,
+        wanted: Fields,
+        ours: Fields,
+        others: Sequence[tuple[str, Fields]],
+        lists: Iterable[Names] = (),
+        keeps: Collection[Path] = (),
     ) -> None:
-        self._lists = lists
+        self.lists = set(lists)
         self._keeps = keeps
         self._others = others
         self.removed: list[Path] = []
         self.releases = False
+        self.patch = merge_diff(live, self._after(live, wanted, ours, [record for _, record in others], ()))
 
-    def of(self, there: Any, wanted: Any, ours: Record, others: Sequence[Record], path: Path = ()) -> Any:
+    @property
+    def conflicts(self) -> tuple[FieldConflict, ...]:
+        """Return the removed items, and their managers; without any, no other client is in the way."""
+        return tuple(
+            FieldConflict(manager, field_name(path))
+            for path in self.removed
+            for manager in [name for name, record in self._others if has_field(record, path)] or [""]
+        )
+
+    def _after(self, there: Any, wanted: Any, ours: Fields, others: Sequence[Fields], path: Path) -> Any:
         """Return the value at a path after an apply of `wanted`; `ours` and `others` are records below it."""
         if path and not _steps(ours, others):
             return wanted  # it is owned as one piece
         if isinstance(there, Mapping) and isinstance(wanted, Mapping):
-            return self._of_map(there, wanted, ours, others, path)
+            result: dict[str, Any] = {}
+            for name, value in there.items():
+                step = f"f:{name}"
+                if name in wanted:
+                    result[name] = self._below(value, wanted[name], step, ours, others, path)
+                else:
+                    result |= self._released({name: value}, step, ours, others)
+            return result | {name: value for name, value in wanted.items() if name not in there}
         if isinstance(there, list) and isinstance(wanted, list):
-            return self._of_list(there, wanted, ours, others, path)
+            return self._list_after(there, wanted, ours, others, path)
         return wanted
 
-    def _of_map(
-        self, there: Record, wanted: Record, ours: Record, others: Sequence[Record], path: Path
-    ) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for name, value in there.items():
-            step = f"f:{name}"
-            if name in wanted:
-                result[name] = self._below(value, wanted[name], step, ours, others, path)
-            else:
-                result |= self._released({name: value}, step, ours, others)
-        return result | {name: value for name, value in wanted.items() if name not in there}
-
-    def _of_list(
-        self, there: list[Any], wanted: list[Any], ours: Record, others: Sequence[Record], path: Path
+    def _list_after(
+        self, there: list[Any], wanted: list[Any], ours: Fields, others: Sequence[Fields], path: Path
     ) -> list[Any]:
         steps = {place: step for step in _steps(ours, others) if (place := place_in(there, step)) is not None}
-        mine = {place: place_in(wanted, step, defaulted=True) for place, step in steps.items()}
-        refused = tuple(step[2:] for step in path if step.startswith("f:")) in self._lists
+        refused = tuple(step[2:] for step in path if step.startswith("f:")) in self.lists
         merged, kept = list(wanted), list[Any]()
-        in_place, last = [], -1
+        in_place, last = list[Any](), -1
         for place, item in enumerate(there):
-            step, number = steps.get(place, ""), mine.get(place)
+            step = steps.get(place, "")
+            number = place_in(wanted, step, defaulted=True)
             if number is not None:
                 merged[number] = self._below(item, wanted[number], step, ours, others, path)
                 in_place.append(merged[number])
@@ -168,12 +122,12 @@ class _Overlay:
         return in_place if last == len(wanted) - 1 else [*merged, *kept]
 
     def _below(
-        self, there: Any, wanted: Any, step: str, ours: Record, others: Sequence[Record], path: Path
+        self, there: Any, wanted: Any, step: str, ours: Fields, others: Sequence[Fields], path: Path
     ) -> Any:
         [mine] = _below([ours], step) or [{}]
-        return self.of(there, wanted, mine, _below(others, step), (*path, step))
+        return self._after(there, wanted, mine, _below(others, step), (*path, step))
 
-    def _released(self, there: Any, step: str, ours: Record, others: Sequence[Record]) -> Any:
+    def _released(self, there: Any, step: str, ours: Fields, others: Sequence[Fields]) -> Any:
         """Return a map or list of one entry without the parts that only we own."""
         if step not in ours:
             return there
@@ -182,15 +136,10 @@ class _Overlay:
         self.releases |= left != there
         return left
 
-    def conflicts(self, path: Path) -> Iterator[FieldConflict]:
-        """Yield the managers of a removed item."""
-        managers = [manager for manager, record in self._others if has_field(record, path)]
-        yield from (FieldConflict(manager, field_name(path)) for manager in managers or [""])
 
-
-def _steps(ours: Record, others: Sequence[Record]) -> dict[str, None]:
+def _steps(ours: Fields, others: Sequence[Fields]) -> dict[str, None]:
     return {step: None for record in (ours, *others) for step in record if step != "."}
 
 
-def _below(records: Sequence[Record], step: str) -> list[Record]:
+def _below(records: Sequence[Fields], step: str) -> list[Fields]:
     return [below for record in records if isinstance(below := record.get(step), dict)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,20 +20,30 @@ from manager.api.model import conditions_by_type, merged_by_type, without_defaul
 from manager.api.resource import reference_to
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
-from manager.kube.errors import (
-    Conflict,
-    Invalid,
-    NotFound,
-    ServerError,
-    TransportError,
-)
+from manager.kube.errors import Conflict, Invalid, NotFound, ServerError, TransportError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.runs import current_record
 from manager.util.loop import own_turn
 from manager_kinds.factory import kind_of, kinds_named
 
+K = TypeVar("K")
+V = TypeVar("V")
 R = TypeVar("R", bound=Resource)
+
+
+def remember(table: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Set an entry of a table that holds `most` entries, and forgets those that were set longest ago."""
+    table[key] = value
+    table.move_to_end(key)
+    if len(table) > most:
+        table.popitem(last=False)
+
+
+def record_spared(verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
+    """Note in the record of the reconcile that a write was not sent: it would have changed nothing."""
+    if (run := current_record()) is not None:
+        run.add_spared(verb, kind, key, subresource)
 
 
 def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,27 +71,18 @@ def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
     return patch
 
 
+Json = dict[str, Any]
+
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 # Apply takes YAML; JSON is YAML.
 APPLY_PATCH = "application/apply-patch+yaml"
 
-Query = Mapping[str, str]
-
 DRY_RUN = {"dryRun": "All"}
-
-STRICT = {"fieldValidation": "Strict"}
-"""Has the server refuse fields that it does not know; else it drops them. It does so at each apply anyway."""
-
 
 SECRET = GroupVersionKind("", "v1", "Secret")
 """The one built-in kind that every write treats in its own way."""
-
-
-def booked(field_manager: str, *, dry_run: bool = False) -> Query:
-    """Return the query parameters of a write: its field manager, and whether it is a dry run."""
-    return {"fieldManager": field_manager, **(DRY_RUN if dry_run else {})}
 
 
 def sent_fields(obj: Resource) -> dict[str, Any]:
@@ -263,37 +265,25 @@ class SubresourceClient:
         self._mapper = mapper
         self._name = name
 
-    async def get(self, obj: Resource) -> dict[str, Any]:
+    async def get(self, obj: Resource) -> Json:
         """Read the subresource from the server."""
         return await self._request("GET", obj)
 
-    async def create(
-        self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False
-    ) -> dict[str, Any]:
+    async def create(self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False) -> Json:
         """POST to the subresource: an Eviction of a pod, a TokenRequest of a service account."""
         return await self._request("POST", obj, body, dry_run=dry_run)
 
-    async def patch(
-        self, obj: Resource, changes: Mapping[str, Any], *, dry_run: bool = False
-    ) -> dict[str, Any]:
+    async def patch(self, obj: Resource, changes: Mapping[str, Any], *, dry_run: bool = False) -> Json:
         """Merge `changes` into the subresource: `{"spec": {"replicas": 3}}` for a scale."""
         return await self._request("PATCH", obj, changes, content_type=MERGE_PATCH, dry_run=dry_run)
 
-    async def update(
-        self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False
-    ) -> dict[str, Any]:
+    async def update(self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False) -> Json:
         """Replace the subresource."""
         return await self._request("PUT", obj, body, dry_run=dry_run)
 
     async def _request(
-        self,
-        method: str,
-        obj: Resource,
-        body: Mapping[str, Any] | None = None,
-        *,
-        content_type: str = JSON,
-        dry_run: bool = False,
-    ) -> dict[str, Any]:
+        self, method: str, obj: Resource, body: Any = None, *, content_type: str = JSON, dry_run: bool = False
+    ) -> Json:
         mapping = await self._mapper.resolve(obj.gvk)
         path, query = mapping.path(obj.key.namespace, obj.key.name, self._name), DRY_RUN if dry_run else {}
         sent = None if body is None else orjson.dumps(body)
@@ -305,8 +295,6 @@ class SubresourceClient:
             raise await self._mapper.explain_not_found(error, obj.gvk, self._name) from None
         return json_object(raw, f"a {self._name}")
 
-
-Status = dict[str, Any]
 
 CONDITIONS = "conditions"
 # Objects whose last write is in doubt. Those that are never written again are most probably gone.
@@ -326,15 +314,17 @@ class _Part(msgspec.Struct):
 _decode_fields = msgspec.json.Decoder(_Object).decode
 _decode_part = msgspec.json.Decoder(_Part).decode
 
+Part = tuple[str, str | None]
+"""A field of a status and None, or "conditions" and a condition's type."""
+
 
 class StatusClient:
     """A writer of the status subresource."""
 
-    def __init__(self, send: Callable[..., Awaitable[bytes]], *, field_manager: str) -> None:
+    def __init__(self, send: Callable[..., Awaitable[bytes]]) -> None:
         """`send` is the client's, whose cache shows each answer."""
         self._send = send
-        self._field_manager = field_manager
-        self._in_doubt = dict[tuple[str, ObjectKey], set[tuple[str, str]]]()
+        self._in_doubt = OrderedDict[tuple[str, ObjectKey], set[Part]]()
         """What of which object was written, or was not; the cache may show what was before it."""
 
     async def patch(self, obj: R, *, dry_run: bool = False) -> R:
@@ -366,7 +356,7 @@ class StatusClient:
         status = _status_in(raw, obj) or {}
         if status == after:
             return False  # as it is nearly always
-        before: Status = _status_in(obj.origin, obj) or {}
+        before = _status_in(obj.origin, obj) or {}
         return not _differing(before, status) <= _differing(before, after)
 
     def is_changed(self, obj: Resource) -> bool:
@@ -379,63 +369,55 @@ class StatusClient:
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
         """Replace the whole status; raises Conflict if the object has changed since it was read."""
-        body = orjson.dumps(whole_object(obj))
-        query = booked(self._field_manager, dry_run=dry_run)
-        raw = await self._send("PUT", type(obj), obj.key, body, query, subresource="status")
+        raw = await self._send(
+            "PUT", type(obj), obj.key, whole_object(obj), subresource="status", dry_run=dry_run
+        )
         return await decode_object(raw, type(obj), obj.key)
 
-    async def _write(self, obj: Resource, after: Status, *, dry_run: bool = False) -> bytes | None:
+    async def _write(self, obj: Resource, after: Json, *, dry_run: bool = False) -> bytes | None:
         """Send the differences in `after`; return the object as stored, None when nothing was sent."""
         if obj.origin is None:
             return await self._send_patch(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         await own_turn(len(obj.origin))
-        before: Status | None = _status_in(obj.origin, obj)
-        live, raw = before, obj.origin
-        cached = before
+        cached: Json | None = _status_in(obj.origin, obj)
+        before, live, raw = cached, cached, obj.origin
         key = (obj.kind, obj.key)
-        doubted = self._in_doubt.get(key) if dry_run else self._in_doubt.pop(key, None)
-        if doubted:
-            # The wanted status may be the one before the write in doubt, and there no more.
-            try:
+        doubted = (self._in_doubt.get(key) if dry_run else self._in_doubt.pop(key, None)) or set()
+        try:
+            if doubted:
+                # The wanted status may be the one before the write in doubt, and there no more.
                 live, raw = await self._look(obj, dry_run)
-            except (TransportError, ServerError, asyncio.CancelledError):
-                self._doubt(obj, doubted)
-                raise
-            before = _in_place(before or {}, live or {}, doubted)
-        changes = _changes(before, after, live, raw)
-        if not changes:
-            if (run := current_record()) is not None:
-                run.add_spared("patch", type(obj), obj.key, "status")
-            return None
-        for _ in range(ATTEMPTS):
-            try:
-                return await self._send_patch(obj, changes, dry_run)
-            except (TransportError, ServerError, asyncio.CancelledError):
-                self._doubt(obj, _differing(cached or {}, after) | (doubted or set()))
-                raise
-            except Invalid:
-                # A test has failed, which the server does not say, or the status is not valid.
-                live, raw = await self._look(obj, dry_run)
-                before = _with_defaults(before, live, obj)
-                tried, changes = changes, _changes(before, after, live, raw)
-                if orjson.dumps(changes) == orjson.dumps(tried):
-                    raise
-                if not changes:
-                    return raw  # another client has written just that
+                before = _in_place(before or {}, live or {}, doubted)
+            changes = _changes(before, after, live, raw)
+            if not changes:
+                record_spared("patch", type(obj), obj.key, "status")
+                return None
+            for _ in range(ATTEMPTS):
+                try:
+                    return await self._send_patch(obj, changes, dry_run)
+                except Invalid:
+                    # A test has failed, which the server does not say, or the status is not valid.
+                    live, raw = await self._look(obj, dry_run)
+                    before = _with_defaults(before, live, obj)
+                    tried, changes = changes, _changes(before, after, live, raw)
+                    if orjson.dumps(changes) == orjson.dumps(tried):
+                        raise
+                    if not changes:
+                        return raw  # another client has written just that
+        except (TransportError, ServerError, asyncio.CancelledError):
+            remember(self._in_doubt, key, doubted | _differing(cached or {}, after), _MOST_IN_DOUBT)
+            raise
         raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} keeps being changed")
 
-    async def _send_patch(self, obj: Resource, patch: list[dict[str, Any]], dry_run: bool) -> bytes:
+    async def _send_patch(self, obj: Resource, patch: list[Json], dry_run: bool) -> bytes:
         if obj.metadata.uid:
             # The server ignores a uid in the body of a status write. Without this test, the status of a
             # deleted object would be written to one that was created under its name meanwhile.
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
-        query = booked(self._field_manager, dry_run=dry_run)
-        body = orjson.dumps(patch)
-        return await self._send(
-            "PATCH", type(obj), obj.key, body, query, content_type=JSON_PATCH, subresource="status"
-        )
+        booked: Any = {"content_type": JSON_PATCH, "subresource": "status", "dry_run": dry_run}
+        return await self._send("PATCH", type(obj), obj.key, patch, **booked)
 
-    async def _look(self, obj: Resource, dry_run: bool) -> tuple[Status | None, bytes]:
+    async def _look(self, obj: Resource, dry_run: bool) -> tuple[Json | None, bytes]:
         """Return the current status, and the object that has it.
 
         It sends a patch that changes nothing, because a client that may write a status may lack the right to
@@ -453,17 +435,12 @@ class StatusClient:
             raise not_a(f"a {obj.kind} object")
         return status, raw
 
-    def _doubt(self, obj: Resource, what: set[tuple[str, str]]) -> None:
-        self._in_doubt[obj.kind, obj.key] = what
-        if len(self._in_doubt) > _MOST_IN_DOUBT:
-            del self._in_doubt[next(iter(self._in_doubt))]
 
-
-def _status_of(obj: Resource) -> Status:
+def _status_of(obj: Resource) -> Json:
     status = getattr(obj, "status", None)
     if isinstance(status, ApiModel):
         return status.to_wire()
-    found: Status = obj.to_wire(only={"status"}).get("status", {})
+    found: Json = obj.to_wire(only={"status"}).get("status", {})
     return found
 
 
@@ -479,7 +456,7 @@ def _status_in(raw: bytes, obj: Resource) -> Any:
         return json_object(raw, f"a {obj.kind} object").get("status")
 
 
-def _changes(before: Status | None, after: Status, live: Status | None, raw: bytes) -> list[dict[str, Any]]:
+def _changes(before: Json | None, after: Json, live: Json | None, raw: bytes) -> list[Json]:
     """Return the JSON patch that repeats in `live` the changes from `before` to `after`.
 
     `raw` is the object that has the status `live`.
@@ -507,7 +484,7 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
             {"op": "test", "path": "/status", "value": None},
             {"op": "add", "path": "/status", "value": wanted},
         ]
-    patch: list[dict[str, Any]] = []
+    patch: list[Json] = []
     for name in {**live, **wanted}:
         if wanted.get(name) == live.get(name) and (name in wanted) is (name in live):
             continue
@@ -522,29 +499,32 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
     return patch
 
 
-def _differing(before: Status, after: Status) -> set[tuple[str, str]]:
-    """Return a pair for each difference: a field's name and "", or "" and a condition's type."""
-    found = {(name, "") for name in {**before, **after} if before.get(name) != after.get(name)}
-    old, new = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, after))
-    if (CONDITIONS, "") in found and old is not None and new is not None:
-        found.remove((CONDITIONS, ""))
-        found |= {("", kind) for kind in {**old, **new} if old.get(kind) != new.get(kind)}
+def _parts(status: Json) -> dict[Part, Any]:
+    """Return the fields of a status; in place of the conditions each of them, if their types are a key."""
+    found: dict[Part, Any] = {(name, None): value for name, value in status.items()}
+    if conditions := conditions_by_type(status.get(CONDITIONS)):
+        del found[CONDITIONS, None]
+        found |= {(CONDITIONS, kind): each for kind, each in conditions.items()}
     return found
 
 
-def _in_place(before: Status, live: Status, doubted: set[tuple[str, str]]) -> Status:
-    """Return `before`, with the doubted fields as `live` has them."""
-    names = {name for name, _ in doubted if name}
-    known = {name: value for name, value in before.items() if name not in names}
-    known |= {name: live[name] for name in names if name in live}
-    old, held = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, live))
-    if (kinds := {kind for _, kind in doubted if kind}) and old is not None and held is not None:
-        there = {**old, **{kind: held.get(kind) for kind in kinds}}
-        known[CONDITIONS] = [each for each in there.values() if each is not None]
-    return known
+def _differing(before: Json, after: Json) -> set[Part]:
+    old, new = _parts(before), _parts(after)
+    return {part for part in {**old, **new} if old.get(part) != new.get(part)}
 
 
-def _with_defaults(before: Status | None, live: Status | None, obj: Resource) -> Status | None:
+def _in_place(before: Json, live: Json, doubted: set[Part]) -> Json:
+    """Return `before`, with the doubted parts as `live` has them."""
+    there = _parts(live)
+    known = {part: value for part, value in _parts(before).items() if part not in doubted or part in there}
+    known |= {part: there[part] for part in doubted if part in there}
+    found: Json = {name: value for (name, kind), value in known.items() if kind is None}
+    if conditions := [value for (_, kind), value in known.items() if kind is not None]:
+        found[CONDITIONS] = conditions
+    return found
+
+
+def _with_defaults(before: Json | None, live: Json | None, obj: Resource) -> Json | None:
     """Return `before`, with the model's default for fields that it lacks and another client has set since.
 
     So a default that the object has from its model alone is not written over it.

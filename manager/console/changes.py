@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ import orjson
 from manager.api import ObjectKey
 from manager.api.confidential import masked
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
-from manager.console.serialize import unix_offset
+from manager.console.explanation import unix_offset
 
 BUDGET = 4 * 1024 * 1024
 """Bytes of JSON, before and after together; beyond them the oldest change is dropped."""
@@ -28,9 +28,8 @@ MOST_CHANGES, MOST_FIELDS = 20, 40
 _LOOK = 5.0
 """Seconds between two checks for new caches."""
 
-_SECRET = "Secret"  # noqa: S105 - a kind
-_NOISE = ("managedFields", "resourceVersion", "generation")
-_NOT_TOLD = {".lastTransitionTime", ".lastUpdateTime", ".observedGeneration"}
+_NOISE = {f".metadata.{name}" for name in ("managedFields", "resourceVersion", "generation")}
+_NOT_TOLD = {"lastTransitionTime", "lastUpdateTime", "observedGeneration"}
 """Fields that change whenever others do, and add nothing."""
 
 _KEYS = ("type", "name")
@@ -64,9 +63,11 @@ class Changes:
     It keeps the JSON before and after, and compares these for a page alone.
     """
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, on_deletion: Callable[[WatchSpec, ObjectKey], None]) -> None:
+        """`on_deletion` is called with each object that has been deleted."""
         self._cache = cache
-        self._steps: OrderedDict[tuple[str, bool], Change] = OrderedDict()
+        self._on_deletion = on_deletion
+        self._changes: OrderedDict[tuple[str, bool], Change] = OrderedDict()
         """By UID, and whether the spec has changed: changes of the status are many, and soon there."""
         self._bytes = 0
 
@@ -74,98 +75,80 @@ class Changes:
         """Subscribe to all caches, later ones too, until cancelled."""
         heard: set[Informer] = set()
         while True:
-            known = {each for each in self._cache.informers if _is_kept(each)}
+            known = set(self._cache.informers)
             for informer in known - heard:
-                informer.subscribe(partial(self._take, informer.spec), replay=False)
+                informer.subscribe(partial(self._take, informer), replay=False)
             heard = known
             await asyncio.sleep(_LOOK)
 
-    def _take(self, spec: WatchSpec, event: CacheEvent) -> None:
+    def _take(self, informer: Informer, event: CacheEvent) -> None:
         uid, old, new = event.record.uid, event.old, event.new
         if old is None or new is None:
             self._drop((uid, True))
             self._drop((uid, False))
-            return
-        of = uid, old.generation != new.generation
-        self._drop(of)
-        if event.is_cut or len(old.raw) > LARGEST or len(new.raw) > LARGEST:
-            return
-        self._steps[of] = Change(spec, event.key, event.received, old.raw, new.raw)
-        self._bytes += len(old.raw) + len(new.raw)
-        while self._bytes > BUDGET:
-            self._drop(next(iter(self._steps)))
+            if new is None:
+                self._on_deletion(informer.spec, event.key)
+        elif _is_kept(informer):
+            of = uid, old.generation != new.generation
+            self._drop(of)
+            if not event.is_cut and max(len(old.raw), len(new.raw)) <= LARGEST:
+                self._changes[of] = Change(informer.spec, event.key, event.received, old.raw, new.raw)
+                self._bytes += len(old.raw) + len(new.raw)
+            while self._bytes > BUDGET:
+                self._drop(next(iter(self._changes)))
 
     def _drop(self, of: tuple[str, bool]) -> None:
-        if (step := self._steps.pop(of, None)) is not None:
-            self._bytes -= len(step.before) + len(step.after)
+        if (change := self._changes.pop(of, None)) is not None:
+            self._bytes -= len(change.before) + len(change.after)
 
     async def of(self, uid: str, may_get: MayGet) -> list[tuple[Change, list[Field]]]:
         """Return the last changes of an object and of its children that the user may get, latest first."""
         uids = dict.fromkeys([uid])
-        for informer in tuple(self._cache.informers):
-            if _is_kept(informer):
-                await informer.prepare(owner_uid=uid)
-                uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
-        found = [step for each in uids for spec in (True, False) if (step := self._steps.get((each, spec)))]
+        for informer in filter(_is_kept, tuple(self._cache.informers)):
+            await informer.prepare(owner_uid=uid)
+            uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
+        found = [change for of, change in self._changes.items() if of[0] in uids]
         changes = list[tuple[Change, list[Field]]]()
-        for step in sorted(found, key=lambda each: -each.at)[:MOST_CHANGES]:
-            if await may_get(step.spec, step.key) and (fields := _fields(step)):
-                changes.append((step._replace(at=step.at + unix_offset()), fields))
+        for change in sorted(found, key=lambda each: -each.at)[:MOST_CHANGES]:
+            if await may_get(change.spec, change.key) and (fields := fields_of(change)):
+                changes.append((change._replace(at=change.at + unix_offset()), fields))
             await asyncio.sleep(0)  # each may have taken a millisecond
         return changes
 
 
 def _is_kept(informer: Informer) -> bool:
-    return informer.spec.projection == "full" and informer.spec.gvk.kind != _SECRET
+    return informer.spec.projection == "full" and informer.spec.gvk.kind != "Secret"
 
 
-def _fields(step: Change) -> list[Field]:
+def fields_of(change: Change) -> list[Field]:
+    """Return the fields that have changed, without confidential values."""
     try:
-        before, after = _content(step.before), _content(step.after)
-        one, other = masked(before, after, "before"), masked(after, before, "after")
-        return list(islice(_differences("", one, other), MOST_FIELDS))
+        before, after = orjson.loads(change.before), orjson.loads(change.after)
+        one = dict(_texts("", masked(before, after, "before")))
+        other = dict(_texts("", masked(after, before, "after")))
     except (ValueError, TypeError, RecursionError):
         return [Field("it is nested too deeply to be shown", "", "")]
+    fields = (Field(path[1:], one.get(path, ""), other.get(path, "")) for path in {**one, **other})
+    return list(islice((each for each in fields if each.before != each.after), MOST_FIELDS))
 
 
-def _content(raw: bytes) -> Any:
-    obj = orjson.loads(raw)
-    for name in _NOISE:
-        obj["metadata"].pop(name, None)
-    return obj
-
-
-def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
-    if before == after:
-        return
-    one, other = _parts(before), _parts(after)
-    if one is None or other is None:
-        yield Field(path.removeprefix("."), _text(before), _text(after))
-        return
-    for part in dict.fromkeys((*one, *other)):
-        if part not in _NOT_TOLD:
-            yield from _differences(f"{path}{part}", one.get(part, _ABSENT), other.get(part, _ABSENT))
-
-
-_ABSENT = object()
-
-
-def _parts(value: Any) -> Mapping[str, Any] | None:
-    """Return the parts of a value, by the suffix of their path; None if it is shown as a whole."""
-    if value is _ABSENT:
-        return {}
+def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each field."""
     if isinstance(value, dict):
-        return {f".{name}": each for name, each in value.items()}
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        return None
+        for name, each in value.items():
+            if name not in _NOT_TOLD and (field := f"{path}.{name}") not in _NOISE:
+                yield from _texts(field, each)
+    elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        for name, each in zip(_names(value), value, strict=True):
+            yield from _texts(f"{path}[{name}]", each)
+    else:
+        yield path, value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _names(items: Sequence[dict[str, Any]]) -> Sequence[object]:
+    """Return the names that tell the items of a list apart, or their numbers."""
     for key in _KEYS:
-        names = [each.get(key) for each in value]
-        if all(isinstance(name, str) for name in names) and len(set(names)) == len(value):
-            return {f"[{each[key]}]": each for each in value}
-    return {f"[{number}]": each for number, each in enumerate(value)}
-
-
-def _text(value: Any) -> str:
-    if value is _ABSENT:
-        return ""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+        names = [each.get(key) for each in items]
+        if all(isinstance(name, str) for name in names) and len(set(names)) == len(items):
+            return names
+    return range(len(items))

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -25,6 +25,8 @@ from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.loop import Portions, own_turn
 from manager_kinds.pod_health import FAILED_SCHEDULING, PodHealth, one_line
+
+T = TypeVar("T")
 
 PATIENCE = 20.0
 """Time limit for everything, in seconds. After it, the rest counts as missing."""
@@ -54,15 +56,11 @@ _LONGEST = 2000
 
 _MOST_CONDITIONS = 100
 
-_PAGE = 500
-_FIRST_PAGE = 10
-"""The size of the first page, when it is not known how large the objects are: each may have 1.5 MB."""
+_PAGE, _FIRST_PAGE = 500, 10
+"""Objects of a page at most, and of the first one, when their size is not known: each may have 1.5 MB."""
 
-_PAGE_BYTES = 1024 * 1024
-"""Bytes that a page should have; the last page's size decides how many objects that is."""
-
-_MOST_BYTES = 64 * 1024 * 1024
-"""The most bytes that are read of one kind."""
+_PAGE_BYTES, _MOST_BYTES = 1024 * 1024, 64 * 1024 * 1024
+"""Bytes that a page should have, and the most that are read of one kind."""
 
 _NOT_FOUND = 404
 _JSON = "application/json"
@@ -72,20 +70,19 @@ POD = GroupVersionKind("", "v1", "Pod")
 CLAIM = GroupVersionKind("", "v1", "PersistentVolumeClaim")
 _EVENT = GroupVersionKind("", "v1", "Event")
 _REPLICA_SET = GroupVersionKind("apps", "v1", "ReplicaSet")
-_JOB = GroupVersionKind("batch", "v1", "Job")
 
 _MADE_OF = {
     "Deployment": (_REPLICA_SET,),
-    "ReplicaSet": (POD,),
-    "StatefulSet": (POD,),
-    "DaemonSet": (POD,),
-    "Job": (POD,),
-    "CronJob": (_JOB,),
+    **dict.fromkeys(("ReplicaSet", "StatefulSet", "DaemonSet", "Job"), (POD,)),
+    "CronJob": (GroupVersionKind("batch", "v1", "Job"),),
 }
 """The children of built-in kinds."""
 
 _JUDGED = {*_MADE_OF, "Pod", "PersistentVolumeClaim"}
 """Kinds whose whole objects are read. Of others only metadata is: a Secret's content never comes here."""
+
+_VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
+"""Reasons that only repeat that something is not ready."""
 
 
 class _Reference(msgspec.Struct):
@@ -110,11 +107,6 @@ class Counts(msgspec.Struct):
 
     ready: dict[str, int] = {}
     not_ready: dict[str, int] = {}
-
-    def count(self, kind: str, *, ready: bool) -> None:
-        """Count a child."""
-        counts = self.ready if ready else self.not_ready
-        counts[kind] = counts.get(kind, 0) + 1
 
 
 class Node(msgspec.Struct):
@@ -165,18 +157,16 @@ class Collector:
         owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
         *,
         may_get: Callable[[Place], Awaitable[bool]] | None = None,
-        informers: Iterable[Informer] = (),
-        lists: bool = False,
+        informers: Iterable[Informer] | None = None,
     ) -> None:
-        """Prepare to collect. Objects are read from `informers` first, then from `transport`.
+        """Prepare to collect, for a manager if there are `informers`.
 
+        It reads an object from these first, and then by a list, as it may not have the right to get it.
         `owned` has the kinds of children of each operator's kind. `may_get` is there where the reader has
-        fewer rights than `transport`. `lists` reads an object by a list: a manager may not have the right to
-        get it.
+        fewer rights than `transport`.
         """
         self._may_get = may_get
         self._informers = informers
-        self._lists = lists
         self._transport = transport
         self._mapper = mapper
         self._owned = owned
@@ -188,29 +178,31 @@ class Collector:
 
     async def collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
         """Read everything. Raises `KubeError` when the object itself cannot be read."""
-        mapping = await self._mapper.resolve(gvk)
-        obj = json_object(await self.read(gvk, key), f"a {gvk.kind}")
-        root = _node(obj, mapping, key)
+        obj, root = await self._read_node(gvk, key)
         events: list[Mapping[str, Any]] = []
         try:
             async with asyncio.timeout(PATIENCE):
                 events = await self._events(root)
                 await self._grow(root, obj, gvk, MOST_LEVELS)
         except TimeoutError:
-            self._missing[f"what is not found within {PATIENCE:g} s"] = None
+            self._miss(f"what is not found within {PATIENCE:g} s")
         return Collected(_shown_parts(obj), root, events, list(self._missing))
 
     async def read(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes:
         """Read an object. Raises `NotFound` where there is none, and `KubeError`."""
         path = object_path(await self._resolve(gvk, key.namespace, key.name), key)
         raw = self._cached(gvk, key)
-        if raw is None and self._lists:
+        if raw is None and self._informers is not None:
             with suppress(Forbidden):
                 raw = await self._read_by_list(path.rpartition("/")[0], key.name)
         if raw is None:
             raw = await self._transport.request("GET", path)
         await own_turn(len(raw))
         return raw
+
+    async def _read_node(self, gvk: GroupVersionKind, key: ObjectKey) -> tuple[Object, Node]:
+        obj = json_object(await self.read(gvk, key), f"a {gvk.kind}")
+        return obj, _node(obj, await self._mapper.resolve(gvk), key)
 
     async def _read_by_list(self, path: str, name: str) -> bytes:
         query = {"fieldSelector": f"metadata.name={name}", "limit": "1"}
@@ -222,23 +214,25 @@ class Collector:
 
     def _cached(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
         """Return an object from a cache. Raises NotFound where the cache would have it."""
-        is_missing = False
-        for informer in self._informers:
-            if informer.spec.gvk != gvk or informer.spec.projection != "full":
-                continue
+        caches = [
+            each for each in self._informers or () if each.spec.gvk == gvk and each.spec.projection == "full"
+        ]
+        for informer in caches:
             if (record := informer.get(key)) is not None:
                 return None if record.is_cut else record.raw
-            is_missing = is_missing or informer.has_all_of(key.namespace)
-        if is_missing:
+        if any(each.has_all_of(key.namespace) for each in caches):
             raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")
         return None
+
+    def _miss(self, what: str) -> None:
+        self._missing[what] = None
 
     async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
         kinds = self._owned.get(gvk, _MADE_OF.get(gvk.kind, ()))
         if node.uid and node.uid not in self._grown:
             self._grown.add(node.uid)
             if not levels and kinds:
-                self._missing[f"what is more than {MOST_LEVELS} levels down"] = None
+                self._miss(f"what is more than {MOST_LEVELS} levels down")
             for kind in kinds if levels else ():
                 await self._add_children(node, obj, kind, levels - 1)
         if gvk.kind == "Pod" and node.ready is False:
@@ -256,42 +250,30 @@ class Collector:
             mapping = await self._resolve(gvk, node.namespace)
             query = {"labelSelector": selector} if selector else {}
             path = object_path(mapping, ObjectKey(node.namespace, ""))
-            accept = _JSON if whole else _METADATA
-            async with aclosing(self._pages(gvk.kind, path, query, accept)) as pages:
-                async for raw in pages:
-                    if (meta := self._owned_meta(node, gvk, raw)) is None:
+            listed = self._items(gvk, path, query, _decode_owned, _JSON if whole else _METADATA)
+            async with aclosing(listed) as items:
+                async for raw, owned in items:
+                    if all(owner.uid != node.uid for owner in owned.metadata.owners or ()):
                         continue
                     found += 1
                     if not whole and found > MOST_READ:
-                        self._missing[f"{gvk.kind}: only the first {MOST_READ} were looked at"] = None
+                        self._miss(f"{gvk.kind}: only the first {MOST_READ} were looked at")
                         return
-                    await self._add_child(node, mapping, meta, raw, levels, whole=whole)
+                    await self._add_child(node, mapping, owned.metadata, raw, levels, whole=whole)
         except KubeError as error:
             why = "you may not list them" if isinstance(error, Forbidden) else str(error)
-            self._missing[f"{gvk.kind}: {why}"] = None
-
-    def _owned_meta(self, node: Node, gvk: GroupVersionKind, raw: bytes) -> _OwnedMeta | None:
-        try:
-            meta = _decode_owned(raw).metadata
-        except ProtocolError:
-            self._leave_out(gvk)
-            return None
-        return meta if any(owner.uid == node.uid for owner in meta.owners or ()) else None
-
-    def _leave_out(self, gvk: GroupVersionKind) -> None:
-        self._missing[f"{gvk.kind}: what has another shape is left out"] = None
+            self._miss(f"{gvk.kind}: {why}")
 
     async def _add_child(
         self, node: Node, mapping: RestMapping, meta: _OwnedMeta, raw: bytes, levels: int, *, whole: bool
     ) -> None:
-        gvk = mapping.gvk
-        key = ObjectKey(meta.namespace or node.namespace, meta.name)
-        child: Object
+        gvk, key = mapping.gvk, ObjectKey(meta.namespace or node.namespace, meta.name)
         try:
             if whole or gvk.kind not in _JUDGED:
-                child = json_object(raw, f"a {gvk.kind}")
+                child: Object = json_object(raw, f"a {gvk.kind}")
+                made = _node(child, mapping, key)
             else:
-                child = await self._get(gvk, key)
+                child, made = await self._read_node(gvk, key)
         except NotFound:
             return  # it went meanwhile
         except ProtocolError:
@@ -299,11 +281,11 @@ class Collector:
             return
         if gvk.kind == "ReplicaSet" and not wanted_replicas(child):
             return  # of an earlier revision
-        made = _node(child, mapping, key)
         ready = made.ready is not False
         shown = sum(each.kind == gvk.kind for each in node.children)
         if (ready and gvk == POD) or shown >= MOST_SHOWN:
-            node.more.count(gvk.kind, ready=ready)
+            counts = node.more.ready if ready else node.more.not_ready
+            counts[gvk.kind] = counts.get(gvk.kind, 0) + 1
             return
         node.children.append(made)
         await self._grow(made, child, gvk, levels)
@@ -314,21 +296,17 @@ class Collector:
         names = {text(fields(each, "persistentVolumeClaim").get("claimName")): None for each in volumes}
         names.pop("", None)
         if len(names) > MOST_SHOWN:
-            self._missing[f"{CLAIM.kind}: only the first {MOST_SHOWN} of a pod were looked at"] = None
+            self._miss(f"{CLAIM.kind}: only the first {MOST_SHOWN} of a pod were looked at")
         for name in list(names)[:MOST_SHOWN]:
-            claim = self._claims.get(name)
-            if claim is None:
-                key = ObjectKey(node.namespace, name)
+            if name not in self._claims:
                 try:
-                    found = await self._get(CLAIM, key)
-                    mapping = await self._mapper.resolve(CLAIM)
+                    _, self._claims[name] = await self._read_node(CLAIM, ObjectKey(node.namespace, name))
                 except KubeError:
                     continue
-                claim = self._claims[name] = _node(found, mapping, key)
-                if claim.ready is False:
-                    await self._ask_events(claim)
-            if claim.ready is False:
-                node.children.append(claim)
+                if self._claims[name].ready is False:
+                    await self._ask_events(self._claims[name])
+            if self._claims[name].ready is False:
+                node.children.append(self._claims[name])
 
     async def _add_last_line(self, node: Node, pod: Object) -> None:
         """Add the last line of the log of a container that ended, if its status has none.
@@ -339,18 +317,14 @@ class Collector:
         if not health.silent or self._may_get is not None or self._logs_read >= MOST_LOGS:
             return
         self._logs_read += 1
-        ended = fields(pod, "status").get("phase") == "Failed"
         query = {"container": health.silent, "tailLines": "1", "limitBytes": f"{_LONGEST}"}
-        if not ended:
+        if fields(pod, "status").get("phase") != "Failed":
             query["previous"] = "true"
-        try:
-            mapping = await self._mapper.resolve(POD)
-            path = f"{object_path(mapping, ObjectKey(node.namespace, node.name))}/log?{urlencode(query)}"
-            line = one_line((await self._transport.request("GET", path)).decode(errors="replace"))
-        except KubeError:
-            return  # there is no right to it, or no log any more
-        if line:
-            node.message = f"{node.message}: {line}"
+        with suppress(KubeError):  # there is no right to it, or no log any more
+            path = object_path(await self._mapper.resolve(POD), ObjectKey(node.namespace, node.name))
+            log = await self._transport.request("GET", f"{path}/log?{urlencode(query)}")
+            if line := one_line(log.decode(errors="replace")):
+                node.message = f"{node.message}: {line}"
 
     async def _ask_events(self, node: Node) -> None:
         """Take the reason from the last warning Event, if the object itself gives none."""
@@ -364,31 +338,20 @@ class Collector:
                 return
 
     async def _events(self, node: Node) -> list[Mapping[str, Any]]:
-        namespace = node.namespace or "default"
-        query = {"fieldSelector": f"involvedObject.uid={node.uid}"}
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
-        items: list[Mapping[str, Any]] = []
+        namespace, last = node.namespace or "default", list[Mapping[str, Any]]()
         if not node.uid:
-            return items
+            return last
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
+        query = {"fieldSelector": f"involvedObject.uid={node.uid}"}
         try:
             await self._check(Place("", "events", namespace))
-            async with aclosing(self._pages(_EVENT.kind, path, query)) as pages:
-                async for raw in pages:
-                    try:
-                        event = json_object(raw, "an Event")
-                    except ProtocolError:
-                        self._leave_out(_EVENT)
-                    else:
-                        items = sorted([*items, _event_parts(event)], key=itemgetter("at"))[-MOST_EVENTS:]
+            listed = self._items(_EVENT, path, query, lambda raw: _event_parts(json_object(raw, "an Event")))
+            async with aclosing(listed) as items:
+                async for _, event in items:
+                    last = sorted([*last, event], key=itemgetter("at"))[-MOST_EVENTS:]
         except KubeError as error:
-            self._missing[f"Events: {error}"] = None
-        return items
-
-    async def _get(self, gvk: GroupVersionKind, key: ObjectKey) -> Object:
-        mapping = await self._resolve(gvk, key.namespace, key.name)
-        raw = await self._transport.request("GET", object_path(mapping, key))
-        await own_turn(len(raw))
-        return json_object(raw, f"a {gvk.kind}")
+            self._miss(f"Events: {error}")
+        return last
 
     async def _resolve(self, gvk: GroupVersionKind, namespace: str, name: str = "") -> RestMapping:
         mapping = await self._mapper.resolve(gvk)
@@ -399,9 +362,15 @@ class Collector:
         if self._may_get is not None and not await self._may_get(place):
             raise _Withheld("you may not get them")
 
-    async def _pages(
-        self, kind: str, path: str, query: Mapping[str, str], accept: str = _JSON
-    ) -> AsyncGenerator[bytes, None]:
+    async def _items(
+        self,
+        gvk: GroupVersionKind,
+        path: str,
+        query: Mapping[str, str],
+        decode: Callable[[bytes], T],
+        accept: str = _JSON,
+    ) -> AsyncGenerator[tuple[bytes, T], None]:
+        """Yield the items of a list, encoded and decoded, as far as the limits allow."""
         listing = Listing(self._transport.request, path, accept=accept, longest=_MOST_BYTES)
         limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
@@ -409,35 +378,38 @@ class Collector:
             portions = Portions()
             for raw in map(bytes, page.items):
                 await portions.begin(len(raw))
-                yield raw
+                try:
+                    decoded = decode(raw)
+                except ProtocolError:
+                    self._leave_out(gvk)
+                    continue
+                yield raw, decoded
             await asyncio.sleep(0)  # the time limit is looked at
             seen, size, resume = seen + len(page.items), size + page.size, page.resume
             if not resume:
                 return
             if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
-                self._missing[f"{kind}: only the first {seen} were looked at"] = None
+                self._miss(f"{gvk.kind}: only the first {seen} were looked at")
                 return
             limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
 
-
-_VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
+    def _leave_out(self, gvk: GroupVersionKind) -> None:
+        self._miss(f"{gvk.kind}: what has another shape is left out")
 
 
 def _event_parts(event: Object) -> dict[str, Any]:
     told = {name: text(event.get(name)) for name in ("type", "reason", "message")}
-    told["at"] = event_time(event)
     count = number(fields(event, "series").get("count")) or number(event.get("count")) or 1
-    return {**_cut(told), "count": count}
+    return {**_cut({**told, "at": event_time(event)}), "count": count}
 
 
 def _shown_parts(obj: Object) -> Object:
-    status = {
-        "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
-        "conditions": [_cut(each) for each in conditions_of(obj)[:_MOST_CONDITIONS]],
-    }
     return {
         "metadata": {"generation": number(fields(obj, "metadata").get("generation"), -1)},
-        "status": status,
+        "status": {
+            "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
+            "conditions": [_cut(each) for each in conditions_of(obj)[:_MOST_CONDITIONS]],
+        },
     }
 
 
@@ -486,16 +458,11 @@ def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
     """Make the node of an object, with its readiness; `key` is the key that it was read by."""
     metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
     ready, reason, message = judge({**obj, "kind": kind})
-    return Node(
-        kind,
-        key.namespace,
-        shortened(text(metadata.get("name")) or key.name, _LONGEST),
-        text(metadata.get("uid")),
-        ready,
-        shortened(reason, _LONGEST),
-        shortened(message, _LONGEST),
-        resource_name(mapping),
+    name, reason, message = (
+        shortened(each, _LONGEST) for each in (text(metadata.get("name")) or key.name, reason, message)
     )
+    uid, resource = text(metadata.get("uid")), resource_name(mapping)
+    return Node(kind, key.namespace, name, uid, ready, reason, message, resource)
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
@@ -509,12 +476,10 @@ def bad_leaves(node: Node) -> Sequence[Node]:
         if each is not node and each.ready:
             return False
         below = [walk(child) for child in each.children]
-        if any(below):
-            return True
-        if each.ready is False and each is not node:
+        if not any(below) and each.ready is False and each is not node:
             found.append(each)
             return True
-        return False
+        return any(below)
 
     walk(node)
     return sorted(found, key=lambda each: each.reason in _VAGUE)

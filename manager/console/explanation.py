@@ -1,13 +1,18 @@
-"""An explanation of an object's state, with the report of a running manager about the object."""
+"""Views of an object for people: a manager's report of its reconciles, an explanation, and YAML."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import orjson
 
+from manager.api import GroupVersionKind, ObjectKey
+from manager.api.confidential import masked
+from manager.cache import Record
 from manager.console.collect import Collected, Node, bad_leaves, stuck_pods
 from manager.console.readiness import SAID, bad_conditions, conditions_of, is_behind
 from manager.telemetry.logs import on_one_line, shortened
@@ -15,8 +20,15 @@ from manager.telemetry.runs import ReconcileRecord, Trigger
 from manager.util import clock
 from manager.util.duration import format_duration
 
+if TYPE_CHECKING:
+    from manager.controller import Controller
+    from manager.process.manager import Manager
+
 _MOST_BLOCKING = 6
 _LONGEST = 400
+_LARGEST = 256 * 1024
+"""Bytes of JSON of the largest object that is written as YAML."""
+
 _LONGEST_AGO = 1e10
 """Seconds; a manager may answer with any number."""
 
@@ -148,38 +160,80 @@ def _blocking(
     found: Collected, controllers: Sequence[ControllerReport], *, has_conditions: bool
 ) -> Iterator[Blocker]:
     root = found.root
+
+    def itself(reason: str, message: str) -> Blocker:
+        return Blocker(root.kind, root.namespace, root.name, reason, message)
+
     is_deleted = root.reason == "Terminating"
     if is_deleted:
-        yield _blocker(root)
+        yield itself(root.reason, root.message)
     last = [each.runs[-1] for each in controllers if each.runs]
     failed = [run for run in last if run.outcome == "error" and run.failure != "race"]
     for run in failed:
-        yield _blocker(root, run.error_type, f"the reconcile fails: {run.error}")
+        yield itself(run.error_type, f"the reconcile fails: {run.error}")
     # An object may say that it is ready while an update of it is stuck.
-    yield from map(_blocker, stuck_pods(root) if root.ready else bad_leaves(root))
-    for each in bad_conditions(found.object):
-        message = str(each.get("message") or "")
+    for each in stuck_pods(root) if root.ready else bad_leaves(root):
+        yield Blocker(each.kind, each.namespace, each.name, each.reason, each.message)
+    for condition in bad_conditions(found.object):
+        message = condition.get("message", "")
         if is_deleted and message and message in root.message:
             continue
-        state = f"{each.get('type') or 'a condition'} is {each.get('status') or 'unknown'}"
-        yield _blocker(root, f"{each['reason']} ({state})" if each.get("reason") else state, message)
+        state = f"{condition.get('type') or 'a condition'} is {condition.get('status') or 'unknown'}"
+        yield itself(f"{condition['reason']} ({state})" if condition.get("reason") else state, message)
     if failed:
         return  # a manager has looked at it
     if not is_deleted and is_behind(found.object):
-        why = "its status is of an earlier spec: no manager has looked at it since"
-        yield _blocker(root, "NotObserved", why)
+        yield itself("NotObserved", "its status is of an earlier spec: no manager has looked at it since")
     elif root.ready is None and has_conditions:
-        yield _blocker(root, "NotObserved", "it has no conditions yet: no manager has looked at it")
+        yield itself("NotObserved", "it has no conditions yet: no manager has looked at it")
 
 
-def _blocker(node: Node, reason: str | None = None, message: str | None = None) -> Blocker:
-    return Blocker(
-        node.kind,
-        node.namespace,
-        node.name,
-        node.reason if reason is None else reason,
-        node.message if message is None else message,
+def controller_report(manager: Manager, controller: Controller, key: ObjectKey) -> ControllerReport:
+    """Report a controller's past, running and next reconciles of an object."""
+    running, waiting = controller.running(key), controller.waiting(key)
+    runs, queue, offset = controller.runs.of(key), controller.queue, unix_offset()
+    due, triggers = None, tuple[Trigger, ...]()
+    if waiting is not None:
+        due, triggers = waiting.due, tuple(each.in_unix_time(offset) for each in waiting.triggers)
+    elif not (runs and runs[-1].failure == "terminal"):  # then a timer does not reconcile the object
+        due = controller.next_timer()
+        triggers = () if due is None else (Trigger("timer"),)
+    is_coming = waiting is not None or due is not None
+    cached = cached_record(manager, controller.primary, key)
+    return ControllerReport(
+        controller=controller.name,
+        state=controller.state.value,
+        paused=queue is not None and (queue.paused or queue.is_paused(key)),
+        uid=None if cached is None else cached.uid,
+        running=None if running is None else running.in_unix_time(offset),
+        next=NextReconcile(None if due is None else due + offset, triggers) if is_coming else None,
+        runs=[each.in_unix_time(offset) for each in runs],
     )
+
+
+def cached_record(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey) -> Record | None:
+    """Return an object from the manager's caches."""
+    found = (each.get(key) for each in manager.cache.informers if each.spec.gvk == gvk)
+    return next((record for record in found if record is not None), None)
+
+
+def unix_offset() -> float:
+    """Return Unix time minus the running loop's time."""
+    return clock.now().timestamp() - asyncio.get_running_loop().time()
+
+
+def to_yaml(raw: bytes, gvk: GroupVersionKind) -> str:
+    """Write an object as YAML, without confidential values, control characters and `managedFields`."""
+    from manager.util.yaml_text import yaml_lines  # noqa: PLC0415 - 13 ms, for this page alone
+
+    if len(raw) > _LARGEST:
+        return "it is too large to be shown\n"
+    try:
+        obj = masked({"apiVersion": gvk.api_version, "kind": gvk.kind, **orjson.loads(raw)})
+        obj["metadata"] = {name: each for name, each in obj["metadata"].items() if name != "managedFields"}
+        return "".join(f"{on_one_line(line)}\n" for line in yaml_lines(obj))
+    except (ValueError, TypeError, RecursionError):
+        return "it is nested too deeply to be shown\n"
 
 
 def next_run(report: ControllerReport) -> str:
@@ -192,7 +246,10 @@ def next_run(report: ControllerReport) -> str:
     if waiting is None:
         return change
     why = ", ".join(dict.fromkeys(visible(each.text) for each in waiting.triggers))
-    when = "as soon as a worker is free" if waiting.at is None else until(waiting.at)
+    when = "as soon as a worker is free"
+    if waiting.at is not None:
+        seconds = min(waiting.at - clock.now().timestamp(), _LONGEST_AGO)
+        when = f"in {format_duration(max(round(seconds), 1))}"
     if [each.why for each in waiting.triggers] == ["timer"] and waiting.at is not None:
         return f"{when}: {why}, or {change}"
     return f"{when}: {why}" if why else when
@@ -212,11 +269,9 @@ def owner_text(owner: ShardOwner) -> str:
 
 def reason_of(each: Any) -> str:
     """Return the reason and message of a condition, an Event, a node or a verdict, as far as it has them."""
-    if isinstance(each, Mapping):
-        reason, message = visible(each.get("reason")), visible(each.get("message"))
-    else:
-        reason, message = visible(each.reason), visible(each.message)
-    return f"{reason}: {message}" if reason and message else reason or message
+    if not isinstance(each, Mapping):
+        each = {"reason": each.reason, "message": each.message}
+    return ": ".join(filter(None, (visible(each.get("reason")), visible(each.get("message")))))
 
 
 def visible(text: Any) -> str:
@@ -226,21 +281,11 @@ def visible(text: Any) -> str:
 
 def ago(moment: Any) -> str:
     """Say how long ago a time was, given as Unix time or as RFC 3339."""
-    seconds = _seconds_since(moment)
-    return "at some time" if seconds is None else f"{format_duration(round(max(seconds, 0.0)))} ago"
-
-
-def until(moment: float) -> str:
-    """Say in how long a time comes, given as Unix time."""
-    seconds = -(_seconds_since(moment) or 0.0)
-    return f"in {format_duration(max(round(seconds), 1))}"
-
-
-def _seconds_since(moment: Any) -> float | None:
-    now = clock.now()
     if isinstance(moment, float | int):
-        return min(max(now.timestamp() - moment, -_LONGEST_AGO), _LONGEST_AGO)
-    try:
-        return (now - datetime.fromisoformat(str(moment))).total_seconds()
-    except (ValueError, TypeError):  # no time, or one without a zone
-        return None
+        seconds = clock.now().timestamp() - moment
+    else:
+        try:
+            seconds = (clock.now() - datetime.fromisoformat(str(moment))).total_seconds()
+        except (ValueError, TypeError):  # no time, or one without a zone
+            return "at some time"
+    return f"{format_duration(round(min(max(seconds, 0.0), _LONGEST_AGO)))} ago"

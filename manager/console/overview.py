@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
-from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter as Metric
+from prometheus_client import Histogram
 
 from manager.api import ObjectKey
 from manager.cache import CacheEvent, Informer
@@ -35,8 +36,25 @@ _MINUTE, _BARS = 60.0, 60
 _WIDTH, _HEIGHT = 120, 24
 _TOO_MANY = "429"
 
-Validities = Mapping[str, tuple[datetime, datetime]]
-"""The validity (from, until) of each server's certificate, by the server's name."""
+
+class _Count(NamedTuple):
+    informer: Informer
+    pending: dict[ObjectKey, None]
+    """Objects that are to be judged, as they are new or have changed."""
+
+    bad: set[ObjectKey]
+
+    def hear(self, event: CacheEvent) -> None:
+        self.pending[event.key] = None
+
+    def look(self) -> tuple[int, bool]:
+        ends = time.perf_counter() + _AT_ONCE
+        while self.pending and time.perf_counter() < ends:
+            key, _ = self.pending.popitem()
+            record = self.informer.get(key)
+            is_bad = record is not None and readiness_of(self.informer, record).ready is False
+            (self.bad.add if is_bad else self.bad.discard)(key)
+        return len(self.bad), not self.pending
 
 
 class ReadinessCount:
@@ -50,12 +68,12 @@ class ReadinessCount:
 
     def not_ready(self) -> dict[str, tuple[int, bool]]:
         """Return by controller how many objects are not ready so far, and whether all have been counted."""
-        if self._end is None:
-            for controller, informer in sources(self._manager):
-                count = self._counts[controller.name] = _Count(informer)
-                self._subscriptions.callback(informer.subscribe(count.hear, replay=False))
-        else:
+        if self._end is not None:
             self._end.cancel()
+        for controller, informer in sources(self._manager) if self._end is None else ():
+            pending = dict.fromkeys(record.key for record in informer.list())
+            count = self._counts[controller.name] = _Count(informer, pending, set())
+            self._subscriptions.callback(informer.subscribe(count.hear, replay=False))
         self._end = asyncio.get_running_loop().call_later(_KEPT, self._forget)
         return {name: count.look() for name, count in self._counts.items()}
 
@@ -65,29 +83,7 @@ class ReadinessCount:
         self._subscriptions.close()
 
 
-class _Count:
-    def __init__(self, informer: Informer) -> None:
-        self._informer = informer
-        self._not_ready: set[ObjectKey] = set()
-        self._pending = dict.fromkeys(record.key for record in informer.list())
-
-    def hear(self, event: CacheEvent) -> None:
-        self._pending[event.key] = None
-
-    def look(self) -> tuple[int, bool]:
-        ends = time.perf_counter() + _AT_ONCE
-        while self._pending and time.perf_counter() < ends:
-            key, _ = self._pending.popitem()
-            record = self._informer.get(key)
-            if record is not None and readiness_of(self._informer, record).ready is False:
-                self._not_ready.add(key)
-            else:
-                self._not_ready.discard(key)
-        return len(self._not_ready), not self._pending
-
-
 class _Ended(NamedTuple):
-    id: str
     at: float
     seconds: float
     failed: bool
@@ -97,24 +93,22 @@ class Rates:
     """Counts of each controller's recent reconciles, and their durations."""
 
     def __init__(self) -> None:
-        self._recent: dict[str, deque[_Ended]] = {}
+        self._recent: dict[str, dict[str, _Ended]] = {}
+        """By controller and the record's ID."""
 
-    def _read(self, controller: Controller) -> deque[_Ended]:
+    def _read(self, controller: Controller) -> Collection[_Ended]:
         """Read the records that were added since the last look, which are in the order of their ends."""
         since = asyncio.get_running_loop().time() - WINDOW
-        recent = self._recent.setdefault(controller.name, deque(maxlen=_MOST))
-        last = recent[-1].at if recent else since
-        known = {each.id for each in recent if each.at == last}
-        added = list[_Ended]()
-        for record in controller.runs.latest():
+        known = self._recent.get(controller.name, {})
+        last = max((each.at for each in known.values()), default=since)
+        for record in islice(controller.runs.latest(), _MOST):
             at = record.started + record.seconds
-            if at < last or record.id in known or len(added) == _MOST:
+            if at < last:
                 break
-            added.append(_Ended(record.id, at, record.seconds, record.outcome == "error"))
-        recent.extend(reversed(added))
-        while recent and recent[0].at < since:
-            recent.popleft()
-        return recent
+            known[record.id] = _Ended(at, record.seconds, record.outcome == "error")
+        recent = sorted((each for each in known.items() if each[1].at >= since), key=lambda each: each[1].at)
+        self._recent[controller.name] = dict(recent[-_MOST:])
+        return self._recent[controller.name].values()
 
     def of(self, controller: Controller) -> dict[str, Any]:
         """Return the figures of one controller."""
@@ -145,93 +139,56 @@ def _points(bars: list[int], most: int) -> str:
     )
 
 
-def overview(
-    manager: Manager, rates: Rates, readiness_count: ReadinessCount, certificates: Validities
-) -> dict[str, Any]:
-    """Return all figures of the overview."""
-    now = asyncio.get_running_loop().time()
-    not_ready = readiness_count.not_ready()
-    metrics = manager.metrics
+async def overview(manager: Manager, rates: Rates, readiness_count: ReadinessCount) -> dict[str, Any]:
+    """Return what the overview shows: the manager's own objects, and figures made of its metrics."""
+    not_ready, metrics, readiness = (
+        readiness_count.not_ready(),
+        manager.metrics,
+        manager.health.readiness,
+    )
+    certificates = [
+        (name, await asyncio.to_thread(each.valid)) for name, each in manager.certificates.items()
+    ]
+    resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
     restarts: dict[str, dict[str, int]] = {}
     for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):
         restarts.setdefault(kind, {})[reason] = count
-    codes: dict[str, int] = {}
+    codes, reviews = Counter[str](), dict[str, Counter[str]]()
     for code, _, count in _counts(metrics.rest_requests, "code", "method"):
-        codes[code] = codes.get(code, 0) + count
-    resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
-    readiness = manager.health.readiness
-    problems = [(name, said) for name in readiness.names if (said := readiness.problem(name)) is not None]
+        codes[code] += count
+    for path, code, count in _counts(metrics.webhook_requests, "webhook", "code"):
+        reviews.setdefault(path, Counter())[code] += count
     return {
-        "program": manager.program,
-        "problems": problems,
-        "leads": manager.leadership.deadline > now,
-        "leader": manager.coordinator.leader,
-        "shards": manager.coordinator.owned,
-        "identity": manager.identity,
+        "manager": manager,
+        "now": asyncio.get_running_loop().time(),
+        "problems": [
+            (name, said) for name in readiness.names if (said := readiness.problem(name)) is not None
+        ],
         "certificates": [
-            {"name": name, "age": (clock.now() - since).total_seconds(), "left": (until - clock.now()).days}
-            for name, (since, until) in certificates.items()
+            (name, (clock.now() - valid[0]).total_seconds(), (valid[1] - clock.now()).days)
+            for name, valid in certificates
+            if valid is not None
         ],
         "controllers": [
-            {
-                "controller": each,
-                "resource": resources.get(each.primary) if each.primary else None,
-                "not_ready": not_ready.get(each.name),
-                **_queue(each),
-                **rates.of(each),
-            }
+            (
+                each,
+                resources.get(each.primary) if each.primary else None,
+                not_ready.get(each.name),
+                rates.of(each),
+            )
             for each in manager.controllers
         ],
-        "caches": [
-            {
-                "spec": each.spec,
-                "objects": len(each),
-                "bytes": each.size,
-                "changed": None if each.changed_at is None else now - each.changed_at,
-                "problem": each.problem,
-                "restarts": restarts.get(each.spec.resource, {}),
-            }
-            for each in manager.cache.informers
-        ],
-        "requests": sum(codes.values()),
-        "throttled": codes.get(_TOO_MANY, 0),
+        "restarts": restarts,
+        "requests": codes.total(),
+        "throttled": codes[_TOO_MANY],
         "unanswered": sum(count for code, count in codes.items() if code.startswith(("5", "<"))),
-        "request_p50": _quantile(metrics.rest_latency, 0.5),
-        "request_p99": _quantile(metrics.rest_latency, 0.99),
-        "lag_p50": _quantile(metrics.loop_lag, 0.5),
-        "lag_p99": _quantile(metrics.loop_lag, 0.99),
+        "quantile": _quantile,
         "tasks": len(asyncio.all_tasks()),
-        "webhooks": _webhooks(manager),
-        "history": manager.history.bytes,
+        "webhooks": {path: each for path, each in reviews.items() if each.total()},
     }
 
 
-def _queue(controller: Controller) -> dict[str, Any]:
-    queue = controller.queue
-    if queue is None:
-        return {"paused": False, "waiting": 0, "delayed": 0, "running": 0, "oldest": 0.0, "failing": 0}
-    return {
-        "paused": queue.paused,
-        "waiting": len(queue),
-        "delayed": queue.delayed,
-        "running": queue.running,
-        "oldest": queue.oldest(),
-        "failing": controller.failing,
-    }
-
-
-def _webhooks(manager: Manager) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for path, code, count in _counts(manager.metrics.webhook_requests, "webhook", "code"):
-        row = found.setdefault(path, {"path": path, "reviews": 0, "failed": 0})
-        row["reviews"] += count
-        row["failed"] += 0 if code == "200" else count
-    for path, row in found.items():
-        row["p99"] = _quantile(manager.metrics.webhook_latency, 0.99, webhook=path)
-    return [row for row in found.values() if row["reviews"]]
-
-
-def _counts(counter: Counter, *names: str) -> Iterator[tuple[str, str, int]]:
+def _counts(counter: Metric, *names: str) -> Iterator[tuple[str, str, int]]:
     first, second = names
     for family in counter.collect():
         for sample in family.samples:

@@ -1,43 +1,65 @@
-"""The console's pages: their content and access rights. An open page polls for its live part."""
+"""The console's pages and actions, and who may use them. An open page polls for its live part."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import orjson
+from aiohttp.typedefs import Handler as Page
+from aiohttp.web import Request, Response
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import WatchSpec
 from manager.console import web
-from manager.console.actions import Actions
 from manager.console.changes import Changes
 from manager.console.collect import Collector, bad_leaves, kinds_of, resource_name
-from manager.console.debug import debug_pages
-from manager.console.explanation import ManagerReport, ShardOwner, explain, to_objects
+from manager.console.explanation import (
+    ManagerReport,
+    ShardOwner,
+    cached_record,
+    controller_report,
+    explain,
+    to_objects,
+    to_yaml,
+)
 from manager.console.overview import Rates, ReadinessCount, overview
 from manager.console.search import STATES, Wanted, kinds, search
-from manager.console.serialize import cached_record, controller_report, to_yaml
 from manager.console.shard_holders import ShardHolders
-from manager.console.templates import Templates
-from manager.console.web import Asks, Page, Request, Response
+from manager.console.web import Asks, plain
 from manager.controller import Controller
+from manager.events import ObjectReference
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.process.manager import Manager
 from manager.server.access import Access, Answers, Place, User
+from manager.server.server import path_itself, who_asks
+from manager.telemetry.logs import get_logger
 from manager.util.duration import parse_wait
+from manager.util.rate_limit import Lines
 
 OVERVIEW = "/console"
 """The path whose right `get` allows the pages that are not about one object."""
 
-_OK, _NOT_FOUND, _BAD_GATEWAY = 200, 404, 502
+_OK, _SEE_OTHER, _NOT_FOUND, _CONFLICT, _BAD_GATEWAY = 200, 303, 404, 409, 502
+
+_ACTIONS = {
+    "reconcile": ("ReconcileRequested", "asked for a reconcile"),
+    "pause": ("Paused", "paused it"),
+    "resume": ("Resumed", "resumed it"),
+}
+"""By name, the reason of their Event, and what it says."""
+
+_NO_NAME = "somebody on this machine"
+_LINES_A_MINUTE, _USERS = 10, 64
+"""Log lines about one user's actions, and the users that are told apart."""
 
 _PART = "part"
 """The query that asks for the live part of a page alone."""
@@ -51,40 +73,37 @@ _AT_ONCE = 4
 _REST, _LONGEST_REST = 4.0, 2.0
 """A user's next page waits so many times as long as the last one took of the processor; at most seconds."""
 
+_log = get_logger("console")
+
 Look = Callable[[Request], Awaitable[dict[str, Any]]]
 """Returns the values of a page's template."""
 
 
+@dataclass(eq=False)
 class Console:
     """The pages of a manager."""
 
-    def __init__(
-        self,
-        manager: Manager,
-        transport: Transport,
-        access: Access | None,
-        *,
-        owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]] | None = None,
-        with_conditions: Iterable[GroupVersionKind] = (),
-        debugs: bool = False,
-        holders: ShardHolders | None = None,
-    ) -> None:
-        """Make the console's pages; without `access` they are for all users of this machine.
+    _manager: Manager
+    _transport: Transport
+    _access: Access | None
+    """Without it, the pages are for all users of this machine."""
 
-        `owned` has the kinds of children of each operator's kind, `with_conditions` the kinds whose objects
-        report their state in conditions. `debugs` adds the pages of `debug_pages`.
-        """
-        self._manager = manager
-        self._transport = transport
-        self._access = access
-        self._owned = owned or {}
-        self._with_conditions = set(with_conditions)
-        self._debugs = debugs
-        self._holders = holders
-        self._actions = Actions(manager, holders)
-        self.changes = Changes(manager.cache)
-        self._rates, self._readiness_count = Rates(), ReadinessCount(manager)
-        self._templates = Templates()
+    _: KW_ONLY
+    owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]] = field(default_factory=dict)
+    """The kinds of children of each operator's kind."""
+
+    with_conditions: Collection[GroupVersionKind] = ()
+    """The kinds whose objects report their state in conditions."""
+
+    debugs: bool = False
+    """Whether there are the pages of `web.debug_pages`."""
+
+    holders: ShardHolders | None = None
+
+    def __post_init__(self) -> None:
+        self.changes = Changes(self._manager.cache, self._end_pause)
+        self._lines = lru_cache(_USERS)(lambda _user: Lines(per_minute=_LINES_A_MINUTE))
+        self._rates, self._readiness_count = Rates(), ReadinessCount(self._manager)
         self._turns = _Turns()
         self._acts = 0  # after an action, pages are made anew
         self._made: Answers[Hashable, tuple[int, str]] = Answers(limit=64, keep_yes=_FRESH, keep_no=_FRESH)
@@ -98,10 +117,10 @@ class Console:
         found = {
             "/": self._page(_get_overview, "overview.html", "main", self._look_around),
             "/search": self._page(_get_overview, "search.html", "found", self._search),
-            "/static/{name}": web.allowed_only(self._file, self._access, None),
+            "/static/{name}": web.allowed_only(web.static_file, self._access, None),
         }
-        for path, page in debug_pages().items() if self._debugs else ():
-            found[path] = web.allowed_only(page, self._access, web.path_itself)
+        for path, page in web.debug_pages().items() if self.debugs else ():
+            found[path] = web.allowed_only(page, self._access, path_itself)
         for path in "/{resource}/{name}", "/{resource}/{namespace}/{name}":
             found[f"/objects{path}"] = self._page(_get_object, "object.html", "main", self._object)
             found[f"/api/objects{path}"] = web.allowed_only(self._report, self._access, _get_object)
@@ -122,60 +141,97 @@ class Console:
             async with self._turns.of(user):
                 shown = await look(request)
                 if _PART in request.query:
-                    return _OK, await self._templates.render(template, shown, part)
+                    return _OK, await web.render(template, shown, part)
                 query = f"&{request.query_string}" if request.query_string else ""
                 shown["live"] = f"{quote(request.path)}?{_PART}=1{query}"
-                return shown.get("status", _OK), await self._templates.render(template, shown)
+                return shown.get("status", _OK), await web.render(template, shown)
 
         async def show(request: Request) -> Response:
-            user = web.who_asks()
+            user = who_asks()
             same = user and user.by_any_token, request.path, request.query_string, self._acts
             status, text = await self._made.get(same, partial(make, request, user))
             return web.html(text, status)
 
         return web.allowed_only(show, self._access, asks)
 
-    async def _file(self, request: Request) -> Response:
-        found = await self._templates.file(request.match_info["name"])
-        return web.plain("no such file\n", _NOT_FOUND) if found is None else web.file(*found)
-
     async def _report(self, request: Request) -> Response:
         key, controllers = _key(request), await self._controllers(request)
         if key is None or not controllers:
-            return web.plain("no controller of this kind\n", _NOT_FOUND)
+            return plain("no controller of this kind\n", _NOT_FOUND)
         # Of an object that another replica works on, this one may know nothing, not even the UID.
         cached = cached_record(self._manager, controllers[0].primary, key)
         uid = request.query.get("uid", "") if cached is None else cached.uid
         reports = [controller_report(self._manager, each, key) for each in controllers]
         report = ManagerReport(reports, await self._owners(controllers, uid))
-        return web.plain(orjson.dumps(to_objects(report)).decode(), content_type="application/json")
+        return plain(orjson.dumps(to_objects(report)).decode(), content_type="application/json")
 
     async def _yaml(self, request: Request) -> Response:
         key, gvk = _key(request), await self._kind(request)
         if key is None or gvk is None:
-            return web.plain("no controller works on this kind\n", _NOT_FOUND)
-        async with self._turns.of(web.who_asks()):
+            return plain("no controller works on this kind\n", _NOT_FOUND)
+        async with self._turns.of(who_asks()):
             try:
                 raw = await self._collector().read(gvk, key)
             except KubeError as error:
                 status = _NOT_FOUND if isinstance(error, NotFound) else _BAD_GATEWAY
-                return web.plain(f"it cannot be read: {error}\n", status)
-            return web.plain(await asyncio.to_thread(to_yaml, raw, gvk))
+                return plain(f"it cannot be read: {error}\n", status)
+            return plain(await asyncio.to_thread(to_yaml, raw, gvk))
 
     async def _act(self, request: Request) -> Response:
-        found = request.match_info
-        controllers = await self._controllers(request)
+        """Do what a person asks for with an object, or with all controllers of the kind if none is named."""
+        found, key, controllers = request.match_info, _key(request), await self._controllers(request)
+        action, resource = found["action"], found["resource"]
         self._acts += 1
-        return self._actions.act(found["action"], found["resource"], _key(request), controllers)
+        if not controllers or action not in _ACTIONS or (key is None and action == "reconcile"):
+            return plain("there is no such action\n", _NOT_FOUND)
+        if key is not None:
+            cached = [cached_record(self._manager, each.primary, key) for each in controllers]
+            for controller, record in zip(controllers, cached, strict=True):
+                uid = None if record is None else record.uid
+                if self.holders is not None and not self.holders.is_ours(controller.name, uid):
+                    text = "this replica does not work on the object: ask the replica that does\n"
+                    return plain(text, _CONFLICT)
+            if not any(cached):
+                return plain("there is no such object\n", _NOT_FOUND)
+        user, (reason, did) = who_asks(), _ACTIONS[action]
+        by, sharer = (_NO_NAME, "") if user is None else (user.name, user.sharer)
+        for controller in controllers:
+            queue = controller.queue
+            if queue is None or queue.is_shut_down:
+                return plain(f"the controller {controller.name} does not run in this replica\n", _CONFLICT)
+            if key is None:
+                queue.paused = action == "pause"
+            elif action == "reconcile":
+                controller.ask(key, by)
+            else:
+                (queue.pause if action == "pause" else queue.resume)(key)
+            about = {"action": action, "controller": controller.name, "object": str(key), "by": by}
+            self._lines(sharer).log(_log.info, "asked for in the console", **about)
+            text = f"{by} {did} in the console of {controller.name}"
+            self._manager.events.event(self._reference(controller, resource, key), "Normal", reason, text)
+        return web.answer(_SEE_OTHER, {"Location": "/" if key is None else web.object_address(key, resource)})
+
+    def _end_pause(self, spec: WatchSpec, key: ObjectKey) -> None:
+        """Resume an object that has been deleted: a later one of its name is not paused."""
+        for controller in self._manager.controllers:
+            if controller.primary == spec.gvk and controller.queue is not None:
+                controller.queue.resume(key)
+
+    def _reference(self, controller: Controller, resource: str, key: ObjectKey | None) -> ObjectReference:
+        """Refer to the object, or to the definition of the kind."""
+        gvk = controller.primary
+        if key is None or gvk is None:
+            version, kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+            return ObjectReference(version, kind, namespace="", name=resource)
+        cached = cached_record(self._manager, gvk, key)
+        uid = "" if cached is None else cached.uid
+        return ObjectReference(gvk.api_version, gvk.kind, key.namespace, key.name, uid)
 
     async def _look_around(self, _: Request) -> dict[str, Any]:
         replicas = None
-        if self._holders is not None and await self._may_get(self._holders.place()):
-            replicas = await self._holders.replicas()
-        presented = self._manager.certificates
-        valid = {name: await asyncio.to_thread(each.valid) for name, each in presented.items()}
-        known = {name: each for name, each in valid.items() if each is not None}
-        shown = overview(self._manager, self._rates, self._readiness_count, known)
+        if self.holders is not None and await self._may_get(self.holders.place()):
+            replicas = await self.holders.replicas()
+        shown = await overview(self._manager, self._rates, self._readiness_count)
         return {**shown, "replicas": replicas}
 
     async def _search(self, request: Request) -> dict[str, Any]:
@@ -218,7 +274,7 @@ class Console:
         except KubeError as error:
             return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
         owners = await self._owners(controllers, found.root.uid)
-        says = gvk in self._with_conditions
+        says = gvk in self.with_conditions
         return {
             **shown,
             "problem": "",
@@ -231,13 +287,13 @@ class Console:
     def _collector(self) -> Collector:
         may_get = None if self._access is None else self._may_get
         caches, mapper = self._manager.cache.informers, self._manager.mapper
-        return Collector(self._transport, mapper, self._owned, may_get=may_get, informers=caches, lists=True)
+        return Collector(self._transport, mapper, self.owned, may_get=may_get, informers=caches)
 
     async def _kind(self, request: Request) -> GroupVersionKind | None:
         """Return the kind that a path names, among the kinds that operators reconcile or own."""
         wanted = request.match_info["resource"]
         primaries = (each.primary for each in self._manager.controllers)
-        for gvk in dict.fromkeys((*primaries, *kinds_of(self._owned))):
+        for gvk in dict.fromkeys((*primaries, *kinds_of(self.owned))):
             if gvk is not None and gvk.group == wanted.partition(".")[2]:
                 with suppress(KubeError):
                     if resource_name(await self._manager.mapper.resolve(gvk)) == wanted:
@@ -252,14 +308,14 @@ class Console:
         """Return the replica that works on the object, with its name for users who may know it."""
         owners = list[ShardOwner]()
         for each in controllers if uid else ():
-            if self._holders is None or (shard := self._holders.shard_of(each.name, uid)) is None:
+            if self.holders is None or (shard := self.holders.shard_of(each.name, uid)) is None:
                 continue
-            may_know = await self._may_get(self._holders.place(shard))
-            owners.append(await self._holders.owner(each.name, shard, may_know=may_know))
+            may_know = await self._may_get(self.holders.place(shard))
+            owners.append(await self.holders.owner(each.name, shard, may_know=may_know))
         return owners
 
     async def _may_get(self, place: Place) -> bool:
-        user = web.who_asks()
+        user = who_asks()
         return self._access is None or (user is not None and await self._access.may(user, "get", place))
 
     async def _may_see_change(self, spec: WatchSpec, key: ObjectKey) -> bool:

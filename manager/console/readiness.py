@@ -37,10 +37,7 @@ FINE, SILENT = Verdict(True), Verdict(None)
 
 def judge(obj: Object) -> Verdict:
     """Return whether an object is ready, by its kind's own rules if they are known here."""
-    deleting = _deleting(obj)
-    if deleting is not None:
-        return deleting
-    return _BY_KIND.get(text(obj.get("kind")), _by_conditions)(obj)
+    return _deleting(obj) or _BY_KIND.get(text(obj.get("kind")), _by_conditions)(obj)
 
 
 def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
@@ -73,6 +70,11 @@ def is_behind(obj: Object) -> bool:
     return _UNKNOWN < known < generation
 
 
+def wanted_replicas(obj: Object) -> int:
+    """Return the wanted number of pods of a Deployment, ReplicaSet or StatefulSet."""
+    return number(fields(obj, "spec").get("replicas"), 1)
+
+
 def _deleting(obj: Object) -> Verdict | None:
     metadata = fields(obj, "metadata")
     since, listed = text(metadata.get("deletionTimestamp")), metadata.get("finalizers")
@@ -85,25 +87,30 @@ def _deleting(obj: Object) -> Verdict | None:
 
 
 def _by_conditions(obj: Object) -> Verdict:
-    for each in bad_conditions(obj):
-        return Verdict(False, each.get("reason", ""), each.get("message", ""))
+    if bad := bad_conditions(obj):
+        return Verdict(False, bad[0].get("reason", ""), bad[0].get("message", ""))
     if is_behind(obj):
         return Verdict(False, "NotObserved", "its status is of an earlier spec")
     return FINE if conditions_of(obj) else SILENT
 
 
+def _reported(obj: Object, otherwise: str, *states: tuple[str, str]) -> Verdict | None:
+    """Return the verdict of the first condition in one of these states; `otherwise` is its default reason."""
+    for each in conditions_of(obj):
+        if (each.get("type"), each.get("status")) in states:
+            return Verdict(False, each.get("reason", otherwise), each.get("message", ""))
+    return None
+
+
 def _pod(pod: Object) -> Verdict:
-    if text(fields(pod, "status").get("phase")) == "Succeeded":
-        return FINE
+    phase = text(fields(pod, "status").get("phase"))
     health = PodHealth.of(pod, clock.now(), grace=timedelta(0))
-    if health.is_ready:
+    if phase == "Succeeded" or health.is_ready:
         return FINE
     if health.problem is not None:
         return Verdict(False, *health.problem)
-    for each in conditions_of(pod):
-        if each.get("type") == "Ready":
-            return Verdict(False, each.get("reason", "NotReady"), each.get("message", ""))
-    return Verdict(False, text(fields(pod, "status").get("phase")) or "Pending", "it has not started yet")
+    said = _reported(pod, "NotReady", ("Ready", "False"), ("Ready", "Unknown"))
+    return said or Verdict(False, phase or "Pending", "it has not started yet")
 
 
 def _claim(claim: Object) -> Verdict:
@@ -113,11 +120,8 @@ def _claim(claim: Object) -> Verdict:
 
 def _replicas(obj: Object) -> Verdict:
     """Judge a Deployment, ReplicaSet or StatefulSet by its ready pods."""
-    for each in conditions_of(obj):
-        kind, status = each.get("type"), each.get("status")
-        if (kind, status) in (("ReplicaFailure", "True"), ("Progressing", "False")):
-            return Verdict(False, each.get("reason", ""), each.get("message", ""))
-    return _enough(fields(obj, "status").get("readyReplicas"), wanted_replicas(obj))
+    said = _reported(obj, "", ("ReplicaFailure", "True"), ("Progressing", "False"))
+    return said or _enough(fields(obj, "status").get("readyReplicas"), wanted_replicas(obj))
 
 
 def _deployment(obj: Object) -> Verdict:
@@ -126,11 +130,6 @@ def _deployment(obj: Object) -> Verdict:
     if verdict.ready and updated < wanted:
         return Verdict(False, "RollingOut", f"{updated} of {wanted} pods are up to date")
     return verdict
-
-
-def wanted_replicas(obj: Object) -> int:
-    """Return the wanted number of pods of a Deployment, ReplicaSet or StatefulSet."""
-    return number(fields(obj, "spec").get("replicas"), 1)
 
 
 def _daemon_set(obj: Object) -> Verdict:
@@ -145,13 +144,6 @@ def _enough(found: Any, wanted: int) -> Verdict:
     )
 
 
-def _job(job: Object) -> Verdict:
-    for each in conditions_of(job):
-        if each.get("type") == "Failed" and each.get("status") == "True":
-            return Verdict(False, each.get("reason", "Failed"), each.get("message", ""))
-    return FINE
-
-
 _BY_KIND: dict[str, Callable[[Object], Verdict]] = {
     "Pod": _pod,
     "PersistentVolumeClaim": _claim,
@@ -159,6 +151,6 @@ _BY_KIND: dict[str, Callable[[Object], Verdict]] = {
     "ReplicaSet": _replicas,
     "StatefulSet": _replicas,
     "DaemonSet": _daemon_set,
-    "Job": _job,
+    "Job": lambda job: _reported(job, "Failed", ("Failed", "True")) or FINE,
 }
 """By kind alone: other groups hardly have kinds of these names."""

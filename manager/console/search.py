@@ -72,8 +72,8 @@ async def search(manager: Manager, wanted: Wanted, resources: Collection[str]) -
             key = record.key
             if wanted.name.lower() not in key.name.lower():
                 continue
-            doing, since = _doing(controller, key)
-            if not _is_wanted(controller, key, wanted, doing, since):
+            doing, since, fits = _activity(controller, key, wanted)
+            if not fits:
                 continue
             await portions.begin(len(record.raw))
             verdict = readiness_of(informer, record)
@@ -93,12 +93,10 @@ def kinds(manager: Manager) -> list[str]:
 def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
     """Yield each controller with the cache of its kind."""
     for controller in manager.controllers:
-        of_kind = [
-            each
-            for each in manager.cache.informers
-            if each.spec.gvk == controller.primary and not each.cuts_others
-        ]
-        yield from ((controller, each) for each in of_kind[:1])
+        for informer in manager.cache.informers:
+            if informer.spec.gvk == controller.primary and not informer.cuts_others:
+                yield controller, informer
+                break
 
 
 def readiness_of(informer: Informer, record: Record) -> Verdict:
@@ -109,39 +107,29 @@ def readiness_of(informer: Informer, record: Record) -> Verdict:
         return SILENT
 
 
-def _doing(controller: Controller, key: ObjectKey) -> tuple[str, float | None]:
-    """Return a controller's current activity on an object, and for how many seconds it has lasted."""
+def _activity(controller: Controller, key: ObjectKey, wanted: Wanted) -> tuple[str, float | None, bool]:
+    """Return what a controller does with an object, for how many seconds, and whether that is wanted."""
     now = asyncio.get_running_loop().time()
     last, waiting = controller.runs.last(key), controller.waiting(key)
+    doing, began = "", None
     if (running := controller.running(key)) is not None:
-        return "running", now - running.started
-    if last is not None and last.outcome == "error":
-        return "failing", now - _failing_since(controller, key)
-    if waiting is not None:
-        return "waiting", now - waiting.since if waiting.due is None else None
-    return "", None
-
-
-def _failing_since(controller: Controller, key: ObjectKey) -> float:
-    since = 0.0
-    for run in reversed(controller.runs.of(key)):
-        if run.outcome != "error":
-            break
-        since = run.started
-    return since
-
-
-def _is_wanted(
-    controller: Controller, key: ObjectKey, wanted: Wanted, doing: str, since: float | None
-) -> bool:
+        doing, began = "running", running.started
+    elif last is not None and last.outcome == "error":
+        doing, began = "failing", last.started
+        for run in reversed(controller.runs.of(key)):
+            if run.outcome != "error":
+                break
+            began = run.started
+    elif waiting is not None:
+        doing, began = "waiting", waiting.since if waiting.due is None else None
+    since = None if began is None else now - began
     match wanted.state:
         case "failing" | "running":
-            return doing == wanted.state
+            return doing, since, doing == wanted.state
         case "waiting":
-            return controller.waiting(key) is not None
+            return doing, since, waiting is not None
         case "slow":
-            last = controller.runs.last(key)
-            return last is not None and last.seconds > wanted.seconds
+            return doing, since, last is not None and last.seconds > wanted.seconds
         case "stuck":
-            return doing in ("failing", "running") and (since or 0.0) > wanted.seconds
-    return True
+            return doing, since, doing in ("failing", "running") and (since or 0.0) > wanted.seconds
+    return doing, since, True

@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from manager.console.explanation import ShardOwner
-from manager.election.config import LeaseTiming
-from manager.election.lease import Lease, LeaseGroup
-from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
+from manager.election.elector import SHARD, lease_of_shard, number_of_shards
+from manager.election.lease import Lease, Leases, LeaseTiming
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.server.access import Answers, Place
+from manager.shards.coordinator import MEMBER
 from manager.shards.owned import OwnedShards
-from manager.shards.registry import MEMBER
 from manager.shards.shard_set import ShardSet, parse_count
 from manager.util import clock
 
@@ -53,8 +52,7 @@ class Holders(NamedTuple):
         """Return the owner of an object; the holder of the first shard if objects are not `shared_out`."""
         count = len(self.shards)
         shard = ShardSet.of(count, ()).number_of(uid) if shared_out else 0
-        holder = self.shards[shard]
-        return ShardOwner(controller, shard, count, holder.name, holder.renewed, holder.silent)
+        return ShardOwner(controller, shard, count, *self.shards[shard])
 
 
 class ShardLeases:
@@ -62,30 +60,29 @@ class ShardLeases:
 
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
         """`name` is the first shard's Lease; the names of the others begin with it."""
-        self.namespace = namespace
         self._name = name
-        self._group = LeaseGroup(transport, namespace=namespace, label=f"{name}/lease")
+        self._group = Leases(transport, namespace=namespace, label=f"{name}/lease")
+        self._namespace = namespace
 
-    def name_of(self, shard: int) -> str:
-        """Return the name of a shard's Lease."""
-        return lease_of_shard(self._name, shard)
+    def place(self, shard: int | None = None) -> Place:
+        """Return a shard's Lease, as a right is asked for; by default all."""
+        name = "" if shard is None else lease_of_shard(self._name, shard)
+        return Place("coordination.k8s.io", "leases", self._namespace, name)
 
     async def read(self) -> Holders | None:
         """Read all Leases; None if replicas do not share the work. Raises `KubeError`."""
+        label = self._group.label
         found = {lease.name: lease for lease in await self._group.read_all(timeout=_WITHIN)}
         first = found.get(self._name)
         try:
             count = parse_count((first and number_of_shards(first, self._name)) or "")
         except ValueError:
             return None
-        label = self._group.label
-        named = [found.get(self.name_of(shard)) for shard in range(count)]
-        shards = [
-            Holder() if lease is None or lease.labels.get(label) != SHARD else _holder(lease)
-            for lease in named
-        ]
-        member = f"{MEMBER}-{count}"
-        return Holders(shards, [_holder(each) for each in found.values() if each.labels.get(label) == member])
+        names = [lease_of_shard(self._name, shard) for shard in range(count)]
+        of_shards = {name: lease for name, lease in found.items() if lease.labels.get(label) == SHARD}
+        shards = [_holder(of_shards[name]) if name in of_shards else Holder() for name in names]
+        members = [each for each in found.values() if each.labels.get(label) == f"{MEMBER}-{count}"]
+        return Holders(shards, list(map(_holder, members)))
 
 
 def _holder(lease: Lease) -> Holder:
@@ -102,30 +99,24 @@ class ShardHolders:
 
     def __init__(self, leases: ShardLeases, owned: OwnedShards, controllers: Mapping[str, bool]) -> None:
         """Take `controllers`, which maps each elected controller to whether replicas share its objects."""
+        self.place = leases.place
         self._leases = leases
         self._owned = owned
         self._controllers = controllers
         self._answers: Answers[str, Holders | str] = Answers(limit=1, keep_yes=_FRESH, keep_no=_FRESH)
 
-    def place(self, shard: int | None = None) -> Place:
-        """Return the Lease that a user must be allowed to get to see a shard's holder; by default all."""
-        name = "" if shard is None else self._leases.name_of(shard)
-        return Place("coordination.k8s.io", "leases", self._leases.namespace, name)
-
     def shard_of(self, controller: str, uid: str) -> int | None:
         """Return the shard of an object; None where all replicas work on it."""
-        shared_out = self._controllers.get(controller)
-        if shared_out is None:
+        if controller not in self._controllers:
             return None
-        return self._owned.number_of(uid) if shared_out else 0
+        return self._owned.number_of(uid) if self._controllers[controller] else 0
 
     def is_ours(self, controller: str, uid: str | None) -> bool:
         """Return whether this replica works on an object; an unknown UID means that another one does."""
-        shared_out = self._controllers.get(controller)
-        if shared_out is None:
-            return True
-        shard = 0 if not shared_out else None if uid is None else self._owned.number_of(uid)
-        return shard is not None and self._owned.find(shard) is not None
+        if uid is None and self._controllers.get(controller):
+            return False
+        shard = self.shard_of(controller, uid or "")
+        return shard is None or self._owned.find(shard) is not None
 
     async def owner(self, controller: str, shard: int, *, may_know: bool) -> ShardOwner:
         """Return the owner of a shard, without the holder unless the user `may_know` it."""
@@ -142,18 +133,16 @@ class ShardHolders:
         holders = await self._read()
         if isinstance(holders, str):
             return {"problem": holders, "rows": [], "more": 0}
-        last: dict[str, Holder] = {}
+        last = {replica.name: replica for replica in holders.replicas}
         numbers: dict[str, list[int]] = {}
-        for number, holder in enumerate(holders.shards):
+        # The Lease that was renewed last says since when the replica is silent.
+        for number, holder in sorted(enumerate(holders.shards), key=lambda each: each[1].renewed):
+            last[holder.name] = holder
             numbers.setdefault(holder.name, []).append(number)
-            # The Lease that was renewed last says since when the replica is silent.
-            if holder.name not in last or holder.renewed > last[holder.name].renewed:
-                last[holder.name] = holder
-        for replica in holders.replicas:
-            last.setdefault(replica.name, replica)
         rows = [
-            {**last[name]._asdict(), "numbers": _spans(mine := numbers.get(name, [])), "shards": len(mine)}
+            {**last[name]._asdict(), "numbers": _spans(sorted(mine)), "shards": len(mine)}
             for name in sorted(last)
+            for mine in [numbers.get(name, [])]
         ]
         return {"problem": "", "rows": rows[:_MOST_ROWS], "more": len(rows[_MOST_ROWS:])}
 

@@ -10,11 +10,9 @@ from manager.controller.queue import KeyBackoff, QueueItem, WorkQueue
 from manager.controller.reconciler import (
     ControllerOptions,
     Priority,
-    RateLimiter,
     Reconciler,
     Request,
     Result,
-    RetryBackoff,
     TerminalError,
 )
 from manager.controller.source import (
@@ -57,11 +55,9 @@ __all__ = [
     "Predicate",
     "Priority",
     "QueueItem",
-    "RateLimiter",
     "Reconciler",
     "Request",
     "Result",
-    "RetryBackoff",
     "Source",
     "TerminalError",
     "TickerSource",

@@ -56,8 +56,6 @@ _REPORT_WITHIN = 5.0
 """Seconds in which a reconciler may report its failure, and keeps its worker."""
 
 _COUNTED = ("success", "requeue", "requeue_after", "error")
-_EVENTS = ("event", "freed")
-_TERMINAL, _PANIC = Failure.TERMINAL.name.lower(), Failure.PANIC.name.lower()
 
 
 class ControllerMetrics:
@@ -65,23 +63,24 @@ class ControllerMetrics:
 
     def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
         """`active` is asked whenever someone scrapes how many reconciles are running."""
-        total = metrics.reconcile_total
-        self._outcomes = {each: counting(total.labels(name, each)) for each in _COUNTED}
-        self._failed = metrics.reconcile_errors.labels(name).inc
-        self.failing = metrics.failing_objects.labels(name).set_function
-        self._terminal = metrics.terminal_reconcile_errors.labels(name).inc
-        self._panicked = metrics.reconcile_panics.labels(name).inc
-        self._timed_out = metrics.reconcile_timeouts.labels(name).inc
+        self._outcomes = {each: counting(metrics.reconcile_total.labels(name, each)) for each in _COUNTED}
+        self._failed = counting(metrics.reconcile_errors.labels(name))
+        self._failures = {
+            Failure.TERMINAL.word: counting(metrics.terminal_reconcile_errors.labels(name)),
+            Failure.PANIC.word: counting(metrics.reconcile_panics.labels(name)),
+        }
+        self._timed_out = counting(metrics.reconcile_timeouts.labels(name))
         self._skipped = counting(metrics.reconciles_skipped.labels(name))
         self._time = observing(metrics.reconcile_time.labels(name))
         self._event_latency = observing(metrics.event_to_reconcile.labels(name))
+        self.failing = metrics.failing_objects.labels(name).set_function
         metrics.max_concurrent_reconciles.labels(name).set(workers)
         metrics.active_workers.labels(name).set_function(active)
 
     def count(self, run: ReconcileRecord, exemplar: dict[str, str] | None = None) -> None:
         """Count a finished reconcile; `exemplar` leads to its trace."""
         for trigger in run.triggers:
-            if trigger.why in _EVENTS:
+            if trigger.why in ("event", "freed"):
                 self._event_latency(run.started - trigger.at)
                 break
         self._time(run.seconds, exemplar)
@@ -93,10 +92,8 @@ class ControllerMetrics:
             self._failed()
             if run.timed_out:
                 self._timed_out()
-            if run.failure == _TERMINAL:
-                self._terminal()
-            elif run.failure == _PANIC:
-                self._panicked()
+            if (count := self._failures.get(run.failure)) is not None:
+                count()
 
 
 class ControllerState(Enum):
@@ -186,7 +183,7 @@ class Controller:
             metrics, name, workers=options.max_concurrent_reconciles, active=self._running.__len__
         )
         rate = options.rate_limit
-        self._pace = options.rate_limiter if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))
+        self._pace = None if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))
         # Failures of single objects have a log line each, as long as they are few.
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
@@ -260,7 +257,12 @@ class Controller:
             raise RuntimeError(f"controller {self.name} was started twice")
         self._log = self._log.bind(controller=self.name)
         self.state = ControllerState.SYNCING
-        queue = self.open_queue()
+        options = self.options
+        backoff = KeyBackoff[Request](base=options.backoff_base, cap=options.backoff_cap, rng=self._rng)
+        queue = WorkQueue[Request](self.name, metrics=self._metrics, backoff=backoff)
+        self.queue = self._queue = queue
+        self._failing = FailingObjects(queue, rng=self._rng)
+        self._series.failing(self._failing.__len__)
         try:
             async with asyncio.TaskGroup() as group:
                 # Sources start before caches are in sync, so that the caches know which objects to hold.
@@ -277,15 +279,16 @@ class Controller:
         finally:
             queue.shut_down()
             self.state = ControllerState.STOPPED
-            self._idle.set()
             self._stopped.set()
 
-    def stop_taking_work(self) -> None:
-        """Drop the queue and start no more reconciles; running ones continue."""
+    async def stop(self, *, grace: float) -> None:
+        """Start no more reconciles, give running ones `grace` seconds to finish, and cancel the rest.
+
+        Returns when no task of the controller runs any more: never, if a reconcile resists cancellation.
+        """
         match self.state:
             case ControllerState.STANDBY:
                 self.state = ControllerState.STOPPED
-                self._idle.set()
                 self._stopped.set()
             case ControllerState.SYNCING | ControllerState.RUNNING:
                 self.state = ControllerState.STOPPING
@@ -293,21 +296,11 @@ class Controller:
                 self.queue.shut_down()
                 if self._syncing is not None:
                     self._syncing.cancel()
-                self._note_idle()
-
-    async def wait_idle(self) -> None:
-        """After `stop_taking_work`: return once no reconcile is running any more."""
-        await self._idle.wait()
-
-    async def stop(self, *, grace: float) -> None:
-        """Stop taking work, give running reconciles `grace` seconds to finish, and cancel the rest.
-
-        Returns when no task of the controller runs any more: never, if a reconcile resists cancellation.
-        """
-        self.stop_taking_work()
         try:
             async with asyncio.timeout(grace):
-                await self.wait_idle()
+                while self._running:
+                    self._idle.clear()
+                    await self._idle.wait()
         except TimeoutError:
             self._log.warning("reconciles cancelled", count=len(self._running), grace=grace)
         # Also without a reconcile one may be waiting for the rate limit.
@@ -334,21 +327,6 @@ class Controller:
             self._deadlines.close()
         self._log.info("controller stopped")
 
-    def _note_idle(self) -> None:
-        if self.state is ControllerState.STOPPING and not self._running:
-            self._idle.set()
-
-    def open_queue(self) -> WorkQueue[Request]:
-        """Make the queue, in the loop that runs."""
-        backoff = self.options.backoff
-        if backoff is None:
-            base, cap = self.options.backoff_base, self.options.backoff_cap
-            backoff = KeyBackoff[Request](base=base, cap=cap, rng=self._rng)
-        self.queue = self._queue = queue = WorkQueue(self.name, metrics=self._metrics, backoff=backoff)
-        self._failing = FailingObjects(queue, rng=self._rng)
-        self._series.failing(self._failing.__len__)
-        return queue
-
     async def _reconcile_keys(self, queue: WorkQueue[Request], name: str) -> None:
         """Reconcile the queue's keys, one after the other."""
         task = asyncio.current_task()
@@ -365,7 +343,8 @@ class Controller:
             finally:
                 task.set_name(name)
                 queue.done(item.key)
-                self._note_idle()
+                if not self._running:
+                    self._idle.set()
             # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would
             # hold up the loop, and with it the renewal of the lease.
             await asyncio.sleep(0)
@@ -529,7 +508,7 @@ class Controller:
         # The message of a foreign error may contain parts of an object that readers here must not see.
         told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
         run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
-        run.failure, run.timed_out = failure.name.lower(), timed_out
+        run.failure, run.timed_out = failure.word, timed_out
         retries = self._queue.retries(item.key)
         fields: dict[str, object] = {"error": text, "error_type": run.error_type}
         if at := line_in(error.__traceback__):

@@ -130,6 +130,11 @@ class Failure(IntEnum):
         return cls.PANIC if isinstance(error, _PANICS) else cls.UNEXPECTED
 
     @property
+    def word(self) -> str:
+        """Return the name in the reconcile record."""
+        return self.name.lower()
+
+    @property
     def has_traceback(self) -> bool:
         """Return whether the log needs the traceback."""
         return self >= Failure.UNEXPECTED

@@ -6,15 +6,16 @@ import asyncio
 import math
 import random
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Generic, TypeAlias, TypeVar
 
-from manager.controller.reconciler import Priority, RetryBackoff
+from manager.controller.reconciler import Priority
 from manager.telemetry.metrics import Metrics, counting, observing
 from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager.util.backoff import ExponentialDelay
@@ -90,87 +91,6 @@ class QueueItem(Generic[K]):
 _SLACK = 64
 """So many dead entries are not worth a rebuild of the heap."""
 
-
-class DelayedItems(Generic[K]):
-    """A heap of delayed items that returns each when it is due, with one timer of the loop for all of them.
-
-    An item that leaves by `cancel` stays in the heap as a dead entry, recognised by a time that is no longer
-    the item's. The heap is rebuilt before dead entries outnumber the living.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, release: Callable[[QueueItem[K]], None]) -> None:
-        """`release` is called from the loop with each item that falls due."""
-        self._loop = loop
-        self._release = release
-        self._heap: list[tuple[float, int, QueueItem[K]]] = []
-        self._sequence = 0
-        self._living = 0
-        self._timer: asyncio.Handle | None = None
-        # Kept here, because uvloop's handle of a callback that is due at once has no time.
-        self._armed_for = math.inf
-
-    def __len__(self) -> int:
-        """How many items are waiting."""
-        return self._living
-
-    def push(self, item: QueueItem[K], due: float) -> None:
-        """Keep `item` until `due`; an item that is already queued moves to that time."""
-        if item.due is None:
-            self._living += 1
-        item.due = due
-        # The sequence keeps items of the same moment in order, and items themselves from being compared.
-        self._sequence += 1
-        heappush(self._heap, (due, self._sequence, item))
-        self._drop_dead()
-        if due < self._armed_for:
-            self._arm()
-
-    @property
-    def first(self) -> float | None:
-        """When the first of them is due."""
-        while self._heap and self._heap[0][2].due != self._heap[0][0]:
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
-
-    def cancel(self, item: QueueItem[K]) -> None:
-        """Let `item` go before its time; it is not released."""
-        item.due = None
-        self._living -= 1
-
-    def clear(self) -> list[QueueItem[K]]:
-        """Let all items go; answers them. No timer is left."""
-        items = [item for due, _, item in self._heap if item.due == due]
-        self._heap.clear()
-        self._living = 0
-        self._arm()
-        return items
-
-    def _drop_dead(self) -> None:
-        if len(self._heap) > 2 * self._living + _SLACK:
-            self._heap = [entry for entry in self._heap if entry[2].due == entry[0]]
-            heapify(self._heap)
-
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self._armed_for = math.inf
-        if self._heap:
-            self._armed_for = self._heap[0][0]
-            self._timer = self._loop.call_at(self._armed_for, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._armed_for = math.inf
-        now = self._loop.time()
-        while self._heap and self._heap[0][0] <= now:
-            due, _, item = heappop(self._heap)
-            if item.due == due:
-                self.cancel(item)
-                self._release(item)
-        self._arm()
-
-
 AGED_TURN = 8
 """One turn in so many goes to an aged item while there are any."""
 
@@ -211,22 +131,14 @@ class ReadyItems(Generic[K]):
         self._levels[item.priority][item.key] = item
         self.length += 1
 
-    def raise_priority(self, item: QueueItem[K], priority: int) -> None:
-        """Move an item that waits here up to the end of a higher priority."""
-        del self._levels[item.priority][item.key]
-        item.priority = priority
-        self._levels[priority][item.key] = item
-
     def remove(self, item: QueueItem[K]) -> None:
         """Take an item out that waits here."""
         del self._levels[item.priority][item.key]
         self.length -= 1
 
     def pop(self, now: float) -> QueueItem[K]:
-        """Take the item whose turn it is. Raises `KeyError` when there is none."""
+        """Take the item whose turn it is; there has to be one."""
         waiting = [level for level in self._levels.values() if level]
-        if not waiting:
-            raise KeyError("no item is ready")
         level = waiting[0] if len(waiting) == 1 else self._choose(waiting, now)
         self.length -= 1
         return level.popitem(last=False)[1]
@@ -240,13 +152,11 @@ class ReadyItems(Generic[K]):
     def _choose(self, waiting: list[_Level[K]], now: float) -> _Level[K]:
         highest, *lower = waiting
         aged = min(lower, key=_waiting_since)
-        if now - _waiting_since(aged) < self._ageing:
-            return highest
-        self._passed_over += 1
-        if self._passed_over < AGED_TURN:
-            return highest
-        self._passed_over = 0
-        return aged
+        if now - _waiting_since(aged) >= self._ageing:
+            self._passed_over = (self._passed_over + 1) % AGED_TURN
+            if not self._passed_over:
+                return aged
+        return highest
 
 
 def _waiting_since(level: _Level[K]) -> float:
@@ -266,9 +176,7 @@ class WorkQueue(Generic[K]):
     All methods but `get` return at once. Make and use a queue in one running event loop.
     """
 
-    def __init__(
-        self, name: str, *, metrics: Metrics, backoff: RetryBackoff[K], ageing: float = 10.0
-    ) -> None:
+    def __init__(self, name: str, *, metrics: Metrics, backoff: KeyBackoff[K], ageing: float = 10.0) -> None:
         """`name` labels the metrics. `ageing` is how many seconds a lower priority waits for its turns."""
         self._loop = asyncio.get_running_loop()
         self._count_added = counting(metrics.queue_adds.labels(name, name))
@@ -276,14 +184,16 @@ class WorkQueue(Generic[K]):
         self._observe_waited = observing(metrics.queue_latency.labels(name, name))
         self._observe_worked = observing(metrics.work_duration.labels(name, name))
         self._backoff = backoff
-        self.forget: Callable[[K], None] = backoff.forget
-        """Starts the back-off of a key afresh."""
-        self.retries: Callable[[K], int] = backoff.retries
-        """How many back-offs of a key have begun since it was last forgotten."""
+        self.forget, self.retries = backoff.forget, backoff.retries
         # Every key that wants to run is in here, and besides in one of: the delayed ones, the ready ones,
         # or (added while it is worked on) among the keys in progress.
         self._items: dict[K, QueueItem[K]] = {}
-        self._delayed: DelayedItems[K] = DelayedItems(self._loop, self._make_ready)
+        # One timer for all delayed items. The heap's order is by time and arrival. An item that is no longer
+        # due at the time of its entry has left the entry for dead.
+        self._heap: list[tuple[float, int, QueueItem[K]]] = []
+        self._arrivals = count()
+        self._timer: asyncio.Handle | None = None
+        self._armed_for = math.inf  # uvloop's handle of a callback that is due at once has no time
         self._ready: ReadyItems[K] = ReadyItems(ageing=ageing)
         self.depth = self._ready.depth
         """How many keys of a priority could be handed out now."""
@@ -291,7 +201,7 @@ class WorkQueue(Generic[K]):
         self._paused_keys: set[K] = set()
         self._paused = False
         self._getters: deque[asyncio.Future[None]] = deque()
-        self._closed = False
+        self.is_shut_down = False
         for each in Priority:
             gauge = metrics.queue_depth.labels(name, name, str(int(each)))
             gauge.set_function(partial(self.depth, each))
@@ -318,27 +228,23 @@ class WorkQueue(Generic[K]):
         `trigger` explains the request in the reconcile record, and `cause` identifies it for
         `discard_if_only`. Does nothing once the queue is shut down.
         """
-        if self._closed:
+        if self.is_shut_down:
             return
         item = self._items.get(key)
+        is_new = item is None
         if item is None:
             item = self._items[key] = QueueItem(key, priority, () if trigger is None else (trigger,))
-            known = False
             if cause is not None and key in self._in_progress:
                 item.causes = {cause}
         else:
-            known = True
+            item.asked_again(trigger, cause)
             if priority > item.priority:
                 self._raise_priority(item, priority)
-            item.asked_again(trigger, cause)
         if after > 0:
             due = self._loop.time() + after
-            if not known or (item.due is not None and due < item.due):
-                self._delayed.push(item, due)
-        elif not known:
-            self._make_ready(item)
-        elif item.due is not None:
-            self._delayed.cancel(item)
+            if is_new or (item.due is not None and due < item.due):
+                self._delay(item, due)
+        elif is_new or item.due is not None:
             self._make_ready(item)
 
     def add_rate_limited(self, key: K, *, priority: int = Priority.NORMAL) -> float:
@@ -348,9 +254,7 @@ class WorkQueue(Generic[K]):
         """
         now = self._loop.time()
         delay = self._backoff.next_delay(key, now=now)
-        if not 0 <= delay < math.inf:
-            raise ValueError(f"a back-off must return seconds from 0 on, not {delay}")
-        if not self._closed:
+        if not self.is_shut_down:
             self._count_retried()
         self.add(key, priority=priority, after=delay, trigger=Trigger("back-off", now))
         return delay
@@ -376,7 +280,7 @@ class WorkQueue(Generic[K]):
         Returns None once the queue is shut down.
         """
         while not self._ready.length or self._paused:
-            if self._closed:
+            if self.is_shut_down:
                 return None
             getter = self._loop.create_future()
             self._getters.append(getter)
@@ -407,17 +311,16 @@ class WorkQueue(Generic[K]):
 
     def pause(self, key: K) -> None:
         """Stop handing out `key` until `resume`; the queue keeps requests for it meanwhile."""
-        if key not in self._paused_keys:
-            if (item := self._free(key)) is not None:
-                self._ready.remove(item)
-            self._paused_keys.add(key)
+        if (item := self._takeable(key)) is not None:
+            self._ready.remove(item)
+        self._paused_keys.add(key)
 
     def resume(self, key: K) -> None:
         """Hand `key` out again."""
         if key not in self._paused_keys:
             return
         self._paused_keys.remove(key)
-        if (item := self._free(key)) is not None:
+        if (item := self._takeable(key)) is not None:
             item.since = self._loop.time()  # it did not wait for a worker
             self._offer(item)
 
@@ -436,29 +339,20 @@ class WorkQueue(Generic[K]):
         for _ in range(0 if paused else self._ready.length):
             self._wake_one()
 
-    def _free(self, key: K) -> QueueItem[K] | None:
-        """Return the item of a key that could be handed out if the key were not paused."""
-        item = self._items.get(key)
-        return None if item is None or item.due is not None or key in self._in_progress else item
-
     def shut_down(self) -> None:
         """Take no more keys, and drop the waiting ones. May be called again."""
-        self._closed = True
-        self._delayed.clear()
+        self.is_shut_down = True
+        self._heap.clear()
+        self._arm()
         self._items.clear()
         self._ready.clear()
         for _ in range(len(self._getters)):
             self._wake_one()
 
     @property
-    def is_shut_down(self) -> bool:
-        """Return whether `shut_down` was called."""
-        return self._closed
-
-    @property
     def delayed(self) -> int:
         """How many keys wait for a time to come."""
-        return len(self._delayed)
+        return sum(item.due is not None for item in self._items.values())
 
     @property
     def running(self) -> int:
@@ -471,8 +365,8 @@ class WorkQueue(Generic[K]):
 
     def next_retry(self) -> float:
         """In how many seconds the next delay ends; 0 where there is none."""
-        due = self._delayed.first
-        return 0.0 if due is None else max(due - self._loop.time(), 0.0)
+        due = self._first_due()
+        return 0.0 if due == math.inf else max(due - self._loop.time(), 0.0)
 
     def unfinished(self) -> float:
         """Sum of the ages of the work in progress, in seconds."""
@@ -483,21 +377,56 @@ class WorkQueue(Generic[K]):
         now = self._loop.time()
         return now - min(self._in_progress.values(), default=now)
 
+    def _delay(self, item: QueueItem[K], due: float) -> None:
+        item.due = due
+        heappush(self._heap, (due, next(self._arrivals), item))
+        if len(self._heap) > 2 * len(self._items) + _SLACK:
+            self._heap = [entry for entry in self._heap if entry[2].due == entry[0]]
+            heapify(self._heap)
+        if due < self._armed_for:
+            self._arm()
+
+    def _first_due(self) -> float:
+        """Return when the first delay ends; infinity where there is none."""
+        while self._heap and self._heap[0][2].due != self._heap[0][0]:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else math.inf
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_for = self._first_due()
+        never = self._armed_for == math.inf
+        self._timer = None if never else self._loop.call_at(self._armed_for, self._end_delays)
+
+    def _end_delays(self) -> None:
+        now = self._loop.time()
+        while self._first_due() <= now:
+            self._make_ready(self._heap[0][2])
+        self._arm()
+
     def _make_ready(self, item: QueueItem[K]) -> None:
-        item.since = self._loop.time()
+        item.due, item.since = None, self._loop.time()
         self._count_added()
         if item.key not in self._in_progress:
             self._offer(item)
 
     def _offer(self, item: QueueItem[K]) -> None:
-        if item.key in self._paused_keys:
-            return
-        self._ready.push(item)
-        self._wake_one()
+        if item.key not in self._paused_keys:
+            self._ready.push(item)
+            self._wake_one()
+
+    def _takeable(self, key: K) -> QueueItem[K] | None:
+        """Return the item of a key that is ready, unless the key is paused or worked on."""
+        item = self._items.get(key)
+        kept = item is None or item.due is not None or key in self._in_progress or key in self._paused_keys
+        return None if kept else item
 
     def _raise_priority(self, item: QueueItem[K], priority: int) -> None:
-        if self._free(item.key) is item and item.key not in self._paused_keys:
-            self._ready.raise_priority(item, priority)
+        if self._takeable(item.key) is item:
+            self._ready.remove(item)
+            item.priority = priority
+            self._ready.push(item)
         else:
             item.priority = priority
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from manager.api import ObjectKey
-
-C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
 
 Request = ObjectKey
 """The key of the object to reconcile; it does not say what has happened."""
@@ -98,36 +95,6 @@ class FailureReporter(Protocol):
         """
 
 
-class RetryBackoff(Protocol[C_contra]):
-    """A policy that says how long a key waits after a failure. `KeyBackoff` is one.
-
-    Its methods are called in the event loop, and must be quick. If they raise, or return a delay that is not
-    a number of seconds, the process ends.
-    """
-
-    def __len__(self) -> int:
-        """How many keys have failed and not been forgotten."""
-
-    def next_delay(self, key: C_contra, *, now: float) -> float:
-        """Note a failure of `key` at the loop's time `now`; return the seconds until the next attempt.
-
-        It may be tried before they are over, because something has changed, and fail again.
-        """
-
-    def retries(self, key: C_contra) -> int:
-        """How many waits of `key` have begun since it was last forgotten."""
-
-    def forget(self, key: C_contra) -> None:
-        """`key` has succeeded. Called after every reconcile that did, of keys without a failure too."""
-
-
-class RateLimiter(Protocol):
-    """A limiter that decides when the next reconcile may start, such as `TokenBucket`."""
-
-    async def acquire(self) -> None:
-        """Wait for permission to start; waiters may be cancelled. An exception from here ends the process."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:
     """How a controller works through its queue. All durations are in seconds.
@@ -166,17 +133,11 @@ class ControllerOptions:
     available. If that never happens, the others stay as they are. A change of an object's spec does not wait.
     """
 
-    rate_limiter: RateLimiter | None = None
-    """Another rate limiter, instead of `rate_limit`; controllers with a common quota may share it."""
-
     backoff_base: float = 0.005
     """Wait after an object's first failure; it doubles with each further one."""
 
     backoff_cap: float = 1000.0
     """The longest wait between two attempts at an object that keeps failing."""
-
-    backoff: RetryBackoff[Request] | None = None
-    """Another back-off, instead of `backoff_base` and `backoff_cap`. Do not share it between controllers."""
 
     resync_period: float | None = 36_000.0
     """Reconcile every object once in this period, by default ten hours, at low priority; None for never.
@@ -194,21 +155,15 @@ class ControllerOptions:
     def __post_init__(self) -> None:
         """Check the values; raises `ValueError` that names the option that is out of range."""
         if self.max_concurrent_reconciles < 1:
-            raise ValueError(
-                f"max_concurrent_reconciles must be at least 1, not {self.max_concurrent_reconciles}"
-            )
+            told = self.max_concurrent_reconciles
+            raise ValueError(f"max_concurrent_reconciles must be at least 1, not {told}")
         if self.max_concurrent_rollouts is not None and self.max_concurrent_rollouts < 1:
-            raise ValueError(
-                f"max_concurrent_rollouts must be at least 1, or None, not {self.max_concurrent_rollouts}"
-            )
-        if self.rate_limit is not None and self.rate_limiter is not None:
-            raise ValueError("rate_limit and rate_limiter are two limits; set one of them")
+            told = self.max_concurrent_rollouts
+            raise ValueError(f"max_concurrent_rollouts must be at least 1, or None, not {told}")
         for name in ("reconcile_timeout", "rate_limit", "resync_period"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be above 0, or None, not {value}")
         if not 0 < self.backoff_base <= self.backoff_cap:
-            raise ValueError(
-                f"backoff_base must be above 0 and at most backoff_cap, not {self.backoff_base}"
-                f" with backoff_cap {self.backoff_cap}"
-            )
+            bounds = f"{self.backoff_base} with backoff_cap {self.backoff_cap}"
+            raise ValueError(f"backoff_base must be above 0 and at most backoff_cap, not {bounds}")

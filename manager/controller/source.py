@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -261,7 +259,7 @@ class KindSource(Source):
         self._kind, self._relation = informer.spec.gvk.kind, relation
         self._found = Trigger("found", source=relation, kind=self._kind)  # one for all, which may be many
         self._queue: WorkQueue[Request]
-        self._undelivered: OrderedDict[ObjectKey, _Undelivered] = OrderedDict()
+        self._undelivered: dict[ObjectKey, tuple[CacheEvent, asyncio.TimerHandle]] = {}
         self.reconciling: Callable[[ObjectKey], bool] | None = None
         """Says of the kind that the controller is for whether an object is being reconciled."""
 
@@ -290,15 +288,15 @@ class KindSource(Source):
             await asyncio.get_running_loop().create_future()
         finally:
             cancel()
-            for undelivered in self._undelivered.values():
-                undelivered.timer.cancel()
+            for _, timer in self._undelivered.values():
+                timer.cancel()
             self._undelivered.clear()
 
     def _hear(self, event: CacheEvent) -> None:
-        earlier = self._undelivered.pop(event.key, None) if self._undelivered else None
-        if earlier is not None:
-            earlier.timer.cancel()
-            event = _both(earlier.event, event)
+        if self._undelivered and (undelivered := self._undelivered.pop(event.key, None)) is not None:
+            earlier, timer = undelivered
+            timer.cancel()
+            event = _both(earlier, event)
         if not event.handed_over:
             self._deliver(event, attempts=0)
 
@@ -327,21 +325,13 @@ class KindSource(Source):
         if delay is None:
             return
         if len(self._undelivered) >= _UNDELIVERED:
-            _, oldest = self._undelivered.popitem(last=False)
-            oldest.timer.cancel()
-        timer = asyncio.get_running_loop().call_later(delay, self._deliver_again, event.key)
-        self._undelivered[event.key] = _Undelivered(event, attempts, timer)
+            self._undelivered.pop(next(iter(self._undelivered)))[1].cancel()
+        timer = asyncio.get_running_loop().call_later(delay, self._deliver_again, event.key, attempts)
+        self._undelivered[event.key] = event, timer
 
-    def _deliver_again(self, key: ObjectKey) -> None:
-        undelivered = self._undelivered.pop(key)
-        self._deliver(undelivered.event, attempts=undelivered.attempts)
-
-
-@dataclass(slots=True)
-class _Undelivered:
-    event: CacheEvent
-    attempts: int
-    timer: asyncio.TimerHandle
+    def _deliver_again(self, key: ObjectKey, attempts: int) -> None:
+        event, _ = self._undelivered.pop(key)
+        self._deliver(event, attempts=attempts)
 
 
 def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger:
@@ -420,22 +410,16 @@ class TickerSource(Source):
         requests: Callable[[], Iterable[Request]],
         *,
         jitter: float = 0.1,
-        priority: int = Priority.LOW,
         why: str = "resync",
         rng: random.Random,
     ) -> None:
-        """Asks for `requests()` every `interval` seconds, give or take the part `jitter` of it.
+        """Ask for `requests()` every `interval` seconds, give or take the part `jitter` of it.
 
-        Not for all of them at once: they are spread over a tenth of the interval. `why` is a `Trigger.why`.
-
-        Raises `ValueError` unless the interval is positive and the jitter from 0 to 1.
+        The requests are spread over a tenth of the interval. `why` is a `Trigger.why`.
         """
-        if not interval > 0 or not 0 <= jitter <= 1:
-            raise ValueError(f"a ticker needs interval > 0 and jitter 0 to 1, not {interval} and {jitter}")
         self._interval = interval
         self._requests = requests
         self._jitter = jitter
-        self._priority = priority
         self._rng = rng
         self.why = why
         self.next_at: float | None = None
@@ -455,13 +439,11 @@ class TickerSource(Source):
     async def _ask(self, queue: WorkQueue[Request]) -> None:
         """Ask for all, a portion at a time."""
         requests = tuple(self._requests())
-        spread = self._interval * _TICK_SPREAD
+        spread, count = self._interval * _TICK_SPREAD, len(requests)
         trigger = Trigger(self.why, asyncio.get_running_loop().time())
-        portions = max(1, min(len(requests), int(spread / _TICK_PAUSE)))
+        portions = max(1, min(count, int(spread / _TICK_PAUSE)))
         for portion in range(portions):
             if portion:
                 await asyncio.sleep(spread / portions)
-            for request in requests[
-                len(requests) * portion // portions : len(requests) * (portion + 1) // portions
-            ]:
-                queue.add(request, priority=self._priority, trigger=trigger)
+            for request in requests[count * portion // portions : count * (portion + 1) // portions]:
+                queue.add(request, priority=Priority.LOW, trigger=trigger)

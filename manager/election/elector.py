@@ -6,26 +6,153 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from manager.election.config import ElectionConfig
-from manager.election.coordinator import Coordinator
-from manager.election.guard import Leadership, LeadershipLost, ProcessGuard
-from manager.election.lease import LastError, Lease, LeaseClient
-from manager.election.lease_watch import TIMER_ERROR, LeaseWatcher, pause
-from manager.election.shard_count import ShardCountAgreement
+from manager.election.coordinator import Coordinator, Leadership, LeadershipLost
+from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease_watch import TIMER_ERROR, LastError, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, ServerError
 from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.duration import format_duration
 
-RENEW_EARLY = (0.9, 1.0)
-"""Parts of the retry period between two renewals: they come a little early rather than late."""
+SHARD = "shard"
+"""The value of the group's label that tells the Leases of shards from those of replicas."""
 
 # Part of a retry period to wait when the lease keeps changing under our renewals.
 _CONTENDED = 0.1
 # Part of the time for the release to wait after a failure.
 _PAUSE = 0.04
+_LOST = "the lease was lost"
+# Parts of the time from the renew deadline until others may take over: to end in order, and to end at all.
+_STOP_WITHIN = 0.8
+_GONE_WITHIN = 0.95
 
 _log = get_logger("leader")
+
+
+class ProcessGuard:
+    """The right of this process to write to the API server, and to live, until a lease is lost."""
+
+    def __init__(self, config: ElectionConfig) -> None:
+        self._transport = config.transport
+        self._watchdog = config.watchdog
+        self._margin = config.timing.lease_duration - config.timing.renew_deadline
+        self._deadlines: dict[str, float] = {}
+
+    def renewed(self, lease: str, deadline: float) -> None:
+        """Note that the lease is held until the loop time `deadline`."""
+        self._deadlines[lease] = deadline
+        self._set()
+
+    def released(self, lease: str) -> None:
+        """Note that the lease is not needed any more."""
+        del self._deadlines[lease]
+        self._set()
+
+    def close(self, lease: str, reason: str) -> None:
+        """Send no more writes, and drop those in flight: the lease was lost."""
+        # Here and now, before anything else gets to run: the next write could already be one too many.
+        self._transport.fence(reason)
+        # As its deadline from now on, which no renewal of another lease puts off.
+        self.renewed(lease, min(self._deadlines[lease], clock.monotonic()))
+
+    def _set(self) -> None:
+        lost = min(self._deadlines.values(), default=None)
+        self._transport.fence_at(lost)
+        if lost is None:
+            self._watchdog.lift(_LOST)
+        else:
+            when, latest = (lost + part * self._margin for part in (_STOP_WITHIN, _GONE_WITHIN))
+            self._watchdog.limit(_LOST, when, latest=latest, since=lost)
+
+
+def lease_of_shard(name: str, number: int) -> str:
+    """Return the name of a shard's Lease: the name of the first one, `name`, begins the others."""
+    return f"{name}-{number}" if number else name
+
+
+def number_of_shards(first: Lease, name: str) -> str | None:
+    """Return the number of shards that the first Lease, `name`, states or is changing to, if it does."""
+    stated = first.annotations.get(f"{name}/shards")
+    return None if stated is None else str(stated).removeprefix("to ")
+
+
+class ShardCountAgreement:
+    """A guard that keeps replicas with different numbers of shards from working at the same time.
+
+    The first shard's Lease states the number in an annotation. A replica that takes it and finds another
+    number writes that the number changes, waits until all other shards are free, and only then works. A
+    replica that takes another shard reads the first one's Lease afterwards. So each has written its own Lease
+    before it reads the other's, and one of them sees the other.
+    """
+
+    def __init__(self, config: ElectionConfig, *, count: int) -> None:
+        self.group = Leases(config.transport, namespace=config.namespace, label=f"{config.name}/lease")
+        self._config = config
+        self._others = LeaseWatcher(config, self.group)
+        self._first = self.group.one(config.name)
+        self._annotation = f"{config.name}/shards"
+        self._count = str(count)
+        self._is_leader = count == 1
+        # Apart from the errors of one's own Lease, which is renewed all the while.
+        self._error = LastError()
+
+    @property
+    def problem(self) -> str | None:
+        """Why this replica cannot read the Leases of the others; None when it can."""
+        return self._error.problem or self._others.problem
+
+    def claimed(self, lease: Lease) -> Lease:
+        """Return the Lease of any shard with the labels and annotations of a claim."""
+        lease = lease.labelled({self.group.label: SHARD})
+        if lease.name != self._first.name or self.is_settled(lease):
+            return lease
+        # A leader's Lease without a number was made by hand, or is new: there were no shards.
+        if self._annotation not in lease.annotations and self._is_leader:
+            return self.settled(lease)
+        return lease.annotated({self._annotation: f"to {self._count}"})
+
+    def settled(self, lease: Lease) -> Lease:
+        """Return the first shard's Lease as it states our number."""
+        return lease.annotated({self._annotation: self._count})
+
+    def is_settled(self, lease: Lease | None) -> bool:
+        """Return whether the first shard's Lease states our number."""
+        return lease is not None and lease.annotations.get(self._annotation) == self._count
+
+    def other(self, lease: Lease | None) -> str | None:
+        """Return another number than ours, and than a leader's, of the holder of the first shard's Lease."""
+        if lease is None or lease.holder in {"", self._config.identity}:
+            return None
+        said = number_of_shards(lease, self._first.name)
+        return None if said in {self._count, "1"} else said
+
+    async def wait_until_free(self) -> None:
+        """Return when no replica can hold another shard than the first."""
+        while True:
+            if await self._others.read() and not any(map(self._is_held, self._others)):
+                return
+            await asyncio.sleep(self._config.timing.retry_period)
+
+    def _is_held(self, view: LeaseObservation) -> bool:
+        lease = view.lease
+        return (
+            lease is not None
+            and lease.name != self._first.name
+            and lease.labels.get(self.group.label) == SHARD
+            and lease.holder != ""
+            and clock.monotonic() < view.expires_at
+        )
+
+    async def is_first_settled(self, view: LeaseObservation) -> bool:
+        """Return whether the first Lease, which `view` observes, states our number, once it could be read.
+
+        To give a shard back before, only to take it again, would be a loop without any delay.
+        """
+        while True:
+            timeout = self._config.timing.attempt_timeout
+            if (found := await view.read(self._first, self._error, timeout=timeout)) is not None:
+                return self.is_settled(*found)
+            await asyncio.sleep(self._config.timing.retry_period)
 
 
 class LeaseLock:
@@ -36,8 +163,7 @@ class LeaseLock:
     renewal whose answer was lost does not move the deadline, even if the server has it.
 
     Attributes:
-        wanted: whether this replica should take the Lease, or keep it.
-        idle: whether the lock waits for `want`.
+        wanted: set while this replica should take the Lease, or keep it.
         taken: whether the Lease is ours, also while work may not begin yet.
         held: set while this replica holds the Lease and may work, until it is lost or given back.
         leadership: permits effects while the Lease is held. Each acquisition has a new one, so that work from
@@ -48,14 +174,15 @@ class LeaseLock:
     def __init__(
         self,
         config: ElectionConfig,
-        leases: LeaseClient,
+        leases: Leases,
         watcher: LeaseWatcher,
         guard: ProcessGuard,
         agreement: ShardCountAgreement,
         began: Callable[[], None],
     ) -> None:
         """`began` is called when the Lease is held and work may begin; then `held` is set."""
-        self.wanted = self.idle = self.taken = False
+        self.wanted = asyncio.Event()
+        self.taken = False
         self.held = asyncio.Event()
         self.leadership = Leadership(elected=False)
         self.release_within = config.timing.renew_deadline
@@ -75,16 +202,14 @@ class LeaseLock:
         """The Lease as the server stored our last claim or renewal."""
         self._sent = -math.inf
         self._doubtful = False
-        """Whether the server may have another version than `_lease`."""
-        self._uncertain = False
-        """Whether the last claim got no answer, so that we may hold the Lease unknowingly."""
+        """Whether the server may have another version than `_lease`, by a write of ours without an answer."""
         self._silent_since: float | None = None
         """The local time of the last sign of the holder before us; None if there was none."""
         self._was_held = False
         self._giving_back = False
-        self._mark: Callable[[Lease], Lease] | None = None
-        self._marked = asyncio.Event()
-        self._called = asyncio.Event()
+        self._is_agreed = False
+        """Whether the first Lease may state our number of shards."""
+        self._stated = asyncio.Event()
         self._wake = asyncio.Event()
         self._status = config.metrics.leader_status.labels(name=leases.name)
         self._status.set(0)
@@ -105,35 +230,23 @@ class LeaseLock:
         """The loop time until which the Lease is surely held, unless renewed before."""
         return self._sent + self._timing.renew_deadline
 
-    def want(self) -> None:
-        """Take it when it is free. One that is being given back is taken again after that."""
-        self.wanted = True
-        self._called.set()
-
     def give_up(self) -> None:
         """Give it back, or do not take it. The work under it has to be over."""
-        self.wanted = False
+        self.wanted.clear()
         self._giving_back = True
-        self._called.clear()
         self._wake.set()
-
-    async def wait_wanted(self) -> None:
-        """Return once `want` has been called."""
-        self.idle = True
-        await self._called.wait()
-        self.idle = False
 
     async def acquire(self) -> bool:
         """Wait until it is free, or its holder has been silent for too long, and claim it.
 
         Return False when it was given up before.
         """
-        while self.wanted:
+        while self.wanted.is_set():
             self._wake.clear()
             if self._view.claimable(clock.monotonic()) and await self._claim():
                 return True
             await pause(self._wake, until=self._view.claimable_at())
-        if self._uncertain:
+        if self._doubtful:
             await self._release(None)
         return False
 
@@ -146,9 +259,10 @@ class LeaseLock:
         if self._was_held:
             self.leadership = Leadership(elected=False)
         self.taken = self._was_held = True
-        self._doubtful, self._mark, self._marked = False, None, asyncio.Event()
+        self._doubtful = self._is_agreed = False
+        self._stated.clear()
         # It may be won in the very moment of the stop: only to give it back.
-        self._giving_back = not self.wanted
+        self._giving_back = not self.wanted.is_set()
         self._guard.renewed(self._leases.name, self.deadline)
         agreeing = asyncio.create_task(self._begin_when_agreed(), name=f"agree on {self._leases}")
         try:
@@ -182,7 +296,7 @@ class LeaseLock:
         if self.taken:
             return
         if asked:
-            self._uncertain = False
+            self._doubtful = False
         if not self._view.claimable(clock.monotonic()):
             # Else a claim follows, which has errors of its own: the last one's is not over yet.
             self._error.clear()
@@ -201,21 +315,24 @@ class LeaseLock:
                 if whole is None or whole.version != base.version:
                     return False
                 base = whole
-            lease, sent = await self._write(self._agreement.claimed(base), timeout)
+            lease, sent = await self._leases.claim(
+                self._agreement.claimed(base), self._config, timeout=timeout
+            )
         except (Conflict, AlreadyExists, NotFound) as error:
-            self._uncertain = False
+            self._doubtful = False
             if isinstance(error, NotFound) and base.version is None:
                 self._error.report(f"cannot create lease {self._leases}", error)
                 self._view.doubtful = True
             elif isinstance(error, AlreadyExists):
-                await self._look()
+                # The watcher may miss it, because its creator did not know our label.
+                await self._view.read(self._leases, self._error, timeout=timeout)
             return False  # another replica was faster
         except KubeError as error:
-            self._uncertain = not isinstance(error, ApiError) or isinstance(error, ServerError)
+            self._doubtful = not isinstance(error, ApiError) or isinstance(error, ServerError)
             self._error.report(f"cannot take lease {self._leases}", error)
             self._view.doubtful = True  # also if the watch has shown it: only a read clears this error
             return False
-        self._uncertain = False
+        self._doubtful = False
         self._error.clear()
         if clock.monotonic() - sent >= self._timing.renew_deadline:
             # The process was held up while the answer waited, too long to rely on it. The next observation
@@ -224,32 +341,16 @@ class LeaseLock:
         self._lease, self._sent, self._silent_since = lease, sent, since
         return True
 
-    async def _look(self) -> None:
-        """Read a lease that the watcher may miss, because its creator did not know our label."""
-        try:
-            lease = await self._leases.read(timeout=self._timing.attempt_timeout)
-        except KubeError as error:
-            self._error.report(f"cannot read lease {self._leases}", error)
-            return
-        if lease is not None:
-            self._view.saw(lease, now=clock.monotonic())
-
-    async def _write(self, lease: Lease, timeout: float) -> tuple[Lease, float]:
-        return await self._leases.claim(
-            lease, identity=self._config.identity, timing=self._timing, timeout=timeout
-        )
-
     # While the Lease is ours
 
     async def _begin_when_agreed(self) -> None:
-        """Work only when no other replica can divide the work into another number of shards."""
         agreed = False
         try:
-            agreed = await self._agreement.agree(self._lease, self._write_mark, self._first)
+            agreed = await self._agree()
         finally:
             if not agreed:
                 self.give_up()
-        if agreed and self.wanted:
+        if agreed and self.wanted.is_set():
             self._taken_count.inc()
             if self._silent_since is not None:
                 self._config.metrics.lease_unowned.observe(clock.monotonic() - self._silent_since)
@@ -258,48 +359,44 @@ class LeaseLock:
             self.held.set()
             self._began()
 
-    async def _write_mark(self, change: Callable[[Lease], Lease]) -> None:
-        """Make that change with the next renewal, which is at once, and with each after it.
-
-        Returns when the server has it.
-        """
-        self._mark = change
-        self._wake.set()
-        await self._marked.wait()
+    async def _agree(self) -> bool:
+        """Return whether no other replica can divide the work into another number of shards."""
+        if self._lease.name != self._config.name:
+            return await self._agreement.is_first_settled(self._first)
+        if not self._agreement.is_settled(self._lease):
+            await self._agreement.wait_until_free()
+            # The next renewal states our number, and is made at once.
+            self._is_agreed = True
+            self._wake.set()
+            await self._stated.wait()
+        return True
 
     async def _keep_renewed(self) -> None:
         """Renew until given up; raise LeadershipLost at the deadline, or when another holder has it."""
         self._wake.clear()
-        while not self._giving_back:
-            await pause(self._wake, until=self._sent + self._period())
-            await self._renew()
-
-    def _period(self) -> float:
-        return self._timing.retry_period * self._config.rng.uniform(*RENEW_EARLY)
-
-    async def _renew(self) -> None:
-        """Try until it succeeds."""
-        while not self._giving_back:
+        again = self._sent + self._config.renewal_pause()
+        while True:
+            await pause(self._wake, until=min(again, self.deadline))
+            if self._giving_back:
+                return
             self._wake.clear()
-            started = clock.monotonic()
+            again = clock.monotonic() + self._config.renewal_pause()
             try:
                 async with asyncio.timeout_at(self.deadline):
                     await self._attempt()
             except TimeoutError:
-                continue  # the next attempt finds that there is no time left
+                again = -math.inf  # the next attempt finds that there is no time left
             except (Conflict, AlreadyExists, NotFound) as error:
                 # Changed by an earlier renewal of ours whose answer was lost, or by others: read it again.
                 self._doubtful = True
                 self._error.report(f"lease {self._leases} is not as it was left", error)
-                again = started + self._timing.retry_period * _CONTENDED
+                again = clock.monotonic() + self._timing.retry_period * _CONTENDED
             except KubeError as error:
                 self._doubtful = True
                 self._error.report(f"cannot renew lease {self._leases}", error)
-                again = started + self._period()
             else:
                 self._error.clear()
-                return
-            await pause(self._wake, until=min(again, self.deadline))
+                again = self._sent + self._config.renewal_pause()
 
     async def _attempt(self) -> None:
         if self._doubtful:
@@ -311,18 +408,18 @@ class LeaseLock:
             else:
                 holder = f"held by {current.holder}" if current.holder else "released by somebody"
                 raise LeadershipLost(f"lease {self._leases} is now {holder}")
-        mark = self._mark
-        base = self._lease if mark is None else mark(self._lease)
+        agreed = self._is_agreed
+        base = self._agreement.settled(self._lease) if agreed else self._lease
         timeout = self._time_left()
         # Set before, so that an attempt that is cut short leaves it set.
         self._doubtful = True
-        self._lease, self._sent = await self._write(base, timeout)
+        self._lease, self._sent = await self._leases.claim(base, self._config, timeout=timeout)
         self._doubtful = False
         self._guard.renewed(self._leases.name, self.deadline)
         if self.held.is_set():
             self.leadership.renewed(self.deadline)
-        if mark is not None:
-            self._marked.set()
+        if agreed:
+            self._stated.set()
 
     def _time_left(self) -> float:
         left = self.deadline - clock.monotonic()
@@ -366,21 +463,12 @@ class LeaderElector(Coordinator):
 
     def __init__(self, config: ElectionConfig) -> None:
         super().__init__()
-        leases = LeaseClient(config.transport, namespace=config.namespace, name=config.name)
         self.identity = config.identity
+        leases = Leases(config.transport, namespace=config.namespace, name=config.name)
         self._watcher = LeaseWatcher(config, leases)
         self._view = self._watcher.of(config.name)
-        self._lock = LeaseLock(
-            config,
-            leases,
-            self._watcher,
-            ProcessGuard(config),
-            ShardCountAgreement(config, count=1),
-            self._begin,
-        )
-        self._running = False
-        self._stopping = False
-        self._over = asyncio.Event()
+        agreement = ShardCountAgreement(config, count=1)
+        self._lock = LeaseLock(config, leases, self._watcher, ProcessGuard(config), agreement, self._begin)
 
     @property
     def elected(self) -> asyncio.Event:
@@ -395,7 +483,7 @@ class LeaderElector(Coordinator):
     @property
     def leading(self) -> bool:
         """Return whether this replica is the leader now; False from the renew deadline on."""
-        return self.elected.is_set() and not self._stopping and clock.monotonic() < self._lock.deadline
+        return self.elected.is_set() and not self._stop.is_set() and clock.monotonic() < self._lock.deadline
 
     @property
     def leader(self) -> str:
@@ -407,41 +495,28 @@ class LeaderElector(Coordinator):
         """Why this replica cannot read, take or renew the lease; None when it can."""
         return self._lock.problem or (None if self.elected.is_set() else self._watcher.problem)
 
-    async def run(self) -> None:
-        """Take part until `release` is called.
-
-        Raises LeadershipLost when this replica was the leader and could not renew in time, or finds another
-        holder. The transport is fenced by then: no write leaves any more, and those in flight are cut.
-        When cancelled, it leaves the lease to expire.
-        """
-        self._running = True
-        try:
-            if not self._stopping:
-                self._lock.want()
-                if await self._acquire():
-                    await self._lock.hold()
-        finally:
-            self._lock.ended("the election is over")
-            self._over.set()
-
     async def release(self, *, within: float = 5.0) -> None:
         """End the election, and give the lease back if we hold it: another replica takes over at once.
 
         The leader's work must have ended. Returns shortly before `run` does, after `within` seconds at most.
         """
-        self._stopping = True
         self._lock.release_within = within
         self._lock.give_up()
-        if self._running:
-            await self._over.wait()
+        await super().release()
 
-    async def _acquire(self) -> bool:
+    async def _take_part(self) -> None:
+        self._lock.wanted.set()
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watcher.run(), name="watch the lease")
             try:
-                return await self._lock.acquire()
+                acquired = await self._lock.acquire()
             finally:
                 watching.cancel()
+        if acquired:
+            await self._lock.hold()
+
+    def _end(self) -> None:
+        self._lock.ended("the election is over")
 
     def _begin(self) -> None:
         _log.info("became the leader", lease=str(self._lock), identity=self.identity)

@@ -1,29 +1,37 @@
-"""Leases: the record of a holder, its last renewal and its duration; and their client."""
+"""Leases: the configuration of an election, the record of a holder and its last renewal, and their client."""
 
 from __future__ import annotations
 
 import math
+import socket
+import uuid
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any, Self
 from urllib.parse import quote
 
 import orjson
 
-from manager.election.config import LeaseTiming
 from manager.kube.decoding import Listing, json_object, not_a, watch_events
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
-from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.watchdog import Watchdog
 from manager.util import clock
+from manager.util.duration import format_duration
 from manager.util.loop import own_turn
 from manager.util.nesting import MOST_LEVELS, is_too_deep
 
-_MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+RENEW_EARLY = (0.9, 1.0)
+"""Parts of the retry period between two renewals: they come a little early rather than late."""
+
+_RETRY_JITTER = 1.2
 _MOST = 2**31 - 1  # the limit of the server's types
+_MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _VERSION_DIGITS = 20  # of 64 bits
 _CUT = 4096  # characters of another writer's text; no replica writes as many
 _RENEW_TIME = "renewTime"
@@ -35,7 +43,98 @@ _PAGE = 40
 _LARGE = 32 * 1024
 _WATCH_SECONDS = (300.0, 600.0)
 
-_log = get_logger("leader")
+
+def new_identity(rng: Random) -> str:
+    """Return `<host name>_<uuid>`, new for each process.
+
+    A container that is started again in the same pod must not take its predecessor's lease for its own. So
+    `rng` must not be seeded alike in two replicas.
+    """
+    return f"{socket.gethostname()}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
+
+
+def host_clock() -> str:
+    """Return a name for the monotonic clock of this host, or "" where that cannot be told.
+
+    Processes of one host name and one boot of the kernel read the same clock. The host name is a part of it
+    because machines that were cloned while they ran may have the boot in common, and not the clock.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+    return f"{socket.gethostname()}/{boot}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """The three durations of an election, in seconds; ValueError, which names the flag, if they do not fit.
+
+    A leader that has not renewed for `renew_deadline` stops; the others wait `lease_duration` after the last
+    change before they take over. The difference is the margin for clocks that run at different rates, and for
+    the last writes of the old leader to die. `retry_period` lies between renewals, and between a standby's
+    looks. `clock` names the monotonic clock of this process (`host_clock`), if others read it.
+    """
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    clock: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("lease_duration", "renew_deadline", "retry_period"):
+            if not (math.isfinite(value := getattr(self, name)) and value > 0):
+                raise ValueError(f"{_flag(name)} must be longer than zero, not {value:g}s")
+        lease, renew, retry = map(_flag, ("lease_duration", "renew_deadline", "retry_period"))
+        if self.lease_seconds > _MOST:
+            raise ValueError(f"{lease} must be at most {_MOST}s, not {self.lease_seconds}s")
+        renew = f"{renew} ({format_duration(self.renew_deadline)})"
+        if self.lease_duration <= self.renew_deadline:
+            raise ValueError(
+                f"{lease} ({format_duration(self.lease_duration)}) must be longer than {renew}: "
+                "the leader has to stop before the others take over"
+            )
+        if self.renew_deadline <= self.retry_period * _RETRY_JITTER:
+            raise ValueError(
+                f"{renew} must be longer than {_RETRY_JITTER:g} times {retry} "
+                f"({format_duration(self.retry_period)}): the leader needs time for more than one try"
+            )
+
+    @property
+    def lease_seconds(self) -> int:
+        """The lease duration for the record: whole seconds, rounded up so that no replica waits less."""
+        return math.ceil(self.lease_duration)
+
+    @property
+    def attempt_timeout(self) -> float:
+        """Seconds for one request: the deadline leaves time for a second one, on a new connection."""
+        return max(self.retry_period, self.renew_deadline / 2)
+
+
+def _flag(name: str) -> str:
+    return f"--leader-elect-{name.replace('_', '-')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionConfig:
+    """The Lease of an election, and the replica that takes part in it.
+
+    Names of other Leases begin with `name`, the leader's. `transport` is fenced when one is lost. `watchdog`
+    ends the process if it is still there shortly before another one may take over.
+    """
+
+    transport: Transport
+    namespace: str
+    name: str
+    identity: str
+    rng: Random
+    metrics: Metrics
+    timing: LeaseTiming = LeaseTiming()
+    watchdog: Watchdog = field(default_factory=Watchdog)
+
+    def renewal_pause(self) -> float:
+        """Return the seconds from one renewal to the next."""
+        return self.timing.retry_period * self.rng.uniform(*RENEW_EARLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +249,27 @@ class Lease:
         What other clients put there stays. So do resourceVersion and UID: the server refuses the write if the
         lease has changed meanwhile, or was replaced.
         """
-        stamp = self._stamp(now)
-        spec = {**self.spec, "holderIdentity": identity, "leaseDurationSeconds": seconds, _RENEW_TIME: stamp}
+        lease = self._held_by(identity, seconds, now)
         if self.holder != identity:
             # A lease that has never been held changes hands for the first time when it is taken the second.
             first = not self.holder and not self.spec.get("acquireTime")
-            spec["leaseTransitions"] = self.transitions if first else self.transitions + 1
-            spec["acquireTime"] = stamp
-        return Lease(self.metadata, spec)
+            lease.spec["leaseTransitions"] = self.transitions if first else self.transitions + 1
+            lease.spec["acquireTime"] = lease.spec[_RENEW_TIME]
+        return lease
+
+    def released(self, *, now: datetime) -> Lease:
+        """Return this lease without a holder, for any replica to take at once."""
+        return self._held_by("", _RELEASED_SECONDS, now)
+
+    def _held_by(self, holder: str, seconds: int, now: datetime) -> Lease:
+        # Every renewal must change the record, or the server drops it as a write that changes nothing and
+        # the others see no renewal: a clock that stands still or was set back may repeat itself.
+        now = now.astimezone(UTC)
+        stamp = now.strftime(_MICRO_TIME)
+        if stamp == self.spec.get(_RENEW_TIME):
+            stamp = (now + timedelta(microseconds=1)).strftime(_MICRO_TIME)
+        holding = {"holderIdentity": holder, "leaseDurationSeconds": seconds, _RENEW_TIME: stamp}
+        return Lease(self.metadata, {**self.spec, **holding})
 
     def sent(self, clock: str, at: float) -> Lease:
         """Return this lease with the time `at`, by the clock of that name, at which its holder sends it.
@@ -173,16 +285,6 @@ class Lease:
     def annotated(self, annotations: Mapping[str, str]) -> Lease:
         """Return this lease with these additional annotations."""
         return Lease({**self.metadata, "annotations": {**self.annotations, **annotations}}, self.spec)
-
-    def released(self, *, now: datetime) -> Lease:
-        """Return this lease without a holder, for any replica to take at once."""
-        spec = {
-            **self.spec,
-            "holderIdentity": "",
-            "leaseDurationSeconds": _RELEASED_SECONDS,
-            _RENEW_TIME: self._stamp(now),
-        }
-        return Lease(self.metadata, spec)
 
     def recreated(self) -> Lease:
         """Return this lease for creation, after it was deleted: the same holder and history."""
@@ -211,51 +313,38 @@ class Lease:
         """Return a lease without a holder that the server does not know yet."""
         return cls({"namespace": namespace, "name": name}, {"leaseTransitions": 0})
 
-    def _stamp(self, now: datetime) -> str:
-        # Every renewal must change the record, or the server drops it as a write that changes nothing and
-        # the others see no renewal: a clock that stands still or was set back may repeat itself.
-        stamp = now.astimezone(UTC).strftime(_MICRO_TIME)
-        if stamp == self.spec.get(_RENEW_TIME):
-            stamp = (now.astimezone(UTC) + timedelta(microseconds=1)).strftime(_MICRO_TIME)
-        return stamp
-
 
 def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: fields[name] for name in names if name in fields}
 
 
-class LastError:
-    """The last failure of a request for a lease; each new one is logged once, however often it repeats."""
-
-    def __init__(self) -> None:
-        self.problem: str | None = None
-        self._kind: tuple[str, type[Exception]] | None = None
-
-    def report(self, failed: str, error: Exception) -> None:
-        """Note that something, such as `cannot read lease a/b`, failed with `error`."""
-        self.problem = f"{failed}: {str(error) or type(error).__name__}"
-        if self._kind != (failed, type(error)):
-            self._kind = (failed, type(error))
-            _log.warning(self.problem)
-
-    def clear(self) -> None:
-        """Note that a request succeeded."""
-        if self.problem is not None:
-            _log.info("the lease can be reached again", was=self.problem)
-        self.problem = self._kind = None
-
-
 class Leases:
-    """Leases of a namespace that match a selector. Every method raises KubeError."""
+    """A client of one Lease, or of those in a namespace that have a label. Every method raises KubeError.
 
-    def __init__(self, transport: Transport, namespace: str, selector: dict[str, str]) -> None:
-        self.namespace = namespace
+    A write whose error says nothing about its effect may still happen: its resourceVersion makes that
+    harmless.
+    """
+
+    def __init__(self, transport: Transport, *, namespace: str, name: str = "", label: str = "") -> None:
+        self.namespace, self.name, self.label = namespace, name, label
         self._transport = transport
-        self._selector = selector
+        # With the name in the selector, RBAC can grant the watch of one lease only.
+        self._selector = {"fieldSelector": f"metadata.name={name}"} if name else {"labelSelector": label}
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+        self._object = f"{self._collection}/{quote(name, safe='')}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.name else f"{self.namespace}, label {self.label}"
+
+    def one(self, name: str) -> Leases:
+        """Return the client of one of the Leases with the label, which need not exist."""
+        return Leases(self._transport, namespace=self.namespace, name=name)
 
     async def read_all(self, *, timeout: float) -> list[Lease]:
         """Return the Leases as they are now, not from any cache."""
+        if self.name:
+            lease = await self.read(timeout=timeout)
+            return [] if lease is None else [lease]
         listing = Listing(self._transport.request, self._collection, longest=LONGEST, deadline=timeout)
         query = {**self._selector, "limit": str(_PAGE)}
         found, resume = [], None
@@ -280,33 +369,8 @@ class Leases:
                 if event.type != "BOOKMARK":
                     yield self._decode(bytes(event.object)), event.type == "DELETED"
 
-    def _decode(self, raw: bytes) -> Lease:
-        return Lease.decode(raw)
-
-
-class LeaseClient(Leases):
-    """A client of one Lease. Every method raises KubeError.
-
-    A write whose error says nothing about its effect may still happen: its resourceVersion makes that
-    harmless.
-    """
-
-    def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
-        # With the name in the selector, RBAC can grant the watch of one lease only.
-        super().__init__(transport, namespace, {"fieldSelector": f"metadata.name={name}"})
-        self.name = name
-        self._object = f"{self._collection}/{quote(name, safe='')}"
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    async def read_all(self, *, timeout: float) -> list[Lease]:
-        """Return the lease as it is now in a list, which is empty when there is none."""
-        found = await self.read(timeout=timeout)
-        return [] if found is None else [found]
-
     async def read(self, *, timeout: float) -> Lease | None:
-        """Return the lease as it is now, not from any cache; None when there is none."""
+        """Return the one Lease as it is now, not from any cache; None when there is none."""
         try:
             return Lease.decode(await self._transport.request("GET", self._object, deadline=timeout))
         except NotFound:
@@ -317,18 +381,16 @@ class LeaseClient(Leases):
 
         Raises Conflict, AlreadyExists or NotFound when the server has another version of it, or none.
         """
-        body = lease.encode()
-        if lease.metadata.get("resourceVersion"):
-            answer = await self._transport.request("PUT", self._object, body=body, deadline=timeout)
-        else:
-            answer = await self._transport.request("POST", self._collection, body=body, deadline=timeout)
-        return Lease.decode(answer)
+        new = not lease.metadata.get("resourceVersion")
+        method, path = ("POST", self._collection) if new else ("PUT", self._object)
+        return Lease.decode(
+            await self._transport.request(method, path, body=lease.encode(), deadline=timeout)
+        )
 
-    async def claim(
-        self, lease: Lease, *, identity: str, timing: LeaseTiming, timeout: float
-    ) -> tuple[Lease, float]:
-        """Write the lease as held by `identity` from now on; return the stored lease and the sending time."""
-        wanted = lease.claimed(identity=identity, seconds=timing.lease_seconds, now=clock.now())
+    async def claim(self, lease: Lease, config: ElectionConfig, *, timeout: float) -> tuple[Lease, float]:
+        """Write the lease as held by this replica from now on; return it as stored, and the sending time."""
+        timing = config.timing
+        wanted = lease.claimed(identity=config.identity, seconds=timing.lease_seconds, now=clock.now())
         sent = clock.monotonic()
         return await self.write(wanted.sent(timing.clock, sent), timeout=timeout), sent
 
@@ -338,22 +400,8 @@ class LeaseClient(Leases):
         body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": demanded})
         await self._transport.request("DELETE", self._object, body=body, deadline=timeout)
 
-
-class LeaseGroup(Leases):
-    """The Leases of a namespace that have a label. Every method raises KubeError."""
-
-    def __init__(self, transport: Transport, *, namespace: str, label: str) -> None:
-        super().__init__(transport, namespace, {"labelSelector": label})
-        self.label = label
-        self._prefix = label.partition("/")[0] + "/"
-
-    def __str__(self) -> str:
-        return f"{self.namespace}, label {self.label}"
-
-    def one(self, name: str) -> LeaseClient:
-        """Return the client of one of them, which need not exist."""
-        return LeaseClient(self._transport, namespace=self.namespace, name=name)
-
     def _decode(self, raw: bytes) -> Lease:
         lease = Lease.decode(raw)
-        return lease.outline(self._prefix) if len(raw) > _LARGE else lease
+        if self.name or len(raw) <= _LARGE:
+            return lease
+        return lease.outline(self.label.partition("/")[0] + "/")

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
-from manager.election.config import ElectionConfig, LeaseTiming
-from manager.election.lease import LastError, Lease, Leases
+from manager.election.lease import ElectionConfig, Lease, Leases, LeaseTiming
 from manager.kube.errors import KubeError
+from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.backoff import Backoff
 
@@ -21,6 +21,19 @@ TIMER_ERROR = 1e-6
 """Seconds by which a timer may fire early, because times are rounded: that early is in time."""
 
 
+# A look at the lease comes a little before a retry period has passed, so that replicas do not look in step
+# and a released lease is found within the period even without a watch.
+_LOOK = (0.75, 1.0)
+# A watch that reports each renewal makes looking unnecessary; only its silence calls for a look.
+_SILENCE = 1.5
+# Lease durations without a word after which a watch is taken for dead.
+_DEAD_STREAM = 1.5
+# Retry periods between attempts to watch, at most, where the server does not let us.
+_LONGEST_PAUSE = 30
+
+_log = get_logger("leader")
+
+
 async def pause(wake: asyncio.Event, *, until: float) -> None:
     """Return when the event is set, or at the loop time `until` (infinity is never), whichever is first."""
     try:
@@ -29,6 +42,27 @@ async def pause(wake: asyncio.Event, *, until: float) -> None:
             await wake.wait()
     except TimeoutError:
         pass
+
+
+class LastError:
+    """The last failure of a request for a lease; each new one is logged once, however often it repeats."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        self._kind: tuple[str, type[Exception]] | None = None
+
+    def report(self, failed: str, error: Exception) -> None:
+        """Note that something, such as `cannot read lease a/b`, failed with `error`."""
+        self.problem = f"{failed}: {str(error) or type(error).__name__}"
+        if self._kind != (failed, type(error)):
+            self._kind = (failed, type(error))
+            _log.warning(self.problem)
+
+    def clear(self) -> None:
+        """Note that a request succeeded."""
+        if self.problem is not None:
+            _log.info("the lease can be reached again", was=self.problem)
+        self.problem = self._kind = None
 
 
 class LeaseObservation:
@@ -80,19 +114,28 @@ class LeaseObservation:
         self._gone = self.doubtful = False
         return not renewed
 
-    def saw_deletion(self, last: Lease) -> None:
-        """Note that the lease, whose last state was `last`, was deleted."""
-        if self._is_stale(last):
-            self.doubtful = True
-        else:
-            self.saw_none()
-
-    def saw_none(self) -> None:
-        """Record that the server has no such lease.
+    def saw_none(self, last: Lease | None = None) -> None:
+        """Record that the server has no such lease, or has deleted it in the state `last`.
 
         A deletion is no release: the holder may still be at work, and will create the lease again.
         """
-        self._gone, self.doubtful = True, False
+        self.doubtful = last is not None and self._is_stale(last)
+        self._gone = self._gone or not self.doubtful
+
+    async def read(self, leases: Leases, error: LastError, *, timeout: float) -> tuple[Lease | None] | None:
+        """Read the lease now, and return it in a tuple; None if that failed, for the reason in `error`."""
+        known = self.newest
+        try:
+            lease = await leases.read(timeout=timeout)
+        except KubeError as failed:
+            error.report(f"cannot read lease {leases}", failed)
+            return None
+        error.clear()
+        if lease is not None:
+            self.saw(lease, now=clock.monotonic())
+        elif self.newest == known:
+            self.saw_none()
+        return (lease,)
 
     @property
     def expires_at(self) -> float:
@@ -104,7 +147,7 @@ class LeaseObservation:
 
     def claimable(self, now: float) -> bool:
         """Return whether to try to take the lease now."""
-        return not self.doubtful and now >= self.claimable_at() - TIMER_ERROR
+        return now >= self.claimable_at() - TIMER_ERROR
 
     def claimable_at(self) -> float:
         """Return the local time when the lease can be taken unless it changes; infinity while in doubt."""
@@ -116,17 +159,6 @@ class LeaseObservation:
         return self.newest is not None and lease.version is not None and lease.version < self.newest
 
 
-# A look at the lease comes a little before a retry period has passed, so that replicas do not look in step
-# and a released lease is found within the period even without a watch.
-_LOOK = (0.75, 1.0)
-# A watch that reports each renewal makes looking unnecessary; only its silence calls for a look.
-_SILENCE = 1.5
-# Lease durations without a word after which a watch is taken for dead.
-_DEAD_STREAM = 1.5
-# Retry periods between attempts to watch, at most, where the server does not let us.
-_LONGEST_PAUSE = 30
-
-
 class LeaseWatcher:
     """An observer of some Leases, while it runs.
 
@@ -135,10 +167,9 @@ class LeaseWatcher:
     """
 
     def __init__(self, config: ElectionConfig, leases: Leases) -> None:
-        self._identity = config.identity
+        self._config = config
         self._leases = leases
         self._timing = config.timing
-        self._rng = config.rng
         self._error = LastError()
         # Without the watch a takeover is later and no more, so its errors are logged only.
         self._watch_error = LastError()
@@ -163,7 +194,7 @@ class LeaseWatcher:
 
     def _view(self, name: str) -> LeaseObservation:
         if name not in self._views:
-            self._views[name] = LeaseObservation(identity=self._identity, timing=self._timing)
+            self._views[name] = LeaseObservation(identity=self._config.identity, timing=self._timing)
         return self._views[name]
 
     def listen(self, listener: Callable[[bool], None]) -> None:
@@ -186,17 +217,18 @@ class LeaseWatcher:
             await asyncio.sleep(due - clock.monotonic())
             if self._next_read > due:
                 continue  # put off by the watch meanwhile
-            await self._read()
-            again = clock.monotonic() + self._timing.retry_period * self._rng.uniform(*_LOOK)
+            await self.read()
+            again = clock.monotonic() + self._timing.retry_period * self._config.rng.uniform(*_LOOK)
             self._next_read = max(self._next_read, again)
 
-    async def _read(self) -> None:
+    async def read(self) -> bool:
+        """Read the Leases now; return False if that failed, for the reason in `problem`."""
         known = {name: view.newest for name, view in self._views.items()}
         try:
             found = await self._leases.read_all(timeout=self._timing.attempt_timeout)
         except KubeError as error:
             self._error.report(f"cannot read lease {self._leases}", error)
-            return
+            return False
         now = clock.monotonic()
         for lease in found:
             view, before = self._view(lease.name), known.pop(lease.name, None)
@@ -211,16 +243,18 @@ class LeaseWatcher:
             if missing is not None and missing.newest == version:
                 missing.saw_none()
                 self._forget(name)
+        self._error.clear()
         self._notify(asked=True)
+        return True
 
     async def _watch(self) -> None:
         retry = self._timing.retry_period
-        backoff = Backoff(base=retry, cap=retry * _LONGEST_PAUSE, jitter=0.2, rng=self._rng)
+        backoff = Backoff(base=retry, cap=retry * _LONGEST_PAUSE, jitter=0.2, rng=self._config.rng)
         while True:
             # Renewals come each retry period, and a holder without them is replaced before this silence ends:
             # then it is the stream that is dead.
             silence = self._timing.lease_duration * _DEAD_STREAM
-            changes = self._leases.changes(rng=self._rng, silence=silence)
+            changes = self._leases.changes(rng=self._config.rng, silence=silence)
             try:
                 async with aclosing(changes):
                     async for lease, gone in changes:
@@ -234,7 +268,7 @@ class LeaseWatcher:
     def _observe(self, lease: Lease, *, gone: bool) -> None:
         now, news = clock.monotonic(), True
         if gone:
-            self._view(lease.name).saw_deletion(lease)
+            self._view(lease.name).saw_none(lease)
             self._forget(lease.name)
         else:
             news = self._view(lease.name).saw(lease, now=now)
@@ -249,7 +283,5 @@ class LeaseWatcher:
             del self._views[name]
 
     def _notify(self, *, asked: bool) -> None:
-        if asked:
-            self._error.clear()
         for listener in self._listeners:
             listener(asked)

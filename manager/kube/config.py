@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -31,8 +31,7 @@ from manager.kube.credentials import (
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.telemetry.logs import get_logger
-from manager.util.address import in_pod
-from manager.util.proxy_address import NotAProxy, proxy_for, proxy_url
+from manager.util.address import NotAProxy, http_url, in_pod, proxy_for, proxy_url
 from manager.util.small_file import read_small_file
 
 T = TypeVar("T")
@@ -117,7 +116,7 @@ class ClusterConfig:
         """Check the TLS files soon for replacements, after a connection failed because of certificates."""
         self.at_hand_until, self._obtaining = 0.0, None
         if self.tls is not None:
-            self.tls.check_soon()
+            self.tls.check_at = 0.0
 
 
 async def load_config(
@@ -144,47 +143,41 @@ async def load_config(
 
 def _find(kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> ClusterConfig:
     if kubeconfig:
-        path = _expand(kubeconfig, environ)
-        return _from_kubeconfig([path], f"--kubeconfig {kubeconfig}", context, environ)
-    if listed := [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]:
+        paths, source = [_expand(kubeconfig, environ)], f"--kubeconfig {kubeconfig}"
+    elif listed := [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]:
         paths = [_expand(part, environ) for part in listed]
-        return _from_kubeconfig(paths, f"KUBECONFIG={os.pathsep.join(listed)}", context, environ)
-    if context is None and in_pod(environ):
+        source = f"KUBECONFIG={os.pathsep.join(listed)}"
+    elif context is None and in_pod(environ):
         return _in_cluster(environ)
-    default = _expand("~/.kube/config", environ)
-    if not default.exists():
-        raise ConfigError(
-            f"no cluster to talk to: give --kubeconfig, set KUBECONFIG, run in a pod, or have {default}"
-        )
-    return _from_kubeconfig([default], str(default), context, environ)
-
-
-def _from_kubeconfig(
-    paths: Sequence[Path], source: str, context: str | None, environ: Mapping[str, str]
-) -> ClusterConfig:
-    choice = read_kubeconfig(paths, source=source).choose(context)
+    else:
+        default = _expand("~/.kube/config", environ)
+        paths, source = [default], str(default)
+        if not default.exists():
+            raise ConfigError(
+                f"no cluster to talk to: give --kubeconfig, set KUBECONFIG, run in a pod, or have {default}"
+            )
+    choice = _choose(paths, source, context)
     server = _server(choice)
     return ClusterConfig(
         server=server,
-        source=f"kubeconfig {choice.source}",
-        credentials=credentials_of(choice, environ),
+        source=f"kubeconfig {choice.context}",
+        credentials=_credentials(choice, environ),
         tls=Tls(_tls_files(choice)) if server.scheme == "https" else None,
-        namespace=choice.namespace,
+        namespace=choice.context.value.namespace or None,
         proxy=_proxy(server, environ, choice.cluster),
         tls_server_name=_tls_server_name(choice.cluster),
-        headers=tuple(impersonation_of(choice.user)),
+        headers=_impersonation(choice.user),
     )
 
 
 def _in_cluster(environ: Mapping[str, str]) -> ClusterConfig:
     host = environ["KUBERNETES_SERVICE_HOST"]
-    port = environ["KUBERNETES_SERVICE_PORT"]
-    authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = f"https://{f'[{host}]' if ':' in host else host}:{environ['KUBERNETES_SERVICE_PORT']}"
     try:
         namespace = read_small_file(SERVICE_ACCOUNT / "namespace").decode("ascii").strip() or None
     except (OSError, UnicodeDecodeError):
         namespace = None
-    server = _url(f"https://{authority}", "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT")
+    server = _url(address, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT")
     return ClusterConfig(
         server=server,
         source=IN_CLUSTER,
@@ -195,153 +188,92 @@ def _in_cluster(environ: Mapping[str, str]) -> ClusterConfig:
     )
 
 
-def _server(choice: Choice) -> URL:
-    cluster, user = choice.cluster, choice.user
-    address = cluster.text("server")
-    if address is None:
-        raise ConfigError(f"{cluster.path}: cluster {cluster.name!r} names no server")
-    label = f"{cluster.path}: server of cluster {cluster.name!r}"
-    implied = "" if "://" in address else "http://"  # as kubectl takes it, whatever else the cluster says
-    server = _url(f"{implied}{address}", label)
-    if implied and (secured := _secured_by(choice)):
-        raise ConfigError(
-            f"{label}: {address!r} does not say https://, so it means plain HTTP, and there {secured}"
-        )
-    if server.scheme == "http" and user is not None and names_credentials(user):
-        # As kubectl does: what serves plain HTTP (kubectl proxy, say) has its own credentials, or wants none.
-        _log.warning("credentials are not sent over plain HTTP", server=str(server), user=user.name)
-    return server
-
-
-def _secured_by(choice: Choice) -> str:
-    """Name a key of the cluster or user without a meaning in plain HTTP; empty if there is none."""
-    if choice.user is not None and names_credentials(choice.user):
-        return f"the credentials of user {choice.user.name!r} are not sent"
-    for key in ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"):
-        if choice.cluster.value.get(key):
-            return f"{key} has no meaning"
-    return ""
-
-
-def _url(address: str, label: str) -> URL:
-    if "@" in address:  # a password may precede the "@", and part of it may look like a host or a path
-        raise ConfigError(
-            f"{label}: a user or a password is no part of it: they belong into the user's entry"
-        )
-    try:
-        url = URL(address)
-        # A host that cannot be one is found out only when it is asked for.
-        known = url.scheme in {"http", "https"} and url.host and url.port
-    except ValueError:
-        url, known = URL(), None
-    if not known:
-        raise ConfigError(f"{label}: {address!r} is not an http:// or https:// URL")
-    return url
-
-
-def _tls_files(choice: Choice) -> TlsFiles:
-    cluster, user = choice.cluster, choice.user
-    authorities = cluster.pem("certificate-authority")
-    insecure = cluster.value_of("insecure-skip-tls-verify", bool, "neither true nor false")
-    if insecure and authorities is not None:
-        raise ConfigError(
-            f"{cluster.path}: cluster {cluster.name!r} has both a certificate-authority "
-            "and insecure-skip-tls-verify"
-        )
-    certificate = key = None
-    if user is not None:
-        certificate, key = user.pem("client-certificate"), user.pem("client-key")
-        if (certificate is None) != (key is None):
-            missing = "client-key" if key is None else "client-certificate"
-            raise ConfigError(f"{user.path}: user {user.name!r} has no {missing}")
-    return TlsFiles(authorities, certificate, key, verify=not insecure)
-
-
-def _tls_server_name(cluster: Entry) -> str | None:
-    name = cluster.text("tls-server-name")
-    if name is None:
-        return None
-    try:
-        name.encode("idna")
-        known = name.isprintable() and not name.startswith(".")
-    except UnicodeError:
-        known = False
-    if not known:
-        raise ConfigError(
-            f"{cluster.path}: tls-server-name of cluster {cluster.name!r}: {name!r} is not a host's name"
-        )
-    return name
-
-
-def _proxy(server: URL, environ: Mapping[str, str], cluster: Entry | None = None) -> URL | None:
-    try:
-        if cluster is not None and (address := cluster.text("proxy-url")) is not None:
-            source = f"{cluster.path}: proxy-url of cluster {cluster.name!r}"
-            if "://" not in address:
-                raise ConfigError(f"{source}: it has to begin with http://, https:// or socks5://")
-            return proxy_url(address, source=source)
-        return proxy_for(server, environ)
-    except NotAProxy as error:
-        raise ConfigError(str(error)) from None
-
-
 def _expand(name: str, environ: Mapping[str, str]) -> Path:
     if name == "~" or name.startswith("~/"):
         return Path(environ.get("HOME") or Path.home()) / name[2:]
     return Path(name)
 
 
-# Kubeconfig files.
+# Kubeconfig files. An empty text and null are as good as an absent field, as for kubectl.
 
-_SECTIONS = {"clusters": "cluster", "contexts": "context", "users": "user"}
+
+class _Extension(msgspec.Struct):
+    name: str | None = None
+    extension: Any = None
+
+
+class _Cluster(msgspec.Struct, rename="kebab", omit_defaults=True):
+    server: str | None = None
+    tls_server_name: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    proxy_url: str | None = None
+    disable_compression: bool | None = None
+    extensions: list[_Extension] | None = None
+
+
+class _UserCredentials(msgspec.Struct, rename="kebab"):
+    token: str | None = None
+    token_file: str | None = msgspec.field(default=None, name="tokenFile")
+    username: str | None = None
+    password: str | None = None
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    exec: ExecSpec | None = None
+
+
+class _User(_UserCredentials, rename="kebab"):
+    auth_provider: Any = None
+    as_user: str | None = msgspec.field(default=None, name="as")
+    as_uid: str | None = None
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+
+
+class _Context(msgspec.Struct):
+    cluster: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+
+
+class _Named(msgspec.Struct):
+    name: str
+    cluster: _Cluster | None = None
+    user: _User | None = None
+    context: _Context | None = None
+
+
+class _Kubeconfig(msgspec.Struct, rename="kebab"):
+    api_version: str | None = msgspec.field(default=None, name="apiVersion")
+    kind: str | None = None
+    current_context: str | None = None
+    clusters: list[_Named] | None = None
+    users: list[_Named] | None = None
+    contexts: list[_Named] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A named cluster, context or user; relative paths in its `value` start from the folder of `path`."""
+class _Entry(Generic[T]):
+    """A cluster, user or context; relative paths in its `value` start from the folder of `path`."""
 
+    kind: str
     name: str
-    value: dict[str, Any]
+    value: T
     path: Path
 
-    def value_of(self, key: str, kind: type[T], otherwise: str) -> T | None:
-        """Return the value at a key; None if it is absent or empty.
-
-        Raises `ConfigError`, which says `otherwise` of the value, if it is of another kind.
-        """
-        value = self.value.get(key)
-        if value is None or value == "":
-            return None
-        if not isinstance(value, kind):
-            raise ConfigError(f"{self.path}: {key} of {self.name!r} is {otherwise}")
-        return value
-
-    def text(self, key: str) -> str | None:
-        """Return the text at a key; None if it is absent or empty."""
-        return self.value_of(key, str, "not text")
-
-    def sequence(self, key: str) -> list[Any]:
-        """Return the list at a key; empty if it is absent."""
-        return self.value_of(key, list, "not a list") or []
-
-    def file(self, key: str) -> Path | None:
-        """Return the path at a key, which is relative to the folder of the kubeconfig."""
-        if (name := self.text(key)) is None:
-            return None
-        if any(character in name for character in "\r\n\0") or not _is_encodable(name):
-            # Not quoted: some put the key itself there.
-            raise ConfigError(f"{self.path}: {key} of {self.name!r} cannot be the name of a file")
-        return self.path.parent / name
+    def __str__(self) -> str:
+        return f"{self.path}: {self.kind} {self.name!r}"
 
     def pem(self, key: str) -> Pem | None:
-        """Return the certificate or key that is there as `<key>-data`, or in the file at `<key>`.
-
-        Raises `ConfigError` for data that are not base64.
-        """
-        if (data := self.text(f"{key}-data")) is None:
-            path = self.file(key)
-            return None if path is None else Pem(f"{self.path}: {key} of {self.name!r}", path=path)
-        label = f"{self.path}: {key}-data of {self.name!r}"
+        """Return the certificate or key that is there as `<key>-data`, or in the file at `<key>`."""
+        attribute = key.replace("-", "_")
+        if not (data := getattr(self.value, f"{attribute}_data")):
+            path = self.file(key, getattr(self.value, attribute))
+            return None if path is None else Pem(f"{self}: {key}", path=path)
+        label = f"{self}: {key}-data"
         try:
             if data.endswith("=") and len(data.rstrip("=")) % 4 == 0:
                 raise ValueError("Excess padding")  # noqa: TRY301 - which Python before 3.13 passes over
@@ -349,77 +281,59 @@ class Entry:
         except ValueError as error:  # text that is not ASCII raises no binascii.Error
             raise ConfigError(f"{label}: not base64: {error}") from error
 
+    def file(self, key: str, name: str | None) -> Path | None:
+        """Return the path that the text at a key names; None without one."""
+        if not name:
+            return None
+        if not _is_line(name):
+            # Not quoted: some put the key itself there.
+            raise ConfigError(f"{self}: {key} cannot be the name of a file")
+        return self.path.parent / name
+
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Cluster, user and namespace that one context selects; `source` names their origin in messages."""
+class _Choice:
+    """Selection of one context."""
 
-    cluster: Entry
-    user: Entry | None
-    namespace: str | None
-    source: str
-
-
-@dataclass(slots=True)
-class Kubeconfig:
-    """Files merged: of several entries of one name, and of several current contexts, the first counts."""
-
-    source: str
-    current_context: str | None = None
-    sections: dict[str, dict[str, Entry]] = field(
-        default_factory=lambda: {section: {} for section in _SECTIONS}
-    )
-
-    def choose(self, context: str | None) -> Choice:
-        """Resolve `context`, or the current context if it is None; `ConfigError` if an entry is missing."""
-        name = context or self.current_context
-        if not name:
-            raise ConfigError(f"{self.source}: no current-context; name one with --context")
-        found = self.sections["contexts"].get(name)
-        if found is None:
-            known = ", ".join(sorted(map(repr, self.sections["contexts"]))) or "none"
-            raise ConfigError(f"{self.source}: no context {name!r} (there are: {known})")
-        cluster = found.text("cluster")
-        user = found.text("user")
-        if cluster is None:
-            raise ConfigError(f"{found.path}: context {name!r} names no cluster")
-        return Choice(
-            cluster=self._referred("clusters", cluster, found),
-            user=None if user is None else self._referred("users", user, found),
-            namespace=found.text("namespace"),
-            source=f"{found.path}, context {name!r}",
-        )
-
-    def _referred(self, section: str, name: str, context: Entry) -> Entry:
-        entry = self.sections[section].get(name)
-        if entry is None:
-            kind = _SECTIONS[section]
-            raise ConfigError(f"{self.source}: no {kind} {name!r}, which context {context.name!r} refers to")
-        return entry
+    context: _Entry[_Context]
+    cluster: _Entry[_Cluster]
+    user: _Entry[_User] | None
 
 
-def read_kubeconfig(paths: Sequence[Path], *, source: str) -> Kubeconfig:
-    """Read and merge files; those that do not exist are left out, as kubectl does.
+def _choose(paths: Sequence[Path], source: str, context: str | None) -> _Choice:
+    """Merge the files that exist, and select a context, the current one by default.
 
-    Messages call them `source`. Raises `ConfigError` if none of them exists, or one cannot be read or is not
-    a kubeconfig.
+    Of several entries of one name, and of several current contexts, the first counts.
     """
-    merged = Kubeconfig(source)
-    existing = [path for path in paths if path.exists()]
-    if not existing:
+    kinds = {"cluster": _Cluster, "user": _User, "context": _Context}
+    known: dict[str, dict[str, _Entry[Any]]] = {kind: {} for kind in kinds}
+    if not (existing := [path for path in paths if path.exists()]):
         raise ConfigError(f"{source}: no such file")
     for path in existing:
         document = _load(path)
-        current = document.get("current-context")
-        if isinstance(current, str) and merged.current_context is None:
-            merged.current_context = current or None
-        for section, kind in _SECTIONS.items():
-            for entry in _entries(document, section, kind, path):
-                merged.sections[section].setdefault(entry.name, entry)
-    return merged
+        context = context or document.current_context
+        for kind, empty in kinds.items():
+            names = set[str]()
+            for each in getattr(document, f"{kind}s") or ():
+                if each.name in names:
+                    raise ConfigError(f"{path}: there are two entries {each.name!r} in {kind}s")
+                names.add(each.name)
+                entry = _Entry(kind, each.name, getattr(each, kind) or empty(), path)
+                known[kind].setdefault(each.name, entry)
+    if not context:
+        raise ConfigError(f"{source}: no current-context; name one with --context")
+    if (chosen := known["context"].get(context)) is None:
+        there = ", ".join(sorted(map(repr, known["context"]))) or "none"
+        raise ConfigError(f"{source}: no context {context!r} (there are: {there})")
+    if not chosen.value.cluster:
+        raise ConfigError(f"{chosen} names no cluster")
+    for kind in ("cluster", "user"):
+        if (name := getattr(chosen.value, kind)) and name not in known[kind]:
+            raise ConfigError(f"{source}: no {kind} {name!r}, which context {context!r} refers to")
+    return _Choice(chosen, known["cluster"][chosen.value.cluster], known["user"].get(chosen.value.user or ""))
 
 
-def _load(path: Path) -> Mapping[str, Any]:
+def _load(path: Path) -> _Kubeconfig:
     try:
         text = read_small_file(path)
     except OSError as error:
@@ -427,147 +341,170 @@ def _load(path: Path) -> Mapping[str, Any]:
     from manager.util import yaml_text  # noqa: PLC0415 - 15 ms and 0.9 MB, and a pod has no kubeconfig
 
     try:
-        document = yaml_text.load(text)
+        document = msgspec.convert(yaml_text.load(text) or {}, _Kubeconfig)
     except yaml_text.NotYaml as error:
         raise ConfigError(f"{path}: {error}") from None
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path}: not a kubeconfig")
-    for key, expected in (("apiVersion", "v1"), ("kind", "Config")):
-        if document.get(key) not in (None, "", expected):
-            raise ConfigError(f"{path}: {key} is {document[key]!r}, and of a kubeconfig it is {expected}")
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise ConfigError(f"{path}: not a kubeconfig: {error}") from None
+    for key, found, expected in (
+        ("apiVersion", document.api_version, "v1"),
+        ("kind", document.kind, "Config"),
+    ):
+        if found not in (None, "", expected):
+            raise ConfigError(f"{path}: {key} is {found!r}, and of a kubeconfig it is {expected}")
     return document
 
 
-def _entries(document: Mapping[str, Any], section: str, kind: str, path: Path) -> list[Entry]:
-    entries: list[Entry] = []
-    listed = document.get(section) or []
-    if not isinstance(listed, list):
-        raise ConfigError(f"{path}: {section} is not a list")
-    for each in listed:
-        name = each.get("name") if isinstance(each, dict) else None
-        if not isinstance(name, str):
-            raise ConfigError(f"{path}: an entry of {section} has no name")
-        value = each.get(kind) or {}
-        if not isinstance(value, dict):
-            raise ConfigError(f"{path}: {kind} {name!r} is not a mapping")
-        if any(other.name == name for other in entries):
-            raise ConfigError(f"{path}: there are two entries {name!r} in {section}")
-        entries.append(Entry(name, value, path))
-    return entries
+# The chosen cluster.
+
+_OF_TLS = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
+"""Keys of a cluster without a meaning in plain HTTP."""
 
 
-# The user of the chosen context.
+def _server(choice: _Choice) -> URL:
+    cluster, user = choice.cluster, choice.user
+    address, label = cluster.value.server, f"{cluster}: server"
+    if not address:
+        raise ConfigError(f"{cluster} names no server")
+    implied = "" if "://" in address else "http://"  # as kubectl takes it, whatever else the cluster says
+    server = _url(f"{implied}{address}", label)
+    if server.scheme == "https":
+        return server
+    lost = [f"{key} has no meaning" for key in _OF_TLS if getattr(cluster.value, key.replace("-", "_"))]
+    if user is not None and any(getattr(user.value, each) for each in _UserCredentials.__struct_fields__):
+        lost.insert(0, f"the credentials of user {user.name!r} are not sent")
+        if not implied:
+            # As kubectl does: what serves plain HTTP (kubectl proxy, say) has its own, or wants none.
+            _log.warning("credentials are not sent over plain HTTP", server=str(server), user=user.name)
+    if implied and lost:
+        raise ConfigError(
+            f"{label}: {address!r} does not say https://, so it means plain HTTP, and there {lost[0]}"
+        )
+    return server
 
-_EXEC_CLUSTER_KEYS = {
-    "server",
-    "tls-server-name",
-    "insecure-skip-tls-verify",
-    "certificate-authority-data",
-    "proxy-url",
-    "disable-compression",
-}
+
+def _url(address: str, label: str) -> URL:
+    if "@" in address:  # a password may precede the "@", and part of it may look like a host or a path
+        raise ConfigError(
+            f"{label}: a user or a password is no part of it: they belong into the user's entry"
+        )
+    if (url := http_url(address)) is None:
+        raise ConfigError(f"{label}: {address!r} is not an http:// or https:// URL")
+    return url
+
+
+def _tls_files(choice: _Choice) -> TlsFiles:
+    cluster, user = choice.cluster, choice.user
+    authorities, insecure = cluster.pem("certificate-authority"), cluster.value.insecure_skip_tls_verify
+    if insecure and authorities is not None:
+        raise ConfigError(f"{cluster} has both a certificate-authority and insecure-skip-tls-verify")
+    certificate = key = None
+    if user is not None:
+        certificate, key = user.pem("client-certificate"), user.pem("client-key")
+        if (certificate is None) != (key is None):
+            raise ConfigError(f"{user} has no {'client-key' if key is None else 'client-certificate'}")
+    return TlsFiles(authorities, certificate, key, verify=not insecure)
+
+
+def _tls_server_name(cluster: _Entry[_Cluster]) -> str | None:
+    if not (name := cluster.value.tls_server_name):
+        return None
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        is_name = False
+    else:
+        is_name = name.isprintable() and not name.startswith(".")
+    if not is_name:
+        raise ConfigError(f"{cluster}: tls-server-name: {name!r} is not a host's name")
+    return name
+
+
+def _proxy(server: URL, environ: Mapping[str, str], cluster: _Entry[_Cluster] | None = None) -> URL | None:
+    try:
+        if cluster is None or not (address := cluster.value.proxy_url):
+            return proxy_for(server, environ)
+        if "://" not in address:
+            raise ConfigError(f"{cluster}: proxy-url has to begin with http://, https:// or socks5://")
+        return proxy_url(address, source=f"{cluster}: proxy-url")
+    except NotAProxy as error:
+        raise ConfigError(str(error)) from None
+
+
+# The chosen user.
 
 _NAME_OF_HEADER = "!#$&'*+^`|"
 """What else than letters, digits and "-._~" the name of a header may hold; the server decodes the rest."""
 
-_CREDENTIALS = {
-    "token",
-    "tokenFile",
-    "username",
-    "password",
-    "client-certificate",
-    "client-certificate-data",
-    "client-key",
-    "client-key-data",
-    "exec",
-}
 
-
-def names_credentials(user: Entry) -> bool:
-    """Return whether the user has credentials, and does not only act as another one."""
-    return any(user.value.get(key) for key in _CREDENTIALS)
-
-
-def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
-    """How the chosen user authenticates, client certificates aside.
-
-    Raises:
-        ConfigError: the user says so in a way that cannot be followed.
-    """
+def _credentials(choice: _Choice, environ: Mapping[str, str]) -> Credentials:
+    """Return the source of the chosen user's credentials, client certificates aside."""
     user = choice.user
     if user is None:
         return FixedCredentials(None)
-    label = f"{user.path}: user {user.name!r}"
-    if user.value.get("auth-provider") is not None:
+    value = user.value
+    if value.auth_provider is not None:
         raise ConfigError(
-            f"{label}: auth-provider is not supported: use exec, for OpenID Connect with kubelogin"
+            f"{user}: auth-provider is not supported: use exec, for OpenID Connect with kubelogin"
         )
-    if (token_file := user.file("tokenFile")) is not None:
-        return TokenFile(token_file, label=f"{label}: tokenFile")
-    header = _header_of(user, label)
-    if header is None and user.value.get("exec") is not None:
-        return _exec_credentials(choice, user, label, environ)
-    return FixedCredentials(header)
+    if (token_file := user.file("tokenFile", value.token_file)) is not None:
+        return TokenFile(token_file, label=f"{user}: tokenFile")
+    if value.token:
+        return FixedCredentials(one_line(f"Bearer {value.token}", str(user)))
+    if value.username is not None and value.password is not None:
+        pair = f"{value.username}:{value.password}"
+        if not _is_encodable(pair):
+            raise ConfigError(f"{user}: username and password are not text")
+        return FixedCredentials(f"Basic {base64.b64encode(pair.encode()).decode()}")
+    return (
+        FixedCredentials(None) if value.exec is None else _exec_credentials(choice, user, value.exec, environ)
+    )
 
 
-def _header_of(user: Entry, label: str) -> str | None:
-    if (token := user.text("token")) is not None:
-        return one_line(f"Bearer {token}", label)
-    if not {"username", "password"} <= user.value.keys():
-        return None
-    password = f"{user.text('username') or ''}:{user.text('password') or ''}"
-    if not _is_encodable(password):
-        raise ConfigError(f"{label}: username and password are not text")
-    return f"Basic {base64.b64encode(password.encode()).decode()}"
+def _exec_credentials(
+    choice: _Choice, user: _Entry[_User], spec: ExecSpec, environ: Mapping[str, str]
+) -> ExecCredentials:
+    try:
+        spec.check()
+    except ValueError as error:
+        raise ConfigError(f"{user}: exec: {error}") from None
+    cluster = msgspec.to_builtins(choice.cluster.value)
+    authorities = choice.cluster.pem("certificate-authority")
+    if authorities is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(authorities.read()).decode()
+    for extension in choice.cluster.value.extensions or ():
+        if extension.name == "client.authentication.k8s.io/exec":
+            cluster["config"] = extension.extension
+    for key in ("certificate-authority", "extensions"):
+        cluster.pop(key, None)
+    return ExecCredentials(spec, f"{user}: exec {spec.command!r}", user.path.parent, cluster, environ)
 
 
-def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
+def _impersonation(user: _Entry[_User] | None) -> list[tuple[str, str]]:
     """Return the impersonation headers of a user (`as`, `as-groups`, `as-uid`, `as-user-extra`)."""
     if user is None:
         return []
-    headers = []
-    for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
-        if (value := user.text(key)) is not None:
-            headers.append((header, _line(user, key, value)))
-    headers += [
-        ("Impersonate-Group", _line(user, "as-groups", group)) for group in user.sequence("as-groups")
-    ]
-    extra = user.value.get("as-user-extra") or {}
-    if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
-        raise ConfigError(f"{user.path}: as-user-extra of {user.name!r} is not a mapping to lists")
-    for key, values in extra.items():
-        name = quote(_line(user, "as-user-extra", key), safe=_NAME_OF_HEADER)
-        headers += [(f"Impersonate-Extra-{name}", _line(user, "as-user-extra", value)) for value in values]
-    if headers and headers[0][0] != "Impersonate-User":
-        raise ConfigError(f"{user.path}: user {user.name!r} impersonates nobody: 'as' is missing")
-    return headers
+    value = user.value
+    found = [("as", "User", value.as_user)] if value.as_user else []
+    found += [("as-uid", "Uid", value.as_uid)] if value.as_uid else []
+    found += [("as-groups", "Group", each) for each in value.as_groups or ()]
+    for name, values in (value.as_user_extra or {}).items():
+        header = f"Extra-{quote(_line(user, 'as-user-extra', name), safe=_NAME_OF_HEADER)}"
+        found += [("as-user-extra", header, each) for each in values]
+    if found and not value.as_user:
+        raise ConfigError(f"{user} impersonates nobody: 'as' is missing")
+    return [(f"Impersonate-{header}", _line(user, key, text)) for key, header, text in found]
 
 
-def _exec_credentials(choice: Choice, user: Entry, label: str, environ: Mapping[str, str]) -> ExecCredentials:
-    try:
-        spec = msgspec.convert(user.value["exec"], ExecSpec)
-        spec.check()
-    except (msgspec.ValidationError, ValueError) as error:
-        raise ConfigError(f"{label}: exec: {error}") from error
-    cluster = {key: value for key, value in choice.cluster.value.items() if key in _EXEC_CLUSTER_KEYS}
-    ca = choice.cluster.pem("certificate-authority")
-    if ca is not None and "certificate-authority-data" not in cluster:
-        cluster["certificate-authority-data"] = base64.b64encode(ca.read()).decode()
-    for extension in choice.cluster.sequence("extensions"):
-        if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
-            cluster["config"] = extension.get("extension")
-    return ExecCredentials(spec, f"{label}: exec {spec.command!r}", user.path.parent, cluster, environ)
-
-
-def _line(user: Entry, key: str, value: object) -> str:
+def _line(user: _Entry[_User], key: str, value: str) -> str:
     """Return `value` if it can be a header's value, otherwise raise `ConfigError`."""
-    if not isinstance(value, str):
-        raise ConfigError(f"{user.path}: user {user.name!r}: {key}: a value is not text")
-    if any(character in value for character in "\r\n\0") or not _is_encodable(value):
-        raise ConfigError(f"{user.path}: user {user.name!r}: {key}: {value!r} is not one line of text")
+    if not _is_line(value):
+        raise ConfigError(f"{user}: {key}: {value!r} is not one line of text")
     return value
+
+
+def _is_line(text: str) -> bool:
+    return _is_encodable(text) and not any(character in text for character in "\r\n\0")
 
 
 def _is_encodable(text: str) -> bool:

@@ -10,6 +10,8 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -40,7 +42,7 @@ class Headers(Mapping[str, str]):
     They are parsed when one is looked up that may be there; of most answers none is.
     """
 
-    __slots__ = ("_head", "_parsed")
+    __slots__ = ("_head", "_is_final", "_parsed", "_parser")
 
     def __init__(self, head: bytes) -> None:
         """`head` is the head of an answer, or of several; then the last one counts."""
@@ -66,70 +68,52 @@ class Headers(Mapping[str, str]):
 
     def _all(self) -> CIMultiDict[str]:
         if self._parsed is None:
-            self._parsed, self._head = _HeadReader().read(self._head), b""
+            self._parsed, self._is_final = CIMultiDict(), False
+            self._parser = httptools.HttpResponseParser(self)
+            with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # about the body
+                self._parser.feed_data(self._head)
+            self._head = b""
         return self._parsed
 
-
-class _HeadReader:
-    """Receiver of a parser's calls, which collects the headers of an answer."""
-
-    def read(self, head: bytes) -> CIMultiDict[str]:
-        self._headers: CIMultiDict[str] = CIMultiDict()
-        self._complete = False
-        self._parser = httptools.HttpResponseParser(self)
-        with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # about the body
-            self._parser.feed_data(head)
-        return self._headers
-
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._complete:  # else it follows a body in chunks and is of no interest
+        if not self._is_final and self._parsed is not None:  # else it follows a body and is of no interest
             key, text = name.decode("latin-1"), value.decode("utf-8", "replace")
-            before = self._headers.get(key)
-            self._headers[key] = text if before is None else f"{before}, {text}"
+            before = self._parsed.get(key)
+            self._parsed[key] = text if before is None else f"{before}, {text}"
 
     def on_headers_complete(self) -> None:
-        self._complete = self._parser.get_status_code() >= HTTPStatus.OK
-        if not self._complete:
-            self._headers.clear()  # the answer proper is still to come
+        """Drop the headers if the answer proper is still to come, for the parser."""
+        self._is_final = self._parser.get_status_code() >= HTTPStatus.OK
+        if not self._is_final and self._parsed is not None:
+            self._parsed.clear()
 
 
+@dataclass(slots=True, eq=False)
 class Answer:
-    """`manager.kube.wire.WireResponse` that its connection fills in, and the caller reads.
+    """`manager.kube.wire.WireResponse` that its connection fills in, and the caller reads."""
 
-    Attributes:
-        status: the HTTP status code; 0 until the whole head is there.
-        parts: the body as far as it has arrived and was not read, of `held` bytes.
-        limit: the bytes that may be held before the connection pauses reading.
-        whole: whether the caller waits for all of the body.
-        complete: whether all of the body has arrived.
-        error: the reason why no more of it will arrive.
-        waiter: the future of a caller that waits for news.
-    """
+    transport: asyncio.Transport
+    status: int = 0
+    """The HTTP status code; 0 until the whole head is there."""
 
-    __slots__ = (
-        "complete",
-        "error",
-        "headers",
-        "held",
-        "limit",
-        "parts",
-        "paused",
-        "status",
-        "transport",
-        "waiter",
-        "whole",
-    )
+    headers: Headers = field(default_factory=partial(Headers, b""))
+    parts: list[bytes] = field(default_factory=list)
+    """The body as far as it has arrived and was not read, of `held` bytes."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self.transport = transport
-        self.status = 0
-        self.headers = Headers(b"")
-        self.parts: list[bytes] = []
-        self.held = 0
-        self.limit = READ_AHEAD
-        self.whole = self.paused = self.complete = False
-        self.error: ConnectionLost | None = None
-        self.waiter: asyncio.Future[None] | None = None
+    held: int = 0
+    limit: int = READ_AHEAD
+    """The bytes that may be held before the connection pauses reading."""
+
+    whole: bool = False
+    """Whether the caller waits for all of the body."""
+
+    paused: bool = False
+    complete: bool = False
+    error: ConnectionLost | None = None
+    """The reason why no more of it will arrive."""
+
+    waiter: asyncio.Future[None] | None = None
+    """The future of a caller that waits for news."""
 
     def wake(self) -> None:
         """Wake the caller for news."""
@@ -143,8 +127,14 @@ class Answer:
         if not self.transport.is_closing():
             self.transport.resume_reading()
 
+    async def news(self) -> None:
+        """Wait until more has arrived, or nothing more will."""
+        if self.error is not None:
+            raise self.error
+        self.waiter = asyncio.get_running_loop().create_future()
+        await self.waiter
+
     async def read(self, limit: int = LONGEST) -> bytes:
-        """See `WireResponse.read`."""
         self.whole, self.limit = True, limit
         if self.paused:
             self.resume()
@@ -152,28 +142,21 @@ class Answer:
             if self.complete:
                 parts, self.parts, self.held = self.parts, [], 0
                 return parts[0] if len(parts) == 1 else b"".join(parts)
-            if self.error is not None:
-                raise self.error
-            self.waiter = asyncio.get_running_loop().create_future()
-            await self.waiter
+            await self.news()
         self.parts, self.held = [], 0
         raise ProtocolError(f"the answer is longer than {limit} bytes")
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """See `WireResponse.chunks`."""
         while True:
             if self.parts:
                 parts, self.parts, self.held = self.parts, [], 0
                 if self.paused:
                     self.resume()
                 yield parts[0] if len(parts) == 1 else b"".join(parts)
-            elif self.error is not None:
-                raise self.error
             elif self.complete:
                 return
             else:
-                self.waiter = asyncio.get_running_loop().create_future()
-                await self.waiter
+                await self.news()
 
 
 class Connection(asyncio.Protocol):
@@ -229,10 +212,7 @@ class Connection(asyncio.Protocol):
             # Of a request that stays incomplete the server would take the next one for the rest.
             self._sending = not await self._send_rest(transport, answer, body, permit)
         while not answer.status:
-            if answer.error is not None:
-                raise answer.error
-            answer.waiter = asyncio.get_running_loop().create_future()
-            await answer.waiter
+            await answer.news()
         return answer
 
     def abort(self) -> None:
@@ -272,7 +252,6 @@ class Connection(asyncio.Protocol):
     # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport; the connection is usable from now on."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -293,7 +272,6 @@ class Connection(asyncio.Protocol):
             self._give_up("the answer has too much besides its body")
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Complete or fail the pending response, as the connection is gone."""
         self._transport = None
         self.resume_writing()
         answer = self._answer
@@ -318,12 +296,10 @@ class Connection(asyncio.Protocol):
     # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        """Check that a request waits for the response that begins."""
         if self._answer is None:
             raise ValueError("more than was asked for")
 
     def on_headers_complete(self) -> None:
-        """Store the status and the headers of the response; a body may follow."""
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()

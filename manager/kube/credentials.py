@@ -17,9 +17,10 @@ import msgspec
 import orjson
 
 from manager.kube.errors import ConfigError
-from manager.kube.tls import Pem, in_thread
+from manager.kube.tls import Pem
 from manager.telemetry.logs import get_logger
 from manager.util import clock
+from manager.util.loop import in_thread
 from manager.util.nesting import TOO_DEEP, is_too_deep
 
 _log = get_logger("kube")
@@ -195,8 +196,8 @@ class _EnvironmentVariable(msgspec.Struct):
 class ExecSpec(msgspec.Struct, rename="camel"):
     """The `exec` part of a user."""
 
-    command: str
-    api_version: str
+    command: str = ""
+    api_version: str = ""
     args: list[str] | None = None
     env: list[_EnvironmentVariable] | None = None
     install_hint: str = ""

@@ -50,7 +50,7 @@ class Decoder(Generic[T]):
         try:
             return self._decode(raw)
         except RecursionError:
-            return self._again(shallow_at_once(bytes(raw)), raw)
+            return self._decode_cut(shallow_at_once(bytes(raw)), raw)
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
 
@@ -59,11 +59,11 @@ class Decoder(Generic[T]):
         try:
             return self._decode(raw)
         except RecursionError:
-            return self._again(await shallow(raw, around=self._around), raw)
+            return self._decode_cut(await shallow(raw, around=self._around), raw)
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
 
-    def _again(self, cut: bytes, raw: bytes | msgspec.Raw) -> T:
+    def _decode_cut(self, cut: bytes, raw: bytes | msgspec.Raw) -> T:
         try:
             return self._decode(cut)
         except MALFORMED as error:
@@ -114,7 +114,7 @@ _OF_PLACES = (msgspec.ValidationError, UnicodeDecodeError)
 """Errors of values, which each Python finds in the same place."""
 
 _TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_NESTING = re.compile(rb'"%b("?)|[\[{]++|[\]}]++' % _TEXT.pattern, re.DOTALL)
+_TOKEN = re.compile(rb'"%b("?)|[\[{\]}]' % _TEXT.pattern, re.DOTALL)
 _QUOTE, _OPENING = ord('"'), b"[{"
 
 _PIECE = 64 * 1024
@@ -144,34 +144,32 @@ def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
     parts = list[bytes | bytearray]()
     depth, kept, cut = 0, 0, -1
     most = MOST_LEVELS + around
-    for start, end in _tokens(raw):
-        first, many = raw[start], end - start
-        if first == _QUOTE:
-            continue
-        if first in _OPENING:
-            if depth <= most < depth + many:
-                cut = start + most - depth
-            depth += many
+    for at in _brackets(raw):
+        if raw[at] in _OPENING:
+            if depth == most:
+                cut = at
+            depth += 1
         else:
-            if depth - many <= most < depth and cut >= 0:
+            depth -= 1
+            if depth == most and cut >= 0:
                 parts += raw[kept:cut], b"null"
-                kept, cut = start + depth - most, -1
-            depth -= many
+                kept, cut = at + 1, -1
     if cut >= 0:
         return b"".join((*parts, raw[kept:cut]))  # it has no end, and is no JSON
     return b"".join((*parts, raw[kept:])) if parts else bytes(raw)
 
 
-def _tokens(raw: bytes | bytearray) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each text and of each run of equal brackets. The last text may have no end."""
+def _brackets(raw: bytes | bytearray) -> Iterator[int]:
+    """Yield the places of brackets outside of texts. The last text may have no end."""
     at = 0
     while at < len(raw):
         end = at + _PIECE
-        for token in _NESTING.finditer(raw, at, end):
+        for token in _TOKEN.finditer(raw, at, end):
             start, at = token.span()
-            if raw[start] == _QUOTE and not token[1]:
+            if raw[start] != _QUOTE:
+                yield start
+            elif not token[1]:
                 break
-            yield start, at
         else:
             at = end
             continue
@@ -180,7 +178,6 @@ def _tokens(raw: bytes | bytearray) -> Iterator[tuple[int, int]]:
             # It matches always. Nothing but a backslash that is the last of all keeps it where it is.
             at = piece.end() if piece and piece.end() > at else len(raw)
         at += 1
-        yield start, min(at, len(raw))
 
 
 LINE_LIMIT = 64 * 1024 * 1024
@@ -325,21 +322,13 @@ class Listing:
         await own_turn(len(raw))
         try:
             found = await decode_list.large(raw)
-            self._turned(resume, found)
         except ProtocolError as error:
             raise ProtocolError(f"GET {self._path}: {error}") from None
-        metadata = found.metadata
-        return Page(
-            found.items or [],
-            metadata.resource_version,
-            metadata.resume,
-            metadata.remaining_item_count,
-            len(raw),
-        )
-
-    def _turned(self, resume: str, found: _List) -> None:
-        self._empty = 0 if found.items else self._empty + 1
-        if found.metadata.resume and found.metadata.resume == resume:
-            raise ProtocolError("not a list: a page of it links to itself")
-        if found.metadata.resume and self._empty > _EMPTY_PAGES:
-            raise ProtocolError(f"not a list: {self._empty} consecutive pages are empty")
+        items, metadata = found.items or [], found.metadata
+        self._empty = 0 if items else self._empty + 1
+        if metadata.resume and (metadata.resume == resume or self._empty > _EMPTY_PAGES):
+            many = f"{self._empty} consecutive pages are empty"
+            why = "a page of it links to itself" if metadata.resume == resume else many
+            raise ProtocolError(f"GET {self._path}: not a list: {why}")
+        version, remaining = metadata.resource_version, metadata.remaining_item_count
+        return Page(items, version, metadata.resume, remaining, len(raw))

@@ -7,21 +7,20 @@ import base64
 import os
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias
 
-import httptools
 from aiohappyeyeballs import AddrInfoType, start_connection
 from yarl import URL
 
 from manager.kube.config import ClusterConfig
 from manager.kube.connection import Connection
-from manager.kube.errors import Unreachable
-from manager.kube.tls import TlsFiles, in_thread
+from manager.kube.errors import ConnectionLost, Unreachable
+from manager.kube.tls import TlsFiles
+from manager.util.loop import in_thread
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for a connection to come up, name resolution and TLS included."""
@@ -35,7 +34,6 @@ _NEXT_ADDRESS_AFTER = 0.25
 OpenSocket: TypeAlias = Callable[[AddrInfoType], socket.socket]
 """Makes a socket for an address, not yet connected."""
 
-P = TypeVar("P", bound="Connection | _Tunnel")
 _Addresses: TypeAlias = Sequence[AddrInfoType]
 
 
@@ -72,9 +70,6 @@ class Dialer:
     async def _through(
         self, proxy: URL, context: ssl.SSLContext | None, open_socket: OpenSocket
     ) -> Connection:
-        proxy_context = None
-        if proxy.scheme == "https":
-            proxy_context = context or await in_thread(TlsFiles().build)
         try:
             connected = await self._reach(proxy, open_socket)
         except OSError as error:
@@ -87,15 +82,28 @@ class Dialer:
                 connected.close()
                 raise
             return await _use(connected, Connection(context), context, self._certificate_name)
-        if context is None:  # the proxy takes requests for plain HTTP as they are
-            return await _use(connected, Connection(), proxy_context, proxy.raw_host)
-        tunnel = await _use(connected, _Tunnel(), proxy_context, proxy.raw_host)
+        proxy_context = None
+        if proxy.scheme == "https":
+            proxy_context = context or await in_thread(TlsFiles().build)
+        # A proxy takes requests for plain HTTP as they are.
+        tunnel = await _use(connected, Connection(), proxy_context, proxy.raw_host)
+        return tunnel if context is None else await self._tunnelled(tunnel, proxy, context)
+
+    async def _tunnelled(self, tunnel: Connection, proxy: URL, context: ssl.SSLContext) -> Connection:
+        """Have the proxy at the other end connect to the server, and speak TLS with that."""
+        head = f"CONNECT {self._server} HTTP/1.1\r\nHost: {self._server}\r\n"
+        if (authorization := proxy_authorization(proxy)) is not None:
+            head += f"Proxy-Authorization: {authorization}\r\n"
         try:
-            transport = await tunnel.open(self._server, proxy_authorization(proxy))
+            answer = await tunnel.ask(f"{head}\r\n".encode(), b"", None)
+            if not 200 <= answer.status < 300:  # noqa: PLR2004 - any success
+                raise Unreachable(f"the proxy answered {answer.status}")  # noqa: TRY301
             connection = Connection(context)
             secured = await asyncio.get_running_loop().start_tls(
-                transport, connection, context, server_hostname=self._certificate_name
+                answer.transport, connection, context, server_hostname=self._certificate_name
             )
+        except ConnectionLost as error:
+            raise Unreachable(f"cannot connect to {self._server} through the proxy: {error}") from error
         except BaseException:
             tunnel.abort()
             raise
@@ -121,8 +129,10 @@ def proxy_authorization(proxy: URL) -> str | None:
     return f"Basic {base64.b64encode(named.encode()).decode()}"
 
 
-async def _use(connected: socket.socket, protocol: P, context: ssl.SSLContext | None, name: str | None) -> P:
-    """Speak a protocol over a connected socket, which is the event loop's from now on."""
+async def _use(
+    connected: socket.socket, protocol: Connection, context: ssl.SSLContext | None, name: str | None
+) -> Connection:
+    """Speak HTTP over a connected socket, which is the event loop's from now on."""
     try:
         await asyncio.get_running_loop().create_connection(
             lambda: protocol,
@@ -164,7 +174,7 @@ class _Names:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], _Addresses] = {}
-        self._under_way: dict[tuple[str, int], asyncio.Future[_Addresses | Exception]] = {}
+        self._under_way: dict[tuple[str, int], asyncio.Task[_Addresses | Exception]] = {}
 
     async def find(self, host: str, port: int) -> _Addresses:
         """Return the host's addresses; those of the last look-up, if the new one fails or is slow.
@@ -174,12 +184,13 @@ class _Names:
             UnicodeError: the host cannot be a name.
         """
         numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        try:
+        with suppress(OSError, UnicodeError):  # for a name
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric)
-        except (OSError, UnicodeError):
-            pass  # a name
-        known = self._known.get((host, port))
-        search = self._search(host, port)
+        place = host, port
+        known = self._known.get(place)
+        search = self._under_way.get(place)
+        if search is None:
+            search = self._under_way[place] = asyncio.create_task(self._look_up(place))
         await asyncio.wait([search], timeout=PATIENCE if known else None)
         if search.done() and not isinstance(found := search.result(), Exception):
             return found
@@ -190,93 +201,27 @@ class _Names:
         assert isinstance(error, Exception)
         raise type(error)(*error.args)
 
-    def _search(self, host: str, port: int) -> asyncio.Future[_Addresses | Exception]:
-        place = host, port
-        if place not in self._under_way:
-            answer: Future[_Addresses | Exception] = Future()
-            # A daemon: the process ends although a name server has not answered yet.
-            threading.Thread(target=_look_up, args=(*place, answer), name="name", daemon=True).start()
-            self._under_way[place] = asyncio.wrap_future(answer)
-            self._under_way[place].add_done_callback(partial(self._ended, place))
-        return self._under_way[place]
-
-    def _ended(self, place: tuple[str, int], search: asyncio.Future[_Addresses | Exception]) -> None:
-        del self._under_way[place]
-        if not isinstance(found := search.result(), Exception):
-            self._known[place] = found
-
-
-def _look_up(host: str, port: int, answer: Future[_Addresses | Exception]) -> None:
-    try:
-        answer.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-    except Exception as error:  # noqa: BLE001 - every waiting caller gets it
-        answer.set_result(error)
-
-
-class _Tunnel(asyncio.Protocol):
-    """Client of an HTTP proxy that requests a tunnel to the server (CONNECT)."""
-
-    def __init__(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._transport: asyncio.Transport | None = None
-        self._answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    async def open(self, target: str, authorization: str | None) -> asyncio.Transport:
-        """Return the transport once it leads to `target` (host and port); raise `Unreachable` on refusal."""
-        assert self._transport is not None
-        head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"
-        if authorization is not None:
-            head += f"Proxy-Authorization: {authorization}\r\n"
-        self._transport.write(f"{head}\r\n".encode())
-        status = await self._answered
-        if not 200 <= status < 300:  # noqa: PLR2004 - any success
-            raise Unreachable(f"the proxy answered {status}")
-        return self._transport
-
-    def abort(self) -> None:
-        self._answered.cancel()  # no task waits for it, so its error would be lost
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not inherit from it
-
-    def data_received(self, data: bytes) -> None:
+    async def _look_up(self, place: tuple[str, int]) -> _Addresses | Exception:
         try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(OSError(f"the proxy does not speak HTTP ({error})"))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
-        self._fail(error or OSError("the proxy closed the connection"))
-
-    def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status >= 200 and not self._answered.done():  # noqa: PLR2004 - not one in between
-            self._answered.set_result(status)
-
-    def _fail(self, error: Exception) -> None:
-        if not self._answered.done():
-            self._answered.set_exception(error)
+            found = await in_thread(partial(socket.getaddrinfo, *place, type=socket.SOCK_STREAM))
+        except Exception as error:  # noqa: BLE001 - every waiting caller gets it
+            return error
+        finally:
+            del self._under_way[place]
+        self._known[place] = found
+        return found
 
 
 # SOCKS5 (RFC 1928): one request to the proxy precedes everything else on a connection.
 
-_VERSION, _CONNECT = 5, 1
+_VERSION = 5
 _NO_USER, _USER = 0, 2
-_IPV4, _NAME, _IPV6 = 1, 3, 4
 _LONGEST = 255
-_REFUSALS = {
-    1: "general failure",
-    2: "not allowed by its rules",
-    3: "network unreachable",
-    4: "host unreachable",
-    5: "connection refused",
-    6: "the way is too long",
-    7: "it does not connect to others",
-    8: "it does not know such addresses",
-}
+_REFUSALS = (
+    *("general failure", "not allowed by its rules", "network unreachable", "host unreachable"),
+    *("connection refused", "the way is too long", "it does not connect to others"),
+    "it does not know such addresses",
+)
 
 
 async def _ask_socks_proxy(connected: socket.socket, proxy: URL, server: URL) -> None:
@@ -284,41 +229,35 @@ async def _ask_socks_proxy(connected: socket.socket, proxy: URL, server: URL) ->
 
     Raises Unreachable when it refuses, and OSError when the connection breaks.
     """
-    user, password = (part.encode() for part in (proxy.user or "", proxy.password or ""))
+    user, password, name = (
+        part.encode() for part in (proxy.user or "", proxy.password or "", server.raw_host or "")
+    )
+    if max(map(len, (user, password, name))) > _LONGEST:
+        raise Unreachable("user, password or host are longer than SOCKS5 allows")
     send = partial(asyncio.get_running_loop().sock_sendall, connected)
     await send(bytes((_VERSION, 2, _NO_USER, _USER) if user else (_VERSION, 1, _NO_USER)))
     version, method = await _read(connected, 2)
     if version != _VERSION:
         raise OSError("the proxy does not speak SOCKS5")
     if method == _USER and user:
-        if max(len(user), len(password)) > _LONGEST:
-            raise Unreachable("user or password of the proxy are longer than SOCKS5 allows")
         await send(bytes((1, len(user))) + user + bytes((len(password),)) + password)
         _, refused = await _read(connected, 2)
         if refused:
             raise Unreachable("the proxy refuses user and password")
     elif method != _NO_USER:
         raise Unreachable("the proxy wants a user" if not user else "the proxy takes no user and password")
-    address = _socks_address(server.raw_host or "")
-    await send(bytes((_VERSION, _CONNECT, 0)) + address + (server.port or 0).to_bytes(2, "big"))
+    try:
+        packed = ip_address(server.raw_host or "").packed
+        address = bytes((1 if len(packed) == 4 else 4,)) + packed  # noqa: PLR2004 - the bytes of IPv4
+    except ValueError:
+        address = bytes((3, len(name))) + name
+    await send(bytes((_VERSION, 1, 0)) + address + (server.port or 0).to_bytes(2, "big"))
     _, answer, _, kind = await _read(connected, 4)
     if answer:
-        raise Unreachable(f"the proxy cannot connect to it: {_REFUSALS.get(answer, f'code {answer}')}")
-    length = {_IPV4: 4, _IPV6: 16}.get(kind)
-    if length is None:
-        [length] = await _read(connected, 1)
+        why = _REFUSALS[answer - 1] if answer <= len(_REFUSALS) else f"code {answer}"
+        raise Unreachable(f"the proxy cannot connect to it: {why}")
+    length = {1: 4, 4: 16}.get(kind) or (await _read(connected, 1))[0]
     await _read(connected, length + 2)  # where it has connected from
-
-
-def _socks_address(host: str) -> bytes:
-    try:
-        packed = ip_address(host).packed
-    except ValueError:
-        name = host.encode()
-        if len(name) > _LONGEST:
-            raise Unreachable(f"the name {host!r} is longer than SOCKS5 allows") from None
-        return bytes((_NAME, len(name))) + name
-    return bytes((_IPV4 if len(packed) == 4 else _IPV6,)) + packed  # noqa: PLR2004 - the bytes of IPv4
 
 
 async def _read(connected: socket.socket, length: int) -> bytes:

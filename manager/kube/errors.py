@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from manager.api.rights import RbacRule, advice_for
-from manager.util import clock
 from manager.util.nesting import is_too_deep
 
 LONGEST_RETRY_AFTER = 300.0
 """Seconds: a server that asks for more, by mistake or in malice, is asked again after these."""
-
-_DATE_CHARACTERS = 64
-"""More than any date has; a longer text is not parsed."""
 
 _is_delay = re.compile(r"-?[0-9]+(\.[0-9]*)?").fullmatch
 
@@ -242,18 +236,21 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Return the error for an unsuccessful response with any body, such as an HTML page.
 
-    Args:
-        status: the HTTP status code.
-        headers: the response's headers; only Retry-After and Content-Type matter.
-        body: the response's body, normally a Status. Other bodies are shown only if they are plain text, as
-            proxies send it; anything else might be an object with secrets.
+    Other bodies than a Status are shown only if they are plain text, as proxies send it; anything else might
+    be an object with secrets.
     """
     retry_after = retry_after_seconds(headers.get("Retry-After"))
     answer = _decode(body)
-    if answer is None:
-        text = body if headers.get("Content-Type", "").lower().startswith("text/plain") else b""
-        return _class_for(status)(status, "", _plain_message(status, text), retry_after=retry_after)
-    return _from_status(status, answer, retry_after)
+    if answer is not None:
+        return _from_status(status, answer, retry_after)
+    try:
+        message = f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        message = str(status)
+    if headers.get("Content-Type", "").lower().startswith("text/plain"):
+        text = " ".join(body[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace").split())
+        message = f"{message}: {text[:_SHOWN_CHARACTERS]}" if text else message
+    return _class_for(status)(status, "", message, retry_after=retry_after)
 
 
 def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
@@ -265,23 +262,12 @@ def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Return a Retry-After header as seconds from now; None if it is absent or invalid.
+    """Return a Retry-After header as seconds, from 0 to `LONGEST_RETRY_AFTER`; None for none or nonsense.
 
-    It is a number of seconds, or a date in any of the three forms of HTTP. The result is never negative,
-    and never more than `LONGEST_RETRY_AFTER`.
+    A date counts as nonsense, as for client-go: API servers send a number.
     """
-    text = "" if value is None else value.strip(" \t")
-    if _is_delay(text):
-        return _bounded(float(text))
-    if not text or len(text) > _DATE_CHARACTERS:
-        return None
-    try:
-        date = parsedate_to_datetime(text)
-        if date.tzinfo is None:  # dates of HTTP are in UTC, whether they say so or not
-            date = date.replace(tzinfo=UTC)
-        return _bounded((date - clock.now()).total_seconds())
-    except (TypeError, ValueError, OverflowError):
-        return None
+    text = (value or "").strip(" \t")
+    return _bounded(float(text)) if _is_delay(text) else None
 
 
 def _bounded(seconds: float) -> float:
@@ -299,10 +285,9 @@ def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
 
 
 def _from_status(status: int, answer: _Status, retry_after: float | None) -> ApiError:
-    details = answer.details or {}
+    details, reason, message = answer.details or {}, answer.reason or "", answer.message or ""
     if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int | float):
         retry_after = _bounded(seconds)
-    reason, message = answer.reason or "", answer.message or ""
     resume = (answer.metadata or {}).get("continue")
     resume = resume if isinstance(resume, str) else ""
     kind = _class_for(status, reason)
@@ -312,13 +297,3 @@ def _from_status(status: int, answer: _Status, retry_after: float | None) -> Api
 def _class_for(status: int, reason: str = "") -> type[ApiError]:
     by_range = ServerError if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ApiError
     return _BY_REASON.get(reason) or _BY_STATUS.get(status, by_range)
-
-
-def _plain_message(status: int, body: bytes) -> str:
-    """Return a message for a response from a proxy or another server that is no API server."""
-    try:
-        phrase = f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        phrase = str(status)
-    text = " ".join(body[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace").split())[:_SHOWN_CHARACTERS]
-    return f"{phrase}: {text}" if text else phrase

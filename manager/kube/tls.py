@@ -5,37 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn, TypeVar
 
 from manager.kube.errors import ConfigError
 from manager.telemetry.logs import get_logger
-from manager.tls.key_pair import as_file
+from manager.tls.key_pair import CertificateUnusable, present, trust
+from manager.util.loop import in_thread
 from manager.util.small_file import read_small_file
-
-T = TypeVar("T")
 
 _log = get_logger("kube")
 
 RECHECK_INTERVAL = 60.0
 """Seconds between two looks at whether a file has changed."""
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run `work`, which reads files, in a thread of its own and return its result.
-
-    Reconcilers may occupy the few threads of `asyncio.to_thread` for long. Without a token, neither
-    reconcilers nor the lease get an answer from the API server.
-    """
-    thread = ThreadPoolExecutor(1, thread_name_prefix="credentials")
-    try:
-        return await asyncio.get_running_loop().run_in_executor(thread, work)
-    finally:
-        thread.shutdown(wait=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +34,9 @@ class Pem:
     label: str
     path: Path | None = None
     data: bytes | None = None
+
+    def __str__(self) -> str:
+        return self.label if self.path is None else f"{self.label} ({self.path})"
 
     def read(self) -> bytes:
         """Return the current text; raise `ConfigError` if the file cannot be read."""
@@ -96,14 +82,20 @@ class TlsFiles:
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        elif self.authorities is None:
-            if named := os.environ.get("SSL_CERT_FILE"):
-                _trust(context, Pem("SSL_CERT_FILE", path=Path(named)))
-            context.load_default_certs()
-        else:
-            _trust(context, self.authorities)
-        if self.certificate is not None and self.key is not None:
-            _present(context, self.certificate, self.key)
+        authorities, certificate, key = self.authorities, self.certificate, self.key
+        if authorities is None and (named := os.environ.get("SSL_CERT_FILE")):
+            authorities = Pem("SSL_CERT_FILE", path=Path(named))
+        source = f"{authorities}"
+        try:
+            if self.verify and authorities is not None:
+                trust(context, authorities.read())
+            if self.verify and self.authorities is None:
+                context.load_default_certs()
+            if certificate is not None and key is not None:
+                source = f"{certificate}, {key}"
+                present(context, certificate.read(), key.read())
+        except CertificateUnusable as error:
+            raise ConfigError(f"{source}: {error}") from error
         return context
 
 
@@ -141,10 +133,6 @@ class Tls:
         certificate = self._files.certificate
         return None if certificate is None else await in_thread(lambda: _expired(certificate))
 
-    def check_soon(self) -> None:
-        """Check the files for changes before the next connection."""
-        self.check_at = 0.0
-
     def present(self, certificate: tuple[Pem, Pem] | None) -> None:
         """From the next connection on, present this client certificate (and its key), or none."""
         chain, key = certificate or (None, None)
@@ -171,28 +159,6 @@ class Tls:
         return context
 
 
-def _trust(context: ssl.SSLContext, authorities: Pem) -> None:
-    content = authorities.read()
-    try:
-        context.load_verify_locations(cadata=content.decode("ascii"))
-    except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(f"{_name(authorities)}: holds no PEM certificate ({_reason(error)})") from error
-
-
-def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
-    content = certificate.read() + b"\n" + key.read()
-
-    def no_password() -> NoReturn:
-        raise ConfigError(f"{_name(key)}: the key is encrypted, and the process cannot ask for its password")
-
-    with as_file(content, name="client-certificate") as path:
-        try:
-            context.load_cert_chain(path, password=no_password)
-        except (ssl.SSLError, OSError) as error:
-            names = f"{_name(certificate)}, {_name(key)}"
-            raise ConfigError(f"{names}: no certificate with its key ({_reason(error)})") from error
-
-
 def _expired(certificate: Pem) -> str | None:
     from manager.tls.certificate import certificates_in  # noqa: PLC0415 - `cryptography`: 0.1 s
 
@@ -202,12 +168,4 @@ def _expired(certificate: Pem) -> str | None:
         return None
     if own is None or own.until >= datetime.now(UTC):
         return None
-    return f"{_name(certificate)}: the client certificate has expired, at {own.until:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _name(pem: Pem) -> str:
-    return pem.label if pem.path is None else f"{pem.label} ({pem.path})"
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+    return f"{certificate}: the client certificate has expired, at {own.until:%Y-%m-%d %H:%M:%S} UTC"

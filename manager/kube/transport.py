@@ -38,7 +38,7 @@ from manager.telemetry.runs import NO_ANSWER, RequestRecord, current_record
 from manager.telemetry.tracing import RequestTrace, current_trace
 from manager.util.author_code import line_that_asks
 from manager.util.backoff import ExponentialDelay
-from manager.util.loop import Deadlines
+from manager.util.loop import Deadline, Deadlines
 
 E = TypeVar("E", bound=KubeError)
 
@@ -145,7 +145,7 @@ class Transport:
         # Added to the server's delay: a refusal that says "at once" must not become a tight loop, and clients
         # that were refused together should not come back together.
         self._refusal_delay = ExponentialDelay(base=0.05, cap=1.0, jitter=1.0, rng=rng)
-        self._headers: dict[tuple[str, str | None], dict[str, str]] = {}
+        self._headers = lru_cache(_REMEMBERED)(self._headers_for)
         self._deadlines = Deadlines()
         # A request causes the same warning every time.
         self._warn = lru_cache(_REMEMBERED)(log_warnings)
@@ -172,14 +172,6 @@ class Transport:
                 return await self._reached.wait()
         except TimeoutError:
             return False
-
-    @property
-    def fenced(self) -> str | None:
-        """Return why writes are forbidden; None while they are allowed."""
-        fence = self._fence
-        if fence.reason is None and asyncio.get_running_loop().time() >= fence.at:
-            return "the right to write was not renewed in time"
-        return fence.reason
 
     def fence_at(self, when: float | None) -> None:
         """Let no write leave from the loop time `when` on, unless this is called again; None is never.
@@ -244,24 +236,23 @@ class Transport:
             TransportError: no complete response came in time; a write may have had its effect.
             Fenced: writes are no longer allowed.
         """
-        request = self._build(method, path, query, body, content_type, accept)
         seconds = self._deadline if deadline is None else deadline
         writes = method != "GET"
         works = writes and not _allowed_after_stop.get()
+        headers = self._headers(accept, None if body is None else content_type)
+        permit = self._permission() if writes else None
+        request = WireRequest(method, _target(path, query), headers, body, permit=permit)
+        sent, trace = _begin_record(request, path, name)
         self.writes_in_flight += writes
         self._work_in_flight += works
-        sent, trace = _begin_record(request, path, name)
         failure: BaseException | None = None
         answer = b""
         limit = self._deadlines.start(seconds)
         try:
             answer = await self._send(request, limit.when, longest, sent, head)
         except BaseException as error:
-            failure = error
-            if isinstance(error, Forbidden):
-                error.asked_at = line_that_asks()
-            if isinstance(error, asyncio.CancelledError) and limit.missed():
-                failure = DeadlineExceeded(f"{method} {path}: no answer within {seconds:g} s")
+            failure = _explained(error, limit, f"{method} {path}: no answer within {seconds:g} s")
+            if failure is not error:
                 raise failure from None
             raise
         finally:
@@ -285,18 +276,10 @@ class Transport:
 
         The answer's head has to come within the transport's deadline.
 
-        Args:
-            path: as for `request`.
-            query: as for `request`.
-            accept: as for `request`.
-            idle_timeout: seconds after which a connection with nothing on it counts as dead.
-
-        Raises:
-            ApiError: the server answered with an error, before the first piece.
-            TransportError: the connection could not be made or broke, or nothing came for `idle_timeout`.
+        A connection with nothing on it for `idle_timeout` seconds counts as dead. The other arguments and
+        the errors are those of `request`.
         """
-        request = self._build("GET", path, query, None, "", accept)
-        request.stream = True
+        request = WireRequest("GET", _target(path, query), self._headers(accept, None), stream=True)
         async with AsyncExitStack() as stack:
             async with self._opening(path, _OK):
                 response = await stack.enter_async_context(self._wire.exchange(request))
@@ -322,25 +305,17 @@ class Transport:
 
         The server's answer has to come within the transport's deadline. The fence drops it.
 
-        Args:
-            path: as for `request`.
-            query: parameters, not yet encoded; a name may come several times.
-            protocols: the subprotocols that are offered, the best first.
-            longest: bytes that a message of the server may have.
-
-        Raises:
-            ApiError: the server refused it.
-            ProtocolError: the server does not speak WebSocket, or none of the protocols.
-            TransportError: the connection could not be made or broke.
-            Fenced: writes are no longer allowed; while it is open, too.
+        It offers the `protocols`, the best first; a message of the server may have `longest` bytes. A name
+        may come several times in `query`. Raises what `request` raises, `Fenced` also while it is open, and
+        `ProtocolError` if the server does not speak WebSocket, or none of the protocols.
         """
         wire = self._wire
         if not isinstance(wire, WebSocketWire):
             raise ConfigError("there is no network here that a WebSocket could go over")
         permit = self._permission()
         permit()
-        target = f"{path}?{_encoded(tuple(query))}" if query else path
-        request = WireRequest("GET", target, {"User-Agent": self._user_agent}, permit=permit)
+        headers = {"User-Agent": self._user_agent}
+        request = WireRequest("GET", _target(path, query), headers, permit=permit)
         sent, trace = _begin_record(request, path, verb="connect")
         works = not _allowed_after_stop.get()
         self._work_in_flight += works
@@ -351,7 +326,7 @@ class Transport:
                     socket = await stack.enter_async_context(opening)
                 yield socket
         except TransportError as error:
-            if (reason := self._end_of_writes()) is not None:
+            if (reason := self._fence.dropped_for()) is not None:
                 raise Fenced(reason) from error
             raise
         finally:
@@ -369,75 +344,48 @@ class Transport:
         clock = asyncio.get_running_loop().time
         started, code = clock(), NO_ANSWER
         failure: BaseException | None = None
-        limit = asyncio.timeout(self._deadline)
+        limit = self._deadlines.start(self._deadline)
         try:
-            async with limit:
-                yield
+            yield
             code = success
             self._reached.set()
         except BaseException as error:
-            failure = error
             if isinstance(error, ApiError):
                 code = error.status
                 self._reached.set()
-            if isinstance(error, Forbidden):
-                error.asked_at = line_that_asks()
             if isinstance(error, Unreachable):
                 self._reached.clear()
-            if isinstance(error, TimeoutError) and limit.expired():
-                failure = DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s")
+            failure = _explained(error, limit, f"GET {path}: no answer within {self._deadline:g} s")
+            if failure is not error:
                 raise failure from None
             raise
         finally:
+            self._deadlines.stop(limit)
             self._note("GET", code, clock() - started, sent)
             if trace is not None:
                 trace.ended(b"", failure)
 
-    def _build(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: bytes | None,
-        content_type: str,
-        accept: str,
-    ) -> WireRequest:
-        if query:
-            path = f"{path}?{_encoded(tuple(query.items()))}"
-        key = (accept, None if body is None else content_type)
-        headers = self._headers.get(key)
-        if headers is None:
-            headers = {"Accept": accept, "User-Agent": self._user_agent}
-            if body is not None:
-                headers["Content-Type"] = content_type
-            self._headers[key] = headers
-        permit = None if method == "GET" else self._permission()
-        return WireRequest(method, path, headers, body, permit=permit)
+    def _headers_for(self, accept: str, content_type: str | None) -> dict[str, str]:
+        """Return the headers of requests; a wire knows them by their identity."""
+        headers = {"Accept": accept, "User-Agent": self._user_agent}
+        return headers if content_type is None else {**headers, "Content-Type": content_type}
 
     def _permission(self) -> Callable[[], None]:
         """Return the check that a write from the current context must pass."""
-        needed, mine = _needed.get(), self._permit if _allowed_after_stop.get() else self._permit_work
-        if needed is None:
-            return mine
+        fence, is_work, needed = self._fence, not _allowed_after_stop.get(), _needed.get()
+        clock = asyncio.get_running_loop().time
 
         def permit() -> None:
-            mine()
-            needed()
+            if fence.reason is not None:
+                raise Fenced(fence.reason)
+            if clock() >= fence.at:
+                raise Fenced("the right to write was not renewed in time")
+            if is_work and fence.work_ended is not None:
+                raise Fenced(fence.work_ended)
+            if needed is not None:
+                needed()
 
         return permit
-
-    def _permit(self) -> None:
-        if (reason := self.fenced) is not None:
-            raise Fenced(reason)
-
-    def _permit_work(self) -> None:
-        fence = self._fence
-        if fence.reason or fence.work_ended or asyncio.get_running_loop().time() >= fence.at:
-            raise Fenced(self.fenced or fence.work_ended or "")
-
-    def _end_of_writes(self) -> str | None:
-        """Return why writes that were begun here are dropped, None while they are not."""
-        return self._fence.reason or (None if _allowed_after_stop.get() else self._fence.work_ended)
 
     async def _send(
         self,
@@ -503,7 +451,7 @@ class Transport:
             return ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}")
         if isinstance(error, Unreachable):
             self._reached.clear()
-        if request.method != "GET" and (reason := self._end_of_writes()) is not None:
+        if request.method != "GET" and (reason := self._fence.dropped_for()) is not None:
             return Fenced(reason)  # the fence broke this connection
         return error
 
@@ -549,6 +497,19 @@ class _Fence:
     at: float = math.inf
     wires: list[Wire] = field(default_factory=list)
 
+    def dropped_for(self) -> str | None:
+        """Return why writes that were begun in this context are dropped; None while they are not."""
+        return self.reason or (None if _allowed_after_stop.get() else self.work_ended)
+
+
+def _explained(error: BaseException, limit: Deadline, missed: str) -> BaseException:
+    """Return the error that a request ends with: `DeadlineExceeded`, or itself with all that is known."""
+    if isinstance(error, Forbidden):
+        error.asked_at = line_that_asks()
+    if isinstance(error, asyncio.CancelledError) and limit.missed():
+        return DeadlineExceeded(missed)
+    return error
+
 
 def _meters(metrics: Metrics, host: str, method: str, code: int) -> tuple[Callable[[], None], Observe]:
     """Return the counter of requests to a host with that answer, or `NO_ANSWER`, and their histogram."""
@@ -580,6 +541,12 @@ def _begin_record(
     trace = traced.request(sent)
     request.headers = {**request.headers, **trace.headers}
     return sent, trace
+
+
+def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | None) -> str:
+    if not query:
+        return path
+    return f"{path}?{_encoded(tuple(query.items() if isinstance(query, Mapping) else query))}"
 
 
 @lru_cache(_REMEMBERED)

@@ -46,23 +46,19 @@ class WireResponse(Protocol):
     @property
     def status(self) -> int:
         """Return the HTTP status code."""
-        ...
 
     @property
     def headers(self) -> Mapping[str, str]:
         """Return the headers; look-ups ignore the case of names."""
-        ...
 
     async def read(self, limit: int = LONGEST) -> bytes:
         """Return the whole body.
 
         Raises `ConnectionLost` if it breaks off, and `ProtocolError` as soon as it is longer than `limit`.
         """
-        ...
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the body as it arrives, in chunks of any size; raise `ConnectionLost` if it breaks off."""
-        ...
 
 
 class Wire(Protocol):
@@ -76,7 +72,6 @@ class Wire(Protocol):
     @property
     def host(self) -> str:
         """Return the API server's host and port as metrics show them."""
-        ...
 
     def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
         """Send a request; entering waits for the answer's head, leaving gives the connection back.
@@ -87,7 +82,6 @@ class Wire(Protocol):
             Unreachable: no connection could be made, nothing was sent.
             ConnectionLost: the connection broke; the server may have acted on the request.
         """
-        ...
 
     def abort(self) -> None:
         """Drop every connection at once, so that no byte that is still on its way arrives.
@@ -95,11 +89,9 @@ class Wire(Protocol):
         Exchanges in progress fail with `ConnectionLost`, those that wait for a connection included:
         nothing that was asked for before is sent after. Requests made later connect anew.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close all connections in good order; the wire is of no use after."""
-        ...
 
 
 class WebSocket(Protocol):
@@ -108,7 +100,6 @@ class WebSocket(Protocol):
     @property
     def protocol(self) -> str | None:
         """Return the subprotocol that the server chose."""
-        ...
 
     async def send_bytes(self, data: bytes) -> None:
         """Send a binary message.
@@ -117,7 +108,6 @@ class WebSocket(Protocol):
             OSError: the connection is gone.
             Fenced: the process may no longer write.
         """
-        ...
 
     async def receive_message(self) -> bytes | None:
         """Return the next message, None when the server has closed in good order.
@@ -126,7 +116,6 @@ class WebSocket(Protocol):
             ProtocolError: it is too long.
             ConnectionLost: the connection broke.
         """
-        ...
 
 
 @runtime_checkable
@@ -135,7 +124,6 @@ class CertificateWire(Protocol):
 
     async def expired_certificate(self) -> str | None:
         """Return which client certificate it presents that has expired, and when; None if none has."""
-        ...
 
 
 @runtime_checkable
@@ -154,4 +142,3 @@ class WebSocketWire(Protocol):
             ProtocolError: the handshake, or the chosen protocol, is wrong.
             Unreachable, ConnectionLost: as in `Wire.exchange`.
         """
-        ...

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from manager.api import ObjectKey, Resource, is_crd
+from manager.api import DEGRADED, READY, ConditionType, ObjectKey, Resource, is_crd
 from manager.api.rights import RbacRule, Undeclared
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Selection
 from manager.client import Client
@@ -50,7 +50,7 @@ class OperatorBase:
     reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
     selection: ClassVar[Selection] = WHOLE
     indexes: ClassVar[Mapping[str, IndexFunction]] = {}
-    conditions: ClassVar[tuple[str, ...]] = ()
+    conditions: ClassVar[tuple[ConditionType, ...]] = ()
     errors: ClassVar[Mapping[type[Exception], str]] = {}
     options: ClassVar[ControllerOptions] = ControllerOptions()
     rights: ClassVar[tuple[RbacRule, ...]] = ()
@@ -84,26 +84,21 @@ class OperatorBase:
         """Find out what of the kind's status the operator writes."""
         kind = cls.kind
         if cls.extends_status and (is_crd(kind) or "status" not in kind.model_fields):
-            why = (
-                "is its own kind, whose status it writes anyway" if is_crd(kind) else "has no field `status`"
-            )
+            own = "is its own kind, whose status it writes anyway"
+            why = own if is_crd(kind) else "has no field `status`"
             raise TypeError(f"{cls.__name__}.extends_status: {kind.__name__} {why}")
         status = status_model(kind)
         cls.has_status = writes_status(kind, extends=cls.extends_status)
-        cls.condition_list = ConditionList.of(kind) if cls.has_status else None
+        cls.condition_list = held = ConditionList.of(kind) if cls.has_status else None
+        cls.has_conditions = held is not None
+        if held is not None and (refused := [each for each in cls.conditions if not held.takes(each)]):
+            told = f"{kind.__name__} takes none of type {refused[0]}: {held.why_refused(refused[0])}"
+            raise TypeError(f"{cls.__name__}.conditions: {told}")
         # On an object of others no condition is set that its author does not name.
-        named = tuple(getattr(status, "meanings", ()))
-        takes = cls.condition_list.takes if cls.condition_list is not None else lambda _: True
-        if cls.condition_list and (refused := [each for each in cls.conditions if not takes(each)]):
-            why = cls.condition_list.why_refused(refused[0])
-            raise TypeError(
-                f"{cls.__name__}.conditions: {kind.__name__} takes none of type {refused[0]}: {why}"
-            )
-        cls.conditions = cls.conditions or tuple(filter(takes, named or (("Ready",) if is_crd(kind) else ())))
-        cls.has_conditions = cls.condition_list is not None
-        cls.tells_of_children = (
-            cls.condition_list is not None and is_crd(kind) and cls.condition_list.takes(CONDITION)
-        )
+        named = tuple(getattr(status, "meanings", ())) or ((READY,) if is_crd(kind) else ())
+        default = tuple(each for each in named if held is None or held.takes(each))
+        cls.conditions = cls.conditions or default
+        cls.tells_of_children = held is not None and is_crd(kind) and held.takes(CONDITION)
         # Of a kind that others define it says what their controller has seen.
         cls.has_observed_generation = (
             is_crd(kind) and status is not None and "observed_generation" in status.model_fields
@@ -171,11 +166,11 @@ class OperatorBase:
         """All versions of its kind, its own last, if it defines the kind: if its model has `@crd`."""
         return tuple(kind for kind in (*cls.versions, cls.kind) if is_crd(kind))
 
-    def condition_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
+    def condition_of_failure(self) -> tuple[ConditionType, bool | Literal["Unknown"]]:
         """Return type and status of the condition that says that the object is not as it should be."""
-        if "Degraded" in self.conditions:
-            return "Degraded", True
-        return ("Ready", False) if "Ready" in self.conditions else (self.conditions[0], "Unknown")
+        if DEGRADED in self.conditions:
+            return DEGRADED, True
+        return (READY, False) if READY in self.conditions else (self.conditions[0], "Unknown")
 
     def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
         """Enqueue an object; returns at once."""
@@ -220,12 +215,8 @@ class OperatorBase:
     @classmethod
     def hint_of_status(cls) -> str:
         """Say how its author lets it write the status of its kind; empty if the kind is its own."""
-        if is_crd(cls.kind):
-            return ""
-        return (
-            f": others define {cls.kind.__name__}, so {cls.__name__} writes its status only with "
-            "`extends_status = True`"
-        )
+        told = f"others define {cls.kind.__name__}, so {cls.__name__} writes its status only with"
+        return "" if is_crd(cls.kind) else f": {told} `extends_status = True`"
 
     @classmethod
     def check_may_patch(cls) -> None:

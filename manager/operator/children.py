@@ -6,13 +6,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-from manager.api import ObjectKey, Resource
+from manager.api import ConditionType, ObjectKey, Resource
 from manager.client import Outcome
 from manager.client.reader import LiveReader
 from manager.client.write import SECRET, fold_string_data, plain_fields
@@ -33,7 +32,7 @@ An operator that starts a Job whenever one has ended is below that, even if each
 PAUSES = (1.0, 60.0)
 """Seconds between two changes from then on, at first and at last."""
 
-CONDITION = "ChildrenStable"
+CONDITION = ConditionType("ChildrenStable")
 """The condition that is false for an object with such a child; no other object has it."""
 
 REASONS = {
@@ -98,11 +97,8 @@ class ChildWrites:
         most: int = MOST_WRITES,
     ) -> tuple[str, str] | None:
         """Note a change; return the reason and the message if there are too many. `why` makes the message."""
-        if (
-            outcome is not Outcome.RESTORED
-            and run is not None
-            and any(map(_is_news, run.triggers, repeat(child)))
-        ):
+        triggers = () if outcome is Outcome.RESTORED or run is None else run.triggers
+        if any(_is_news(each, child) for each in triggers):
             return None  # another change may be the reason that it is wanted differently
         now = clock.monotonic()
         self._forget_before(now - WITHIN)
@@ -320,30 +316,24 @@ class _Event(Resource, group="", version="v1", kind="Event", plural="events"):
     pass
 
 
-class _Answer(NamedTuple):
-    problem: Problem | None
-    until: float
-
-
 class PodEvents:
     """Reader of the Events of one pod at a time, at most every 30 seconds per pod."""
 
     def __init__(self, reader: LiveReader) -> None:
         self._reader = reader
-        self._known: OrderedDict[str, _Answer] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Problem | None, float]] = OrderedDict()
+        """By UID: the pod's problem, and until when that counts."""
 
     async def problem_of(self, pod: PodHealth) -> Problem | None:
         """Return the pod's last warning, or None without one or where Events cannot be read."""
-        known = self._known.get(pod.uid)
-        if known is not None and clock.monotonic() < known.until:
-            return known.problem
-        problem = known.problem if known is not None else None
-        try:
-            problem = await self._read(pod)
-        except KubeError as error:
-            reconcile_log().debug("cannot read the Events of a pod", pod=pod.name, error=str(error))
-        self._known[pod.uid] = _Answer(problem, clock.monotonic() + ASK_AGAIN_AFTER)
-        self._known.move_to_end(pod.uid)
+        problem, until = self._known.pop(pod.uid, (None, 0.0))
+        if clock.monotonic() >= until:
+            until = clock.monotonic() + ASK_AGAIN_AFTER
+            try:
+                problem = await self._read(pod)
+            except KubeError as error:
+                reconcile_log().debug("cannot read the Events of a pod", pod=pod.name, error=str(error))
+        self._known[pod.uid] = problem, until
         if len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
         return problem

@@ -15,6 +15,7 @@ from manager.api import (
     ApiModel,
     Condition,
     ConditionStatus,
+    ConditionType,
     Resource,
     Status,
     Unstructured,
@@ -72,7 +73,7 @@ class ConditionList:
     """The model of one condition; None for JSON objects of any fields."""
     is_json: bool = False
     """Whether the status is JSON, as in built-in kinds: `item` only says which fields a condition has."""
-    named: tuple[str, ...] = ()
+    named: tuple[ConditionType, ...] = ()
     """The types that the kind's `Status` names; empty where it takes any."""
 
     @classmethod
@@ -84,7 +85,7 @@ class ConditionList:
         field = status.model_fields.get("conditions") if status is not None else None
         held = bare(field.annotation) if field is not None else None
         # An operator that extends a status of others may set conditions that their model does not know.
-        named: tuple[str, ...] = ()
+        named: tuple[ConditionType, ...] = ()
         if is_crd(kind) and status is not None and issubclass(status, Status):
             named = tuple(status.meanings)
         if get_origin(held) is not list:
@@ -98,13 +99,13 @@ class ConditionList:
         required = (name for name, each in fields.items() if each.is_required())
         return cls(item, is_json, named) if takes_conditions(fields, required) else None
 
-    def takes(self, type: str) -> bool:  # noqa: A002 - the field's name
+    def takes(self, type: ConditionType) -> bool:  # noqa: A002 - the field's name
         """Return whether a condition can be of that type: `Status`, or the items' model, may name them."""
         if self.named and type != CONDITION and type not in self.named:
             return False
         return self.item is None or _takes(self.item, type)
 
-    def why_refused(self, type: str) -> str:  # noqa: A002 - the field's name
+    def why_refused(self, type: ConditionType) -> str:  # noqa: A002 - the field's name
         """Return the part of an error that lists the allowed types and suggests the nearest one."""
         if not self.named:
             return "its model names those it takes"
@@ -114,11 +115,8 @@ class ConditionList:
     def read(self, obj: Resource) -> list[Condition]:
         """Return the conditions that an object has; a missing list is an empty one."""
         status = obj.content.get("status") if isinstance(obj, Unstructured) else getattr(obj, "status", None)
-        if isinstance(status, dict):
-            held = status.get("conditions") or []
-        else:
-            held = getattr(status, "conditions", None) or []
-        return [each if isinstance(each, Condition) else _as_ours(each) for each in held]
+        held = status.get("conditions") if isinstance(status, dict) else getattr(status, "conditions", None)
+        return [each if isinstance(each, Condition) else _as_ours(each) for each in held or []]
 
     def fits(self, stored: Unstructured) -> bool:
         """Return whether an object that may not fit its model holds conditions, or can."""
@@ -129,7 +127,7 @@ class ConditionList:
     def set(
         self,
         obj: Resource,
-        type: str,  # noqa: A002 - the field's name
+        type: ConditionType,  # noqa: A002 - the field's name
         status: ConditionStatus,
         reason: str,
         message: str,
@@ -146,7 +144,7 @@ class ConditionList:
         if self.item is None or not issubclass(self.item, Condition):
             theirs = self._as_theirs(theirs, held[index] if index < len(held) else None)
         as_json = self.is_json or isinstance(obj, Unstructured)
-        held[index:] = [_wire(theirs) if as_json else theirs, *held[index + 1 :]]
+        held[index : index + 1] = [_wire(theirs) if as_json else theirs]
 
     def remove(self, obj: Resource, type: str) -> None:  # noqa: A002 - the field's name
         """Remove the condition of that type."""
@@ -175,14 +173,14 @@ def _takes(item: type[ApiModel], condition: str) -> bool:
 def _held(obj: Resource) -> list[Any]:
     """Return the list of an object's conditions, made if it is missing."""
     if isinstance(obj, Unstructured):
-        obj.content["status"] = obj.content.get("status") or {}
-    holder = obj.content["status"] if isinstance(obj, Unstructured) else status_of(obj)
-    if isinstance(holder, dict):
-        holder["conditions"] = holder.get("conditions") or []
-        return holder["conditions"]  # type: ignore[no-any-return]
-    if holder.conditions is None:
-        holder.conditions = []
-    return holder.conditions  # type: ignore[no-any-return]
+        holder = obj.content["status"] = obj.content.get("status") or {}
+    else:
+        holder = status_of(obj)
+    if not isinstance(holder, dict):
+        holder.conditions = [] if holder.conditions is None else holder.conditions
+        return holder.conditions  # type: ignore[no-any-return]
+    holder["conditions"] = holder.get("conditions") or []
+    return holder["conditions"]  # type: ignore[no-any-return]
 
 
 def _wire(item: Any) -> dict[str, Any]:

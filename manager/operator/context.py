@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 import orjson
 from msgspec import structs
+from pydantic import ValidationError
 
 from manager.api import (
+    DEGRADED,
     Condition,
     ConditionStatus,
+    ConditionType,
     ObjectKey,
     ObjectMeta,
     Resource,
     Unstructured,
-    controller_of,
+    is_controlled_by,
 )
+from manager.api.condition import CONDITION_REASON
 from manager.api.rights import Undeclared
-from manager.cache import meta_in
+from manager.cache import Meta, meta_in
 from manager.client import (
     Applied,
     Client,
@@ -35,6 +52,7 @@ from manager.client import (
     PortConnection,
     Propagation,
 )
+from manager.client.applier import ApplyOptions
 from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
@@ -64,6 +82,7 @@ if TYPE_CHECKING:
     from manager_kinds.apps_v1 import Deployment
 
 R = TypeVar("R", bound=Resource)
+C = TypeVar("C")
 
 NAME_TAKEN = "NameTaken"
 """The reason, in conditions and Events, that a child's name belongs to somebody else."""
@@ -108,6 +127,8 @@ class Blocked(Exception):
             retry_after: seconds until the next attempt; None if an event triggers it.
         """
         super().__init__(message)
+        if not re.fullmatch(CONDITION_REASON, reason):
+            raise ValueError(f"Blocked: reason {reason!r} has to be one word in CamelCase")
         self.reason = reason
         self.message = message
         self.passing = passing
@@ -165,6 +186,14 @@ class LongOperation(Protocol):
         ...
 
 
+class ChildOptions(TypedDict, Generic[C], total=False):
+    """The options of `Context.apply` for a child of one kind."""
+
+    created: str
+    changed: Callable[[C, C], tuple[str, str] | None] | None
+    initial: Sequence[str]
+
+
 class Context:
     """Context of one reconcile of one object. Do not use it afterwards.
 
@@ -174,10 +203,11 @@ class Context:
 
     def __init__(self, operator: OperatorBase, obj: Resource) -> None:
         self.object = obj
+        self._metadata = _writable(obj.metadata)
         self.client: Client = operator.client
         self._operator = operator
         self._before: dict[str, Condition] | None = None
-        self._set: set[str] = set()
+        self._set: set[ConditionType] = set()
         self._later: list[Callable[[], object]] = []
         self._applied: set[Child] = set()
         self._confirmed = self._blocked_now = False
@@ -228,14 +258,15 @@ class Context:
         return conditions.fits(self.object)
 
     @property
-    def conditions(self) -> dict[str, Condition]:
+    def conditions(self) -> dict[ConditionType, Condition]:
         """Return the object's conditions by type."""
         held = self._operator.condition_list
-        return {} if held is None else {each.type: each for each in held.read(self.object)}
+        there = [] if held is None else held.read(self.object)
+        return cast("dict[ConditionType, Condition]", {each.type: each for each in there})
 
     def condition(
         self,
-        type: str,  # noqa: A002 - the field's name
+        type: ConditionType,  # noqa: A002 - the field's name
         status: bool | Literal["Unknown"],
         reason: str,
         message: str = "",
@@ -263,15 +294,26 @@ class Context:
             raise Undeclared(f"{kind} takes no condition of type {type}: {why}")
         if self._before is None:
             self._before = {each.type: each for each in conditions.read(self.object)}
+        given: object = status  # "False" is true for Python
+        if isinstance(given, str) and given != "Unknown":
+            why = f'status {given!r} has to be True, False or "Unknown"'
+            raise TypeError(f"condition {type} of {self.object.kind}: {why}")
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         self._set.add(type)
-        conditions.set(self.object, type, value, reason, message, now=clock.now)
+        try:
+            conditions.set(self.object, type, value, reason, message, now=clock.now)
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            if first["loc"] == ("reason",):
+                why = f"reason {reason!r} has to be one word in CamelCase"
+            raise ValueError(f"condition {type} of {self.object.kind}: {why}") from None
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
                 self.once_written(partial(self._record, event, reason, told or message))
 
-    def set_conditions(self, conditions: Iterable[tuple[str, bool, str, str]]) -> None:
+    def set_conditions(self, conditions: Iterable[tuple[ConditionType, bool, str, str]]) -> None:
         """Set several conditions, each with type, status, reason and message, as of `conditions_for`.
 
         A Warning is recorded when Degraded becomes true or gets another reason. Another message alone is no
@@ -279,10 +321,10 @@ class Context:
         """
         for kind, holds, reason, message in conditions:
             self.condition(kind, holds, reason, message)
-            if kind == "Degraded" and holds:
+            if kind == DEGRADED and holds:
                 self.warn_of(kind)
 
-    def warn_of(self, type: str) -> None:  # noqa: A002 - the field's name
+    def warn_of(self, type: ConditionType) -> None:  # noqa: A002 - the field's name
         """Record a Warning with a condition's reason and message if its status or reason has changed."""
         before, now = (self._before or {}).get(type), self.conditions[type]
         if before is None or (before.status, before.reason) != (now.status, now.reason):
@@ -320,31 +362,10 @@ class Context:
     # Children
 
     @overload
-    async def apply(
-        self,
-        child: R,
-        *,
-        created: str = "",
-        changed: Callable[[R, R], tuple[str, str] | None] | None = None,
-        initial: Sequence[str] = (),
-    ) -> R: ...
+    async def apply(self, child: R, **options: Unpack[ChildOptions[R]]) -> R: ...
     @overload
-    async def apply(
-        self,
-        child: KubernetesModel,
-        *,
-        created: str = "",
-        changed: Callable[[Any, Any], tuple[str, str] | None] | None = None,
-        initial: Sequence[str] = (),
-    ) -> Any: ...
-    async def apply(
-        self,
-        child: Resource | KubernetesModel,
-        *,
-        created: str = "",
-        changed: Callable[[Any, Any], tuple[str, str] | None] | None = None,
-        initial: Sequence[str] = (),
-    ) -> Resource:
+    async def apply(self, child: KubernetesModel, **options: Unpack[ChildOptions[Any]]) -> Any: ...
+    async def apply(self, child: Resource | KubernetesModel, **options: Unpack[ChildOptions[Any]]) -> Any:
         """Apply the fields set in `child`, create the child if it is missing, and return it as stored.
 
         The object becomes its owner. A child that this operator created and that has lost its owner
@@ -373,42 +394,51 @@ class Context:
         A model of kubernetes-asyncio is converted to the kind that the class declares.
         """
         child = resource_of(child, (each.kind for each in self._operator.sources))
-        name, writes = (type(child), child.key), self._operator.child_writes
-        self._applied.add(name)
-        if (pause := writes.pause(self.object, name)) > 0:
-            there = await self.client.find(type(child), child.key)
-            owner = None if there is None else controller_of(there.metadata)
+        kind, key, writes = type(child), child.key, self._operator.child_writes
+        self._applied.add((kind, key))
+        if (pause := writes.pause(self.object, (kind, key))) > 0:
+            there = await self.client.find(kind, key)
             if (
                 there is not None
                 and there.metadata.deletion_timestamp is None
-                and owner is not None
-                and owner.uid == self.object.metadata.uid
+                and is_controlled_by(there.metadata, self.object)
             ):
                 self.look_again_within(pause)
                 return there
-        of_kind = (type(child), ObjectKey(self.object.metadata.namespace, ""))  # for all of them
-        if (pause := writes.loop_pause(self.object, of_kind)) > 0 and (
-            await self.client.find(type(child), child.key) is None
-        ):
-            why = f"{MOST_LOOPS} reconciles in a minute have created a {child.gvk.kind} each"
+        of_kind = (kind, ObjectKey(self.object.metadata.namespace, ""))  # for all of them
+        pause = writes.loop_pause(self.object, of_kind)
+        if pause > 0 and await self.client.find(kind, key) is None:
+            why = f"{MOST_LOOPS} reconciles in a minute have created a {kind.gvk.kind} each"
             text = f"{why}, and nothing else had changed; now one is created at most each minute"
             raise Blocked(REASONS[Outcome.CREATED], text, retry_after=pause)
         may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
+        how: ApplyOptions = {
+            "owner": self.object,
+            "initial": options.get("initial", ()),
+            "may_update": may_update,
+        }
         try:
-            applied = await self.client.apply(
-                child, owner=self.object, initial=initial, may_update=may_update
-            )
+            applied = await self.client.apply(child, **how)
         except OwnedByOther as error:
-            applied = await self._adopt(child, initial, error)
+            if not error.made_here:
+                raise await self._blocked(error, kind) from error
+            # The children of an object that is deleted with --cascade=orphan lose their owner, so that they
+            # stay. With this owner, they would go too.
+            await self.confirm()
+            how["adopt"] = True
+            try:
+                applied = await self.client.apply(child, **how)
+            except OwnedByOther as again:
+                raise await self._blocked(again, kind) from again
         if applied.outcome is Outcome.CREATED:
-            if not any(kind is type(child) for kind, _ in self.created):
+            if not any(each is kind for each, _ in self.created):
                 writes.wrote(self.object, of_kind, Outcome.CREATED, current_record(), str, most=MOST_LOOPS)
-            self.created.add(name)
+            self.created.add((kind, key))
         elif applied.previous is None:
-            self.look_again_within(writes.held(self.object, name))
+            self.look_again_within(writes.held(self.object, (kind, key)))
         if may_update is not None and not is_rolled_out(applied.object):
             self._rolling_out = True
-        self._announce(applied, child, created, changed)
+        self._announce(applied, child, **options)
         return applied.object
 
     async def correct(self, child: R) -> R:
@@ -417,7 +447,7 @@ class Context:
         For children that are created and not applied. Events say `Updated` or `Restored`, as after `apply`.
         """
         applied = await self.client.correct(child)
-        self._announce(applied, child, "", None)
+        self._announce(applied, child)
         return applied.object
 
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
@@ -703,29 +733,30 @@ class Context:
 
     def refuse_unwritten_metadata(self) -> None:
         """Raise Undeclared if the object's metadata was changed, and no write has sent that."""
-        obj, informer = self.object, self._operator.informer
-        if obj.origin is None or not (changed := _differing_metadata(obj.metadata, obj.origin)):
+        obj, now = self.object, _writable(self.object.metadata)
+        if now == self._metadata or obj.origin is None:
             return
-        record = informer.get(obj.key)
+        stored = [meta_in(obj.origin)]
+        record = self._operator.informer.get(obj.key)
         if record is not None and record.uid == obj.metadata.uid:
-            # The client's own `patch` and `update` leave the object as it is.
-            changed = [each for each in changed if each in _differing_metadata(obj.metadata, record.raw)]
-        if changed:
+            stored.append(record.meta())  # the client's own `patch` and `update` leave the object as it is
+        if changed := [name for name in now if all(now[name] != _writable(each)[name] for each in stored)]:
             raise Undeclared(
                 f"{type(self._operator).__name__} has changed {', '.join(changed)} of {obj.kind} {obj.key}, "
                 "and nothing has written it: call `await ctx.patch()` after the change"
             )
 
-    def is_blocked(self, types: AbstractSet[str]) -> None:
-        """Note that the conditions of these types were set because the object is blocked."""
-        there = self.conditions
+    def blocked(self, set_before: AbstractSet[str]) -> None:
+        """Note that the conditions which were set since `set_before` say that the object is blocked."""
         self._operator.obstacles[self.object.key] = {
-            each: (there[each].reason, there[each].message) for each in types if each in there
+            name: (each.reason, each.message)
+            for name, each in self.conditions.items()
+            if name in self.set_types - set_before
         }
         self._blocked_now = True
 
     @property
-    def set_types(self) -> frozenset[str]:
+    def set_types(self) -> frozenset[ConditionType]:
         """Return the types of the conditions that were set in this reconcile."""
         return frozenset(self._set)
 
@@ -739,30 +770,26 @@ class Context:
             return
         held, key, obstacles = conditions.read(self.object), self.object.key, self._operator.obstacles
         known = {} if self._blocked_now else obstacles.get(key)
-        if not self._blocked_now and known is not None:
+        if key in obstacles and not self._blocked_now:
             self.once_written(partial(obstacles.pop, key, None))
         left = [each for each in held if each.type not in self._set]
-        if left and known is None:
-            known = self._obstacles_of_earlier_process(held)
+        if known is None:
+            known = self._obstacles_of_earlier_process(held) if left else {}
         for each in left:
-            of_obstacle = known is not None and known.get(each.type) == (each.reason, each.message)
-            if not (of_obstacle or is_of_failure(each)):
+            if known.get(each.type) != (each.reason, each.message) and not is_of_failure(each):
                 continue
-            if each.type == "Degraded" and conditions.takes(each.type):
-                self.condition(each.type, False, "AsExpected")
+            if each.type == DEGRADED and conditions.takes(DEGRADED):
+                self.condition(DEGRADED, False, "AsExpected")
             else:
                 conditions.remove(self.object, each.type)
 
     def _obstacles_of_earlier_process(self, held: Iterable[Condition]) -> dict[str, tuple[str, str]]:
-        ours = [each for each in held if each.type in self._operator.conditions]
-        said = {(each.reason, each.message) for each in ours}
-        alike = len(ours) > 1 and len(ours) == len(self._operator.conditions) and len(said) == 1
-        degraded = any(each.type == "Degraded" and each.status == "True" for each in ours)
-        return {
-            each.type: (each.reason, each.message)
-            for each in ours
-            if each.reason in {NAME_TAKEN, LEFT_OVER} or (alike and degraded)
-        }
+        ours = {each.type: each for each in held if each.type in self._operator.conditions}
+        said = {each: (one.reason, one.message) for each, one in ours.items()}
+        alike = len(ours) == len(self._operator.conditions) > 1 == len({*said.values()})
+        if alike and any(each.type == DEGRADED and each.status == "True" for each in ours.values()):
+            return said
+        return {each: told for each, told in said.items() if told[0] in (NAME_TAKEN, LEFT_OVER)}
 
     def _pod(self, pod: Resource | str) -> Resource | ObjectKey:
         return ObjectKey(self.object.metadata.namespace, pod) if isinstance(pod, str) else pod
@@ -828,50 +855,37 @@ class Context:
             return False
         return True
 
-    async def _adopt(self, child: R, initial: Sequence[str], error: OwnedByOther) -> Applied[R]:
-        """Apply a child that has lost its owner; raises Blocked for another owner's."""
-        if error.made_here:
-            # The children of an object that is deleted with --cascade=orphan lose their owner, so that they
-            # stay. With this owner, they would go too.
-            await self.confirm()
-            try:
-                return await self.client.apply(child, owner=self.object, initial=initial, adopt=True)
-            except OwnedByOther as again:
-                error = again
-        raise await self._blocked(error, type(child)) from error
-
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """Return the `Blocked` for a child whose name is taken, and subscribe to the release of the name."""
-        self._operator.waits_for(kind, error.key, self.object.key)
-        blocked = await self._why_blocked(error)
+        owner, controller = self.object, error.controller
+        self._operator.waits_for(kind, error.key, owner.key)
+        blocked = Blocked.name_taken(str(error))
+        if controller is not None and owner.gvk.is_named_by(controller):
+            if controller.name == owner.metadata.name:
+                blocked = Blocked.by_earlier_child(f"{error.kind} {error.key.name}", owner, error.finalizers)
+            else:
+                # A child's deletion event may precede its owner's, so ask the API server.
+                at = ObjectKey(owner.metadata.namespace, controller.name)
+                holder = await self.client.uncached.find(type(owner), at)
+                if (
+                    holder is None
+                    or holder.metadata.uid != controller.uid
+                    or holder.metadata.deletion_timestamp is not None
+                ):
+                    why = f"{error}, which is gone, or going: {_awaited_end(error.finalizers)}"
+                    blocked = Blocked(LEFT_OVER, why, passing=True)
         if not self._operator.manager.cache.has(kind, error.key):
             blocked.retry_after = _UNSEEN_PASSING_RETRY if blocked.passing else _UNSEEN_RETRY
         return blocked
-
-    async def _why_blocked(self, error: OwnedByOther) -> Blocked:
-        owner, controller = self.object, error.controller
-        if controller is not None and owner.gvk.is_named_by(controller):
-            if controller.name == owner.metadata.name:
-                return Blocked.by_earlier_child(f"{error.kind} {error.key.name}", owner, error.finalizers)
-            # A child's deletion event may precede its owner's, so ask the API server.
-            holder = await self.client.uncached.find(
-                type(owner), ObjectKey(owner.metadata.namespace, controller.name)
-            )
-            if (
-                holder is None
-                or holder.metadata.uid != controller.uid
-                or holder.metadata.deletion_timestamp is not None
-            ):
-                message = f"{error}, which is gone, or going: {_awaited_end(error.finalizers)}"
-                return Blocked(LEFT_OVER, message, passing=True)
-        return Blocked.name_taken(str(error))
 
     def _announce(
         self,
         applied: Applied[R],
         wanted: R,
-        created: str,
-        changed: Callable[[R, R], tuple[str, str] | None] | None,
+        *,
+        created: str = "",
+        changed: Callable[[R, R], tuple[str, str] | None] | None = None,
+        **_: object,
     ) -> None:
         child, before = applied.object, applied.previous
         name = f"{child.gvk.kind} {child.metadata.name}"
@@ -885,25 +899,21 @@ class Context:
         details: dict[str, object] = {"fields": fields}
         if applied.conflicts:
             details["set_by"] = sorted({each.manager for each in applied.conflicts})
-        trouble = self._operator.child_writes.wrote(
-            self.object,
-            (type(wanted), wanted.key),
-            applied.outcome,
-            current_record(),
-            partial(_unstable, name, applied, fields),
+        why, writes = partial(_unstable, name, applied, fields), self._operator.child_writes
+        trouble = writes.wrote(
+            self.object, (type(wanted), wanted.key), applied.outcome, current_record(), why
         )
         if trouble is not None:
             reason, message = trouble
             self._record("Warning", reason, message)
             self.log.warning("child is changed too often", child=name, reason=reason, why=message, **details)
-            return
-        if applied.outcome is Outcome.RESTORED:
+        elif applied.outcome is Outcome.RESTORED:
             said = f"Put {name} back as it should be: {_who(applied.conflicts, fields)}"
             self._did("Restored", shortened(said), **details)
-            return
-        better = None if changed is None else changed(before, child)
-        reason, message = better or ("Updated", f"Updated {name}")
-        self._did(reason, message, **details)
+        else:
+            better = None if changed is None else changed(before, child)
+            reason, message = better or ("Updated", f"Updated {name}")
+            self._did(reason, message, **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Return whether a child's only change is the label of its owner's shard."""
@@ -915,17 +925,17 @@ class Context:
         )
 
 
-def _differing_metadata(metadata: ObjectMeta, stored: bytes) -> list[str]:
-    """Return the fields of an object's metadata that differ from its stored JSON."""
-    there = meta_in(stored)
-    differs = {
-        "metadata.labels": metadata.labels != there.labels,
-        "metadata.annotations": metadata.annotations != there.annotations,
-        "metadata.finalizers": metadata.finalizers != [*there.finalizers],
-        "metadata.ownerReferences": [(each.uid, bool(each.controller)) for each in metadata.owner_references]
-        != [(each.uid, each.controller) for each in there.owner_references],
+def _writable(metadata: ObjectMeta | Meta) -> dict[str, Any]:
+    """Return a copy of the metadata that an operator may change, by field."""
+    return {
+        "metadata.labels": dict(metadata.labels),
+        "metadata.annotations": dict(metadata.annotations),
+        "metadata.finalizers": list(metadata.finalizers),
+        "metadata.ownerReferences": [
+            (each.uid, bool(each.controller), bool(each.block_owner_deletion))
+            for each in metadata.owner_references
+        ],
     }
-    return [name for name, holds in differs.items() if holds]
 
 
 def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:

@@ -15,15 +15,15 @@ from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.api.condition import CONDITION_REASON, CONDITION_TYPE
 from manager.api.rights import RbacRule
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
-from manager.client.nearest_field import nearest_name
+from manager.client.errors import nearest_name
 from manager.controller import ControllerOptions, Predicate, any_of, created_or_deleted, label_changed
 from manager.controller.source import compares_status
 from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.author_code import place_of
+from manager.util.signature import classes_of, is_subclass, parameters_of, positional
 from manager.webhook import AdmissionOptions
-from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
 from manager_kinds.core_v1 import Pod
 from manager_kinds.pod_health import PARTS_OF_HEALTH, PodHealth
 
@@ -176,11 +176,12 @@ def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[
     if not 0 <= jitter <= 1:
         raise ValueError(f"@every needs a jitter from 0 to 1, not {jitter}")
 
-    def mark(method: F) -> F:
-        setattr(method, _TIMER, (seconds, jitter))
-        return method
+    return lambda method: _marked(method, _TIMER, (seconds, jitter))
 
-    return mark
+
+def _marked(method: F, mark: str, value: object) -> F:
+    setattr(method, mark, value)
+    return method
 
 
 def timers_of(cls: Any, members: Mapping[str, Any], takes: Takes) -> Iterator[Timer]:
@@ -228,13 +229,8 @@ def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable
     calls `self.enqueue(obj.key)`.
     """
     if method is None:
-        return lambda method: _marked(method, restarts)
-    return _marked(method, restarts)
-
-
-def _marked(method: F, restarts: bool) -> F:
-    setattr(method, _DAEMON, restarts)
-    return method
+        return lambda method: _marked(method, _DAEMON, restarts)
+    return _marked(method, _DAEMON, restarts)
 
 
 def daemons_of(cls: Any, members: Mapping[str, Any]) -> Iterator[Daemon]:
@@ -282,23 +278,19 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
     """Raise TypeError for a source with an index, predicate or function that the runtime could not use."""
     for source in sources:
         of = f"{type(source).__name__}({source.kind.__name__})"
-        where, on = f"{operator}: {of}", None if isinstance(source, Reads) else source.on
+        on = None if isinstance(source, Reads) else source.on
         if on is not None and not callable(on):
             raise TypeError(f"{operator}: on of {of} takes a predicate, and is {_shown(on)}")
         if on is not None and not _takes(on, 1):
             raise TypeError(f"{operator}: on of {of} is called with (event)")
         if isinstance(source, Watch) and source.enqueue is not None and not _takes(source.enqueue, 2):
             raise TypeError(f"{operator}: enqueue of {of} is called with (meta, objects)")
-        check_indexes(f"{where}.indexes", source.kind, source.indexes)
-        if on is None or not compares_status(on):
-            continue
-        if source.metadata_only:
-            raise TypeError(f"{where}: with metadata_only, status_changed never lets an event pass")
-        keeps = source.selection.keeps
-        if keeps and not any(each == "status" or each.startswith(("status.", "status[")) for each in keeps):
-            raise TypeError(
-                f"{where}: its selection keeps no status, so status_changed never lets an event pass"
-            )
+        check_indexes(f"{operator}: {of}.indexes", source.kind, source.indexes)
+        if on is not None and compares_status(on):
+            kept = [re.match(r"status(\.|\[|$)", each) for each in source.selection.keeps]
+            if source.metadata_only or (kept and not any(kept)):
+                why = "with metadata_only," if source.metadata_only else "its selection keeps no status, so"
+                raise TypeError(f"{operator}: {of}: {why} status_changed never lets an event pass")
 
 
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
@@ -415,7 +407,10 @@ _VALUES: Mapping[str, tuple[_Check, str]] = {
     "options": (_instance(ControllerOptions), "`ControllerOptions(...)`"),
     "admission": (_instance(AdmissionOptions), "`webhook.AdmissionOptions(...)`"),
     "outside": (
-        lambda value: isinstance(value, type) or _is_class_name(value),
+        # By its name: a manager does not import the tools, which have it.
+        lambda value: (
+            any(each.__name__ == "Outside" for each in getattr(value, "__mro__", ())) or _is_class_name(value)
+        ),
         "a subclass of `Outside`, or its name, such as `module:Class`",
     ),
     "finalizer": (lambda value: value == "" or _is_finalizer(value), "a name such as `example.com/hold`"),
@@ -438,8 +433,11 @@ def check_attributes(cls: Any) -> None:
     for name, (is_right, what) in _VALUES.items():
         value = inspect.getattr_static(cls, name)
         value = getattr(cls, name) if isinstance(value, staticmethod) else value
-        if not is_right(value):
-            raise TypeError(f"{cls.__name__}.{name} takes {what}, and is {_shown(value)}")
+        if is_right(value):
+            continue
+        items = value.items() if isinstance(value, Mapping) and is_right({}) else ()
+        wrong = [f"has {_shown(key)}: {_shown(each)}" for key, each in items if not is_right({key: each})]
+        raise TypeError(f"{cls.__name__}.{name} takes {what}, and {(wrong or [f'is {_shown(value)}'])[0]}")
     for version in cls.versions:
         ours, other = cls.kind.gvk, version.gvk
         if (ours.group, ours.kind) != (other.group, other.kind) or ours.version == other.version:
@@ -457,9 +455,16 @@ def _takes(function: Callable[..., object], count: int) -> bool:
     return True
 
 
-def check_hooks(cls: Any, hooks: Mapping[str, Takes]) -> None:
-    """Raise TypeError for a method of these that the runtime could not call."""
+def check_hooks(cls: Any, base: type, hooks: Mapping[str, Takes]) -> None:
+    """Raise TypeError for a method of these that the runtime could not call, or that one of `base` hides."""
     for name, takes in hooks.items():
+        first, *others = (each for each in cls.__mro__ if name in vars(each))
+        hidden = [each.__name__ for each in others if each not in base.__mro__]
+        if first in base.__mro__ and hidden:
+            raise TypeError(
+                f"{cls.__name__}.{name} is that of {first.__name__}, and hides that of {hidden[0]}: "
+                f"name {hidden[0]} first among the bases"
+            )
         if inspect.iscoroutinefunction(getattr(cls, name)) is not (name in _ASYNC):
             has_to = "has to be" if name in _ASYNC else "is called without await, and cannot be"
             raise TypeError(f"{cls.__name__}.{name} {has_to} an `async def`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
 
@@ -98,14 +99,14 @@ def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[
         yield from _dropped(get_args(model)[1], schema["additionalProperties"], f"{path}{{}}")
     elif isinstance(model, type) and issubclass(model, ApiModel):
         properties, open_ended = schema.get("properties") or {}, schema.get("additionalProperties")
-        for name, field in model.model_fields.items():
-            wire = field.alias or name
+        for name, each in model.model_fields.items():
+            wire = each.alias or name
             if not path and wire in _OF_THE_SERVER:
                 continue
             if issubclass(model, ObjectMeta) and wire not in _metadata_of_templates():
                 continue
             if wire in properties:
-                yield from _dropped(field.annotation, properties[wire], f"{path}.{wire}")
+                yield from _dropped(each.annotation, properties[wire], f"{path}.{wire}")
             elif not open_ended:
                 yield f"{path}.{wire}"
 
@@ -129,32 +130,31 @@ class DefinitionGate(Source):
         await self._open.wait()
 
     async def run(self, queue: WorkQueue[Any]) -> None:
-        """Halt the queue whenever the definition prevents the work."""
+        """Pause the queue whenever the definition prevents the work."""
         self._queue = queue
-        if self.problem is not None:
-            self.update(self.problem)
+        self.update(self.problem, known=self._open.is_set())
         await asyncio.Event().wait()
 
-    def update(self, problem: str | None) -> None:
+    def update(self, problem: str | None, *, known: bool = True) -> None:
         """Note what prevents the work, None for nothing."""
-        self.problem = problem
-        if problem is None:
+        self.problem, pauses = problem, problem is not None
+        if known and not pauses:
             self._open.set()
-        if self._queue is not None and self._open.is_set() and self._pauses is not (problem is not None):
+        if self._queue is not None and self._open.is_set() and self._pauses is not pauses:
             # Only a change counts: a pause from the console stays.
-            self._pauses = problem is not None
-            self._queue.paused = self._pauses
+            self._queue.paused = self._pauses = pauses
 
 
+@dataclass(slots=True)
 class _Followed:
     """A definition, its differences from the model, and the gates that depend on it."""
 
-    def __init__(self, kinds: Sequence[type[Resource]]) -> None:
-        self.kinds = tuple(kinds)
-        self.name = _name(self.kinds[-1])
-        self.gates: list[DefinitionGate] = []
-        self.found: tuple[Difference, ...] = ()
-        self.is_unreadable = False
+    name: str
+    kinds: tuple[type[Resource], ...]
+    """The versions of the kind, the operator's last."""
+    gates: list[DefinitionGate] = field(default_factory=list)
+    found: Sequence[Difference] = ()
+    is_unreadable: bool = False
 
 
 class Definitions:
@@ -173,24 +173,23 @@ class Definitions:
         """Follow the definition of the kind in these versions; None for a kind that others define."""
         if not kinds:
             return None
-        followed = self._followed.setdefault(_name(kinds[-1]), _Followed(kinds))
+        name = _name(kinds[-1])
         gate = DefinitionGate()
-        followed.gates.append(gate)
+        self._followed.setdefault(name, _Followed(name, tuple(kinds))).gates.append(gate)
         return gate
 
     def problem(self) -> str | None:
         """Say which definitions prevent work, for the readiness check."""
-        return "; ".join(self._lines(prevents_work=True)) or None
+        return self._differences(prevents_work=True)
 
     def detail(self) -> str | None:
         """Say in what else definitions differ, for the readiness check."""
-        return "; ".join(self._lines(prevents_work=False)) or None
+        return self._differences(prevents_work=False)
 
-    def _lines(self, *, prevents_work: bool) -> Iterator[str]:
-        for each in self._followed.values():
-            for difference in each.found:
-                if difference.prevents_work is prevents_work:
-                    yield f"{each.name} {difference.text}"
+    def _differences(self, *, prevents_work: bool) -> str | None:
+        found = ((followed.name, each) for followed in self._followed.values() for each in followed.found)
+        told = (f"{name} {each.text}" for name, each in found if each.prevents_work is prevents_work)
+        return "; ".join(told) or None
 
     async def run(self) -> None:
         """Compare each definition, now and whenever it changes, until cancelled."""
@@ -231,25 +230,21 @@ class Definitions:
         """Compare versions and subresources by discovery, which takes no right."""
         if not followed.is_unreadable:
             followed.is_unreadable = True
-            _log.info(
-                "may not read a definition: its fields and conversion are not checked",
-                definition=followed.name,
-                error=str(error),
-            )
+            told = "may not read a definition: its fields and conversion are not checked"
+            _log.info(told, definition=followed.name, error=str(error))
         kind = followed.kinds[-1]
         self._mapper.forget(kind.gvk)
-        found: list[Difference] = []
+        version, problem = f"version {kind.gvk.version}", ""
         try:
             mapping = await self._mapper.resolve(kind.gvk)
         except NoMatch:
-            found.append(Difference(f"does not serve version {kind.gvk.version}", prevents_work=True))
+            problem = f"does not serve {version}"
         except KubeError:
             return
         else:
             if writes_status(kind) and "status" not in mapping.subresources:
-                text = f"version {kind.gvk.version} has no status subresource"
-                found.append(Difference(text, prevents_work=True))
-        self._note(followed, found)
+                problem = f"{version} has no status subresource"
+        self._note(followed, [Difference(problem, prevents_work=True)] if problem else [])
 
     def _judge(self, followed: _Followed, definition: Mapping[str, Any] | None) -> None:
         for kind in followed.kinds:
@@ -257,16 +252,15 @@ class Definitions:
         self._note(followed, differences(definition, followed.kinds))
 
     def _note(self, followed: _Followed, found: Sequence[Difference]) -> None:
-        before, followed.found = followed.found, tuple(found)
+        before, followed.found, name = followed.found, found, followed.name
         for each in found:
             if each not in before:
-                said = f"the installed definition {followed.name} {each.text}"
                 effect = "the controller waits" if each.prevents_work else "the controller works"
-                _log.warning(said, definition=followed.name, effect=effect)
+                _log.warning(f"the installed definition {name} {each.text}", definition=name, effect=effect)
         if before and not found:
-            _log.info(f"the installed definition {followed.name} is as the program declares it")
-        self._metrics.definition_differences.labels(followed.name).set(len(found))
-        fatal = [f"the definition {followed.name} {each.text}" for each in found if each.prevents_work]
+            _log.info(f"the installed definition {name} is as the program declares it")
+        self._metrics.definition_differences.labels(name).set(len(found))
+        fatal = [f"the definition {name} {each.text}" for each in found if each.prevents_work]
         for gate in followed.gates:
             gate.update("; ".join(fatal) or None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
-from manager.api import ObjectKey, Resource, is_crd
+from manager.api import DEGRADED, PROGRESSING, ObjectKey, Resource, is_crd
 from manager.api.rights import RbacRule
 from manager.controller import Result
 from manager.operator.base import OperatorBase
@@ -62,7 +62,7 @@ class Operator(OperatorBase, Generic[T]):
             async def reconcile(self, memcached: Memcached, ctx: Context) -> None:
                 deployment = await ctx.apply(self.deployment(memcached))
                 memcached.status.ready_replicas = deployment.ready_replicas
-                ctx.condition("Available", deployment.is_available, …)
+                ctx.condition(memcached.status.Available, deployment.is_available, …)
 
     Flags, definitions, roles and webhooks are generated from the class without running anything. A manager
     makes one instance of it. `reconcile` is called when something that the class declares has changed, any
@@ -118,7 +118,7 @@ class Operator(OperatorBase, Generic[T]):
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
         check_attributes(cls)
-        check_hooks(cls, _HOOKS)
+        check_hooks(cls, Operator, _HOOKS)
         cls.sources = (
             *(each if isinstance(each, Owns) else Owns(each) for each in cls.owns),
             *cls.watches,
@@ -218,13 +218,13 @@ class Operator(OperatorBase, Generic[T]):
             if not by.passing:
                 self.record_once(by, ctx)
             return
-        told_in = "Degraded" if "Degraded" in self.conditions else self.conditions[0]
+        told_in = DEGRADED if DEGRADED in self.conditions else self.conditions[0]
         for each in self.conditions:
             event: Literal["Warning"] | None = "Warning" if each == told_in and not by.passing else None
-            if each == "Degraded" and by.passing:
+            if each == DEGRADED and by.passing:
                 ctx.condition(each, False, "AsExpected")
             else:
-                holds = each == "Degraded" or (each == "Progressing" and by.awaited)
+                holds = each == DEGRADED or (each == PROGRESSING and by.awaited)
                 ctx.condition(each, holds, by.reason, by.message, event=event)
 
     def reconcile_failed(self, by: Blocked, ctx: Context) -> None:
@@ -259,11 +259,11 @@ class Operator(OperatorBase, Generic[T]):
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:
             self.reconcile_failed(by, ctx)
-        elif self._reports_by_conditions(ctx) and "Progressing" not in self.conditions:
+        elif self._reports_by_conditions(ctx) and PROGRESSING not in self.conditions:
             told_in, status = self.condition_of_failure()
-            ctx.condition(told_in, status if told_in != "Degraded" else False, by.reason, by.message)
-        if by.awaited and ctx.can_set_conditions and "Progressing" in self.conditions:
-            ctx.condition("Progressing", True, by.reason, by.message)
+            ctx.condition(told_in, status if told_in != DEGRADED else False, by.reason, by.message)
+        if by.awaited and ctx.can_set_conditions and PROGRESSING in self.conditions:
+            ctx.condition(PROGRESSING, True, by.reason, by.message)
 
     def _reports_by_conditions(self, ctx: Context) -> bool:
         return bool(self.conditions) and ctx.can_set_conditions

@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from manager.api import ObjectKey, Resource, Unstructured
+from manager.api import DEGRADED, ObjectKey, Resource, Unstructured
 from manager.cache import CacheEvent, Informer
 from manager.client.reader import decode_object
 from manager.controller import (
@@ -19,7 +20,6 @@ from manager.controller import (
     Handler,
     KindSource,
     Priority,
-    Reconciler,
     Result,
     Source,
     TickerSource,
@@ -32,6 +32,7 @@ from manager.controller.source import trigger_of
 from manager.election.coordinator import ControllerObjects, OwnedObjects
 from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
 from manager.operator.base import Failing
+from manager.operator.children import Child
 from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
 from manager.operator.daemons import Daemons, log_failure
 from manager.operator.declaration import Owns, Reads, Timer, Watch
@@ -62,7 +63,7 @@ class _Created(NamedTuple):
     """The children that were created for a state of an object, and until when that counts."""
 
     state: tuple[str, str]
-    children: frozenset[tuple[type[Resource], ObjectKey]]
+    children: frozenset[Child]
     again: bool
     until: float
 
@@ -79,40 +80,32 @@ def add_controller(
     """
     cls, manager, kind = type(operator), operator.manager, operator.kind
     check_work(cls)
-    reconciler: Reconciler
-    timers = Timers(operator)
-    if cls.reconcile_key is not Operator.reconcile_key:
-        reconciler = _ByKey(operator)
-    elif cls.reconcile is not Operator.reconcile or cls.works_on_each():
-        reconciler = ObjectReconciler(operator, timers)
-    else:
+    by_key = cls.reconcile_key is not Operator.reconcile_key
+    if not by_key and cls.reconcile is Operator.reconcile and not cls.works_on_each():
         operator.setup()
-        for runnable in timers.runnables(()):
-            manager.add(runnable)
+        _add_timers(operator, ())
         return None
     options = options or operator.options
     operator.rollouts.limit(options.max_concurrent_rollouts)
     objects = operator.informer
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
-
+    informers = [objects, *(_informer(operator, each, objects) for each in operator.sources)]
     own = KindSource(objects, enqueue_object, predicates=(cls.counts,), relation="for")
-    sources: list[Source] = [own, operator.channel, *timers.sources(objects)]
-    informers = [objects]
-    for source in operator.sources:
-        informer = _informer(operator, source, objects)
-        informers.append(informer)
+    reconciler = None if by_key else ObjectReconciler(operator)
+    sources: list[Source] = [own, operator.channel]
+    if reconciler is not None:
+        sources += reconciler.timers(objects)
+        sources += [reconciler.daemons] if cls.daemons else ()
+    for source, informer in zip(operator.sources, informers[1:], strict=True):
         sources.append(_source(operator, source, informer, objects))
     if (period := options.resync_period) is not None:
-        resync = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
-        sources.append(resync)
-    if isinstance(reconciler, ObjectReconciler) and cls.daemons:
-        sources.append(reconciler.daemons)
+        everything = TickerSource(period, lambda: [each.key for each in objects.list()], rng=manager.rng)
+        sources.append(everything)
     if definitions is not None and (gate := definitions.gate(operator.kinds())) is not None:
         sources.append(gate)
     operator.setup()
-    for runnable in timers.runnables(informers):
-        manager.add(runnable)
+    _add_timers(operator, informers)
     owned_objects = None
     if options.needs_leader_election:
         owned_objects = manager.coordinator.owned_objects(
@@ -126,11 +119,11 @@ def add_controller(
                 handed_over=partial(_hand_over, operator),
             )
         )
-        if isinstance(reconciler, ObjectReconciler):
+        if reconciler is not None:
             reconciler.owned_objects = reconciler.daemons.owned_objects = owned_objects
     controller = Controller(
         operator.name,
-        reconciler,
+        reconciler or SimpleNamespace(reconcile=operator.reconcile_key),
         sources,
         options=options,
         metrics=manager.metrics,
@@ -212,65 +205,64 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
 
 
 def _changes_owner(event: CacheEvent) -> bool:
-    """Return whether the object has another controller than before, or no longer one."""
+    """Return whether the reference to the object's controller differs from before, or has gone."""
     if event.old_meta is None or event.new is None:
         return False
-    before, now = event.old_meta.controller, event.meta.controller
-    return (before and before.uid) != (now and now.uid)
-
-
-class _ByKey:
-    """Leaves everything to the operator."""
-
-    def __init__(self, operator: Operator[Any]) -> None:
-        self.reconcile = operator.reconcile_key
+    return event.old_meta.controller != event.meta.controller
 
 
 class ObjectReconciler(Generic[T]):
     """Finds the object, calls the operator, and writes the result."""
 
-    def __init__(self, operator: Operator[T], timers: Timers | None = None) -> None:
+    def __init__(self, operator: Operator[T]) -> None:
         self._operator = operator
-        self._timers = timers or Timers(operator)
         self.daemons = Daemons(operator)
+        self._due: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
+        """The names of each object's timers that are due."""
         self._reconciles = type(operator).reconcile is not Operator.reconcile
-        self._reader = operator.client.ours(operator.selection)
+        self._reader = operator.client.within(operator.selection, ours=True)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
         self._created: dict[ObjectKey, _Created] = {}
-        self._tried: dict[ObjectKey, T] = {}
-        """The objects that are reconciled, or were when that failed."""
         self.owned_objects: OwnedObjects | None = None
+
+    def timers(self, objects: Informer) -> Iterator[TickerSource]:
+        """Yield sources that enqueue each object when one of its timers is due."""
+        operator = self._operator
+
+        def ask(name: str) -> list[ObjectKey]:
+            keys = [record.key for record in objects.list() if not record.deleting]
+            for key in keys:
+                self._due[key][name] = None
+            # After a terminal failure, the method is called with the reconcile that a change asks for.
+            failing = operator.reported_failures
+            return [key for key in keys if key not in failing or not failing[key].terminal]
+
+        for each in operator.timers:
+            if each.for_each:
+                seconds, rng = _seconds(operator, each), operator.manager.rng
+                yield TickerSource(seconds, partial(ask, each.name), jitter=each.jitter, why="timer", rng=rng)
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
-        self._tried.pop(request, None)
         if request in self._operator.awaited_names:
             self._operator.waits_no_more(request)
-        due = tuple(self._timers.due.pop(request, ()))
+        due = tuple(self._due.pop(request, ()))
         try:
-            result = await self._reconcile(request, due)
+            return await self._reconcile(request, due)
         except BaseException:
             if due:
-                self._timers.give_back(request, due)
+                self._due[request] |= dict.fromkeys(due)
             raise
-        self._tried.pop(request, None)
-        return result
 
     async def failed(self, request: ObjectKey, error: BaseException) -> None:
         """Report on the object that its reconcile has failed.
 
         A lost race, or an API server that is away for a moment, is reported once it has lasted.
         """
-        tried, record = self._tried.pop(request, None), self._operator.informer.get(request)
-        if tried is not None and tried.origin is not None:
-            uid, raw = tried.metadata.uid, tried.origin
-        elif record is not None:
-            uid, raw = record.uid, record.raw
-        else:
-            return
-        if self.owned_objects is not None and not self.owned_objects.covers(uid):
-            return
         operator, model = self._operator, self._operator.kind
+        record = operator.informer.get(request)
+        if record is None or (self.owned_objects is not None and not self.owned_objects.covers(record.uid)):
+            return
         failing = operator.reported_failures.setdefault(request, Failing())
         failing.terminal = Failure.of(error, primary=model.gvk, key=request) is Failure.TERMINAL
         failing.transient = failing.transient + 1 if is_transient(error) else 0
@@ -280,7 +272,7 @@ class ObjectReconciler(Generic[T]):
         kind = Unstructured.of(
             model.gvk.api_version, model.gvk.kind, plural=model.plural, namespaced=model.namespaced
         )
-        stored = await decode_object(raw, kind, request)
+        stored = await decode_object(record.raw, kind, request)
         deleting = stored.metadata.deletion_timestamp is not None
         if deleting and operator.finalizers.isdisjoint(stored.metadata.finalizers):
             return  # no reconcile will ever take it back
@@ -305,7 +297,7 @@ class ObjectReconciler(Generic[T]):
         state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
         if key in self._created and (left := self._pause(key, state)) > 0:
             if due:
-                self._timers.give_back(key, due)
+                self._due[key] |= dict.fromkeys(due)
             return Result(requeue_after=left)
         while obj is not None:
             if obj.metadata.deletion_timestamp is not None and operator.finalizers.isdisjoint(
@@ -313,7 +305,6 @@ class ObjectReconciler(Generic[T]):
             ):
                 break
             ctx = Context(operator, obj)
-            self._tried[key] = obj
             try:
                 return await self._bring_up_to_date(obj, due, ctx)
             except Changed as changed:
@@ -353,9 +344,7 @@ class ObjectReconciler(Generic[T]):
             del self._created[key]
         return left if created.again else 0.0
 
-    def _has_created(
-        self, key: ObjectKey, state: tuple[str, str], children: set[tuple[type[Resource], ObjectKey]]
-    ) -> None:
+    def _has_created(self, key: ObjectKey, state: tuple[str, str], children: set[Child]) -> None:
         before = self._created.get(key)
         known = before.children if before is not None else frozenset()
         again, until = not known.isdisjoint(children), clock.monotonic() + _PAUSE
@@ -408,7 +397,7 @@ class ObjectReconciler(Generic[T]):
                 operator.channel.send(obj.key, after=ctx.look_again_after)
             raise
         if isinstance(error, Blocked) and not deleting:
-            ctx.is_blocked(ctx.set_types - before)
+            ctx.blocked(before)
         return result
 
     async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
@@ -427,7 +416,7 @@ class ObjectReconciler(Generic[T]):
                 f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
             )
             for each in self._operator.conditions:  # its children are not looked at any more
-                ctx.condition(each, False if each == "Degraded" else "Unknown", "CleanedUp", message)
+                ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
         try:
             await ctx.finish()
         except (KubeError, Gone) as error:
@@ -461,54 +450,27 @@ def _renewed(failing: Failing, reason: str, message: str) -> Blocked:
     return Blocked(reason, message)
 
 
-class Timers:
-    """Timers of one operator, and the objects for which they are due."""
+def _seconds(operator: Operator[Any], timer: Timer) -> float:
+    seconds = timer.seconds
+    return operator.settings[seconds] if isinstance(seconds, Setting) else seconds
 
-    def __init__(self, operator: Operator[Any]) -> None:
-        self._operator = operator
-        self.due: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
-        """The names of each object's timers that are due."""
 
-    def sources(self, objects: Informer) -> Iterator[TickerSource]:
-        """Yield sources that enqueue each object when one of its timers is due."""
-        rng = self._operator.manager.rng
-        for timer in self._operator.timers:
-            if timer.for_each:
-                ask = partial(self._ask, timer, objects)
-                yield TickerSource(self._seconds(timer), ask, jitter=timer.jitter, why="timer", rng=rng)
+def _add_timers(operator: Operator[Any], informers: Sequence[Informer]) -> None:
+    """Add the timers for all objects together to the manager; each waits until `informers` are in sync."""
 
-    def runnables(self, informers: Iterable[Informer]) -> Iterator[Runnable]:
-        """Yield the runnables of timers for all objects; each waits until `informers` are in sync."""
-        informers = tuple(informers)
-        for timer in self._operator.timers:
-            if not timer.for_each:
-                run = partial(self._call, timer, informers)
-                yield Runnable(f"{self._operator.name}-{timer.name}", run, leader_only=True)
-
-    def give_back(self, key: ObjectKey, names: Iterable[str]) -> None:
-        """Mark timers of an object as due again."""
-        self.due[key] |= dict.fromkeys(names)
-
-    def _seconds(self, timer: Timer) -> float:
-        seconds = timer.seconds
-        return self._operator.settings[seconds] if isinstance(seconds, Setting) else seconds
-
-    def _ask(self, timer: Timer, objects: Informer) -> list[ObjectKey]:
-        """Mark the timer as due for all objects; return those to enqueue."""
-        keys = [record.key for record in objects.list() if not record.deleting]
-        for key in keys:
-            self.due[key][timer.name] = None
-        # The method is called with the reconcile that a change asks for.
-        failing = self._operator.reported_failures
-        return [key for key in keys if key not in failing or not failing[key].terminal]
-
-    async def _call(self, timer: Timer, informers: tuple[Informer, ...]) -> None:
+    async def run(timer: Timer) -> None:
         for informer in informers:
             await informer.wait_synced()
-        operator, seconds, repeats = self._operator, self._seconds(timer), Repeats()
+        seconds, repeats = _seconds(operator, timer), Repeats()
         while True:
             await asyncio.sleep(seconds * (1 + operator.manager.rng.uniform(-timer.jitter, timer.jitter)))
             try:
                 await getattr(operator, timer.name)()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
                 log_failure("a timer failed", error, repeats, controller=operator.name, timer=timer.name)
+
+    for each in operator.timers:
+        if not each.for_each:
+            operator.manager.add(
+                Runnable(f"{operator.name}-{each.name}", partial(run, each), leader_only=True)
+            )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from manager.api import Resource, StepsStatus
+from manager.api import DEGRADED, PROGRESSING, READY, Resource, StepsStatus
 from manager.cache.record import steps_on
 from manager.controller.failure import describe, is_transient
 from manager.operator.base import OperatorBase
@@ -125,8 +125,7 @@ class Steps:
             # Each write of the status may bring another spec.
             target, generation = _values(obj, self.of), obj.metadata.generation
             if status.state == "Succeeded" and status.target == target:
-                self._show(operator, ctx, "Progressing", False, self._reason("Succeeded"))
-                self._show(operator, ctx, "Degraded", False, "AsExpected")
+                self._show(operator, ctx, False, self._reason("Succeeded"))
                 return True
             if status.state == "Failed" and status.target == target and status.generation == generation:
                 self._show_failure(status, operator, ctx)
@@ -146,7 +145,7 @@ class Steps:
             if waits is not None:
                 status.message = waits
                 ctx.awaits(waits)
-                self._show_progress(status, operator, ctx)
+                self._show(operator, ctx, True, status.step, f"{status.progress}: {waits}")
                 return False
             if number + 1 < len(self._steps):
                 await self._advance(status, number + 1, ctx)
@@ -188,13 +187,13 @@ class Steps:
         return waits
 
     async def _advance(self, status: StepsStatus, number: int, ctx: Context) -> None:
-        """Go on to the next step, and have that stored before it does anything."""
+        """Go on to a step, and have that stored before it does anything."""
         status.step, status.step_started_at, status.message = self._steps[number].title, clock.now(), ""
         status.progress = f"{number + 1}/{len(self._steps)}"
         await ctx.write_status()
 
     def _time_left(self, status: StepsStatus, step: _Step) -> tuple[float, str]:
-        """Return the seconds that are left, and the text for when they are over."""
+        """Return the seconds that are left, and the text for their end."""
         now = clock.now()
         limits = [(status.started_at, self.limit, "all steps together")]
         if step.limit is not None:
@@ -206,13 +205,10 @@ class Steps:
         return min(ends)
 
     async def _begin(self, status: StepsStatus, target: dict[str, Any], ctx: Context) -> None:
-        """Begin with the first step, and have that stored before it does anything."""
         cancelled = status.state == "Running"
         status.state, status.target, status.generation = "Running", target, ctx.object.metadata.generation
-        status.step, status.progress, status.message = self._steps[0].title, f"1/{len(self._steps)}", ""
-        status.started_at = status.step_started_at = clock.now()
-        status.ended_at = None
-        await ctx.write_status()
+        status.started_at, status.ended_at = clock.now(), None
+        await self._advance(status, 0, ctx)
         changes = ", ".join(
             f"{path}: {before} -> {after}" for path, (before, after) in status.changes.items()
         )
@@ -233,25 +229,26 @@ class Steps:
         await ctx.write_status()
         ctx.event(self._reason("Failed"), f"{status.step}: {status.message}", warning=True)
 
-    def _show_progress(self, status: StepsStatus, operator: OperatorBase, ctx: Context) -> None:
-        message = f"{status.progress}: {status.message}"
-        shown = "Progressing" if "Progressing" in operator.conditions else "Ready"
-        self._show(operator, ctx, shown, shown == "Progressing", status.step, message)
-        self._show(operator, ctx, "Degraded", False, "AsExpected")
+    def _show(
+        self, operator: OperatorBase, ctx: Context, progressing: bool, reason: str, message: str = ""
+    ) -> None:
+        """Set the conditions of an operation that goes on, or has succeeded."""
+        if not ctx.can_set_conditions:
+            return
+        if PROGRESSING in operator.conditions:
+            ctx.condition(PROGRESSING, progressing, reason, message)
+        elif progressing and READY in operator.conditions:
+            ctx.condition(READY, False, reason, message)
+        if DEGRADED in operator.conditions:
+            ctx.condition(DEGRADED, False, "AsExpected")
 
     def _show_failure(self, status: StepsStatus, operator: OperatorBase, ctx: Context) -> None:
+        if not (ctx.can_set_conditions and operator.conditions):
+            return
         reason, message = self._reason("Failed"), f"{status.progress} {status.step}: {status.message}"
-        self._show(operator, ctx, "Progressing", False, reason, message)
-        if operator.conditions and ctx.can_set_conditions:
-            told_in, value = operator.condition_of_failure()
-            ctx.condition(told_in, value, reason, message)
-
-    def _show(
-        self, operator: OperatorBase, ctx: Context, kind: str, holds: bool, reason: str, message: str = ""
-    ) -> None:
-        """Set a condition that the operator's kind has."""
-        if kind in operator.conditions and ctx.can_set_conditions:
-            ctx.condition(kind, holds, reason, message)
+        if PROGRESSING in operator.conditions:
+            ctx.condition(PROGRESSING, False, reason, message)
+        ctx.condition(*operator.condition_of_failure(), reason, message)
 
     def _reason(self, what: str) -> str:
         return f"{_Step(self.name, None, None).title}{what}"

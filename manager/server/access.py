@@ -10,8 +10,9 @@ from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 import orjson
@@ -62,7 +63,6 @@ _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 _ACCOUNT = "system:serviceaccount:"
 _AUTHENTICATED = "system:authenticated"
-_WEB_TOKEN_PARTS = 3
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -124,48 +124,34 @@ class _Head(msgspec.Struct):
     alg: str
 
 
-class _Claims(msgspec.Struct):
+class Claims(msgspec.Struct):
+    """The claims of a JSON Web Token."""
+
     exp: float = math.inf
     aud: str | list[str] = ""
     sub: str = ""
 
+    @property
+    def have_expired(self) -> bool:
+        """Return whether it expired a while ago: no server may accept it then (RFC 7519, 4.1.4)."""
+        return self.exp + SLACK < now().timestamp()
 
-def has_expired(token: str) -> bool:
-    """Return whether it is a JSON Web Token that says of itself that it expired a while ago.
-
-    No server may accept such a token (RFC 7519, 4.1.4). Any other text may be a token.
-    """
-    claims = _claims(token)
-    return claims is not None and claims.exp + SLACK < now().timestamp()
-
-
-def is_for(token: str, audience: str) -> bool:
-    """Return whether it is a JSON Web Token that says of itself that it is for this audience."""
-    claims = _claims(token)
-    return claims is not None and audience in ([claims.aud] if isinstance(claims.aud, str) else claims.aud)
+    def are_for(self, audience: str) -> bool:
+        """Return whether the token is for this audience."""
+        return audience in ([self.aud] if isinstance(self.aud, str) else self.aud)
 
 
-def account_of(token: str) -> tuple[str, str] | None:
-    """Return namespace and name of the service account that a token names; None without one."""
-    claims = _claims(token)
-    match claims and claims.sub.split(":"):
-        case ["system", "serviceaccount", namespace, name]:
-            return namespace, name
-    return None
-
-
-def _claims(token: str) -> _Claims | None:
-    parts = token.split(".")
-    if len(parts) != _WEB_TOKEN_PARTS:
-        return None
+def claims_of(token: str) -> Claims:
+    """Return the claims of a JSON Web Token; none at all for any other text, which may be a token too."""
     try:
-        head, claims = map(_decoded, parts[:2])
-        if is_too_deep(head) or is_too_deep(claims):
-            return None
-        msgspec.json.decode(head, type=_Head)
-        return msgspec.json.decode(claims, type=_Claims)
+        head, claims, _ = token.split(".")
+        decoded = _decoded(head), _decoded(claims)
+        if any(map(is_too_deep, decoded)):
+            return Claims()
+        msgspec.json.decode(decoded[0], type=_Head)
+        return msgspec.json.decode(decoded[1], type=Claims)
     except (ValueError, msgspec.MsgspecError):
-        return None
+        return Claims()
 
 
 def _decoded(part: str) -> bytes:
@@ -226,7 +212,7 @@ class Access:
         Unknown tokens of one `client` wait for each other, and other clients do not wait for them. Raises
         `ReviewFailed` when the API server does not answer in time, `TooManyQuestions` when it is not asked.
         """
-        if has_expired(token):
+        if claims_of(token).have_expired:
             return Verdict(None, allowed=False)
         user: User | None = None
         try:
@@ -266,7 +252,7 @@ class Access:
 
     async def _review_token(self, token: str) -> User | None:
         spec: dict[str, object] = {"token": token}
-        ours = bool(self._audience) and is_for(token, self._audience)
+        ours = bool(self._audience) and claims_of(token).are_for(self._audience)
         if ours:
             spec["audiences"] = [self._audience]
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
@@ -324,7 +310,13 @@ class Answers(Generic[K, V]):
         """Create a cache for `limit` answers of either sort, valid for `keep_yes` and `keep_no` seconds."""
         self._limit = limit
         self._kept = {True: keep_yes, False: keep_no}
-        self._known: dict[bool, OrderedDict[K, _Answer[V]]] = {True: OrderedDict(), False: OrderedDict()}
+        self._values: dict[K, V] = {}
+        """Valid answers. They may be large, so a timer drops those that are too old."""
+        self._known: dict[bool, OrderedDict[K, asyncio.TimerHandle]] = {
+            True: OrderedDict(),
+            False: OrderedDict(),
+        }
+        """By sort, and used last, the answered questions with the timers of their answers."""
         self._searches: dict[K, _Search[V]] = {}
 
     def __len__(self) -> int:
@@ -336,11 +328,9 @@ class Answers(Generic[K, V]):
 
     async def get(self, question: K, find: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """Return the remembered answer, or else the one of `find`; raises what `find` raises."""
-        moment = asyncio.get_running_loop().time()
-        for known in self._known.values():
-            if question in known and (answer := known[question]).held and moment < answer.until:
-                known.move_to_end(question)
-                return answer.held[0]
+        if question in self._values:
+            self._known[question in self._known[True]].move_to_end(question)
+            return self._values[question]
         search = self._searches.get(question)
         if search is None:
             search = self._searches[question] = _Search(asyncio.create_task(find(), name="review"))
@@ -363,36 +353,21 @@ class Answers(Generic[K, V]):
     def _remember(self, question: K, found: V) -> None:
         for known in self._known.values():
             if question in known:
-                known.pop(question).forget()
-        known = self._known[bool(found)]
-        known[question] = _Answer(found, self._kept[bool(found)])
+                known.pop(question).cancel()
+        sort = bool(found)
+        known, later = self._known[sort], asyncio.get_running_loop().call_later
+        self._values[question] = found
+        known[question] = later(self._kept[sort], self._values.pop, question, None)
         while len(known) > self._limit:
-            known.popitem(last=False)[1].forget()
-
-
-class _Answer(Generic[V]):
-    """A remembered answer. Its value, which may be large, is dropped when it is too old."""
-
-    def __init__(self, found: V, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        self.held, self.until = [found], loop.time() + seconds
-        self._timer = loop.call_at(self.until, self.held.clear)
-
-    def forget(self) -> None:
-        self._timer.cancel()
-        self.held.clear()
+            oldest, timer = known.popitem(last=False)
+            timer.cancel()
+            self._values.pop(oldest, None)
 
 
 @dataclass(eq=False, slots=True)
 class _Search(Generic[V]):
     task: asyncio.Task[V]
     waiting: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class _Requester:
-    asking: int = 0
-    turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
 
 class _Turns:
@@ -402,7 +377,8 @@ class _Turns:
         self._known = asyncio.Semaphore(KNOWN_AT_ONCE)
         self._all_strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
         self._pace = TokenBucket(rate=STRANGERS_PER_SECOND, burst=STRANGERS_PER_SECOND)
-        self._strangers: dict[str, _Requester] = {}
+        self._asking: dict[str, int] = {}
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
 
     @asynccontextmanager
     async def turn(self, stranger: str | None) -> AsyncIterator[None]:
@@ -411,22 +387,22 @@ class _Turns:
             async with self._known:
                 yield
             return
-        here = self._strangers.setdefault(stranger, _Requester())
-        if here.asking >= WAITING:
+        if self._asking.get(stranger, 0) >= WAITING:
             raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
-        here.asking += 1
+        lock = self._locks.setdefault(stranger, asyncio.Lock())
+        self._asking[stranger] = self._asking.get(stranger, 0) + 1
         try:
             async with AsyncExitStack() as stack:
                 try:
                     async with asyncio.timeout(PATIENCE):
                         # One of each stands in the common queue, so all strangers take turns.
-                        await stack.enter_async_context(here.turn)
+                        await stack.enter_async_context(lock)
                         await stack.enter_async_context(self._all_strangers)
                         await self._pace.acquire()
                 except TimeoutError:
                     raise TooManyQuestions("too many questions wait already") from None
                 yield
         finally:
-            here.asking -= 1
-            if not here.asking:
-                del self._strangers[stranger]
+            self._asking[stranger] -= 1
+            if not self._asking[stranger]:
+                del self._asking[stranger]

@@ -8,10 +8,13 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from operator import itemgetter
-from typing import cast
+from typing import Literal
 
-from manager.server.http_server import Limits
+from aiohttp import web
+
+from manager.server import Limits
 from manager.server.tls_transport import TlsTransport, Turn
 from manager.telemetry.logs import get_logger
 from manager.telemetry.open_files import NONE_LEFT, Reserve, are_scarce
@@ -36,214 +39,230 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close
 LONGEST_HEAD = 32 * 1024
 """Bytes of a request before its body."""
 
+_LONGEST_TARGET = 2048
+"""Bytes of path and query: their decoding cannot be interrupted."""
+
+_LINES = 100
+"""Lines of a head: our clients send some ten, and each may take a hundred times its bytes in memory."""
+
+SERVER = {"Server": "operator-manager"}
+"""Instead of the versions of Python and aiohttp."""
+
 _BLANK_LINE = b"\r\n\r\n"
 
 
-class ClientConnection(asyncio.Protocol):
-    """Filter between a transport and the HTTP protocol that limits what a client may send.
+State = Literal["waiting", "head", "passed", "answering"]
+"""Whether a connection waits for a request, has some bytes of its head, has passed that on, or answers."""
 
-    The protocol gets a head once it is whole, a body once its request is being answered, and the next head
-    once the answer is sent. aiohttp limits neither a whole head, nor its time, nor pipelined requests.
+
+class ClientConnection(web.RequestHandler):
+    """HTTP protocol of one connection that limits what its client may send.
+
+    aiohttp gets a head once it is whole, a body once its request is being answered, and the next head once
+    the answer is sent. It limits neither a whole head, nor its time, nor pipelined requests.
     """
 
     def __init__(
-        self, protocol: asyncio.Protocol, on_idle: Callable[[], None], limits: Limits, *, client: str = ""
+        self, server: web.Server, on_idle: Callable[[], None], limits: Limits, *, client: str = ""
     ) -> None:
         """`on_idle` is called after each answer; connections with the same `client` share its quota."""
-        self.protocol = protocol
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # it takes None for no log
+            auto_decompress=False,  # a small body may be a large one
+            lingering_time=limits.linger,
+            max_line_size=_LONGEST_TARGET,
+            max_field_size=LONGEST_HEAD,
+            max_headers=_LINES,
+        )
         self.client = client
         self.over = asyncio.Event()  # set when the connection is lost, or has to end
         self.lost = asyncio.Event()
-        self.answering = False
         self.has_asked = False  # whether a request has begun to come, at any time
         self._on_idle = on_idle
         self._limits = limits
-        self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
-        self._idle_since = asyncio.get_running_loop().time()
+        self._state: State = "waiting"
+        self._since = self._loop.time()  # when the last answer began or ended
         self._stalled_since: float | None = None  # since when the client does not read its answer
         self._received = bytearray()  # bytes that are not passed on yet
-        self._paused = False  # whether reading waits until they are
+        self._is_held = False  # whether reading waits until they are
         self._discards = False  # whether all that still comes is dropped, because the answer is the last
         self._has_ended = False  # whether the client sends no more
-        self._empty_lines = 0  # bytes of empty lines before a head
-        self._head_begun = False  # whether a request has begun to come that is not answered yet
-        self._head_passed = False  # whether a head is passed on, and its answer has not begun
         self._body = 0  # bytes of a body that are still to come
-        self._body_has_come: Callable[[], bool] | None = None
-        self._answer_began = 0.0
+
+    @property
+    def answering(self) -> bool:
+        """Return whether a request is being answered."""
+        return self._state == "answering"
 
     @property
     def client_idle_since(self) -> float | None:
         """Return since when, in loop time, the server waits for the client; None while the client waits."""
-        if not self.answering:
-            return self._idle_since
-        if self._body_has_come is not None and not self._body_has_come():
-            return self._answer_began
-        return self._stalled_since
+        return self._since if not self.answering or self._body or self._discards else self._stalled_since
 
     @property
     def is_busy(self) -> bool:
         """Return whether a request has begun and is unanswered, or response bytes are unsent."""
-        if self.answering or self._head_begun or self._received:
+        if self._state != "waiting" or self._received:
             return True
-        return self._transport is not None and self._transport.is_closing()
+        return self.transport is not None and self.transport.is_closing()
 
-    def begin_answer(self, body_has_come: Callable[[], bool], length: int | None) -> None:
+    def begin_answer(self, length: int | None) -> None:
         """Note that a request is being answered, with `length` bytes of a body; None drops all that comes."""
-        loop = asyncio.get_running_loop()
-        self.answering = True
-        self._body_has_come, self._answer_began = body_has_come, loop.time()
+        self._state, self._since = "answering", self._loop.time()
         self._body, self._discards = length or 0, length is None
-        self._head_begun = self._head_passed = False
         self._limit(self._limits.exchange, self._abort)
-        loop.call_soon(self._pass_on)
+        self._loop.call_soon(self._pass_on)
 
     def end_answer(self) -> None:
         """Note that the answer is on its way."""
-        loop = asyncio.get_running_loop()
-        self.answering = False
-        self._body_has_come, self._idle_since = None, loop.time()
+        self._state, self._since = "waiting", self._loop.time()
         self._on_idle()
         if (self._body or self._discards) and not self._has_ended:
             # The protocol reads on for as long: closed before, the connection is reset, and the reset may
             # overtake the answer.
             self._limit(self._limits.linger, self._abort)
         else:
-            self._limit(self._limits.keep_alive, self._close)
-        loop.call_soon(self._pass_on)
+            self._limit(self._limits.keep_alive, self._hang_up)
+        self._loop.call_soon(self._pass_on)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
         self._limit(self._limits.head, self._end_late)
-        self.protocol.connection_made(transport)
+        super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._transport is not None and len(data) <= self._body and not (self._received or self._discards):
-            # A part of a body goes on without a copy.
+        is_more = self._received or self._discards or self.transport is None
+        if not data or (len(data) <= self._body and not is_more):
+            # A part of a body goes on without a copy; with nothing, aiohttp resumes its parser.
             self._body -= len(data)
-            self.protocol.data_received(data)
+            super().data_received(data)
             return
         self._received += data
         self._pass_on()
 
     def _pass_on(self) -> None:
-        if self._transport is None:
+        """Pass on what aiohttp may have now, and read on unless something waits."""
+        received = self._received
+        while self.transport is not None and not self.transport.is_closing() and (end := self._passable()):
+            part = bytes(received[:end])
+            del received[:end]
+            super().data_received(part)
+        if self.transport is None or self.transport.is_closing():
             return
-        received, self._received = self._received, bytearray()
-        try:
-            self._pass_parts_on(received, self._transport)
-        finally:
-            received.clear()  # the traceback of an error may keep this frame until a collection of garbage
+        is_waiting = self._state in {"waiting", "head"}
+        if self._has_ended and (self._body or is_waiting):
+            self.transport.close()
+            return
+        if self.answering and len(received) > LONGEST_HEAD:
+            self._discards = True
+            received.clear()
+        if (holds := bool(received) and not is_waiting) is not self._is_held:
+            self._is_held = holds
+            (self.transport.pause_reading if holds else self.transport.resume_reading)()
 
-    def _pass_parts_on(self, received: bytearray, transport: asyncio.Transport) -> None:
-        start, end = 0, len(received)
+    def _passable(self) -> int:
+        """Return how many bytes the protocol may have now."""
+        received = self._received
         if self._discards:
-            start = end
-        while start < len(received) and not transport.is_closing():
-            if self._body:
-                end = min(start + self._body, len(received))
-                self._body -= end - start
-            elif self.answering or self._head_passed:
-                break
-            else:
-                start, end = self._find_head(received, start)
-                if not end:
-                    break
-            self.protocol.data_received(bytes(received[start:end]))
-            start = end
-        if transport.is_closing():
-            return
-        if self._has_ended and (self._body or not (self.answering or self._head_passed)):
-            transport.close()
-            return
-        if self.answering and len(received) - start > LONGEST_HEAD:
-            self._discards, start = True, len(received)
-        self._received = received[start:]
-        if self._received and (self.answering or self._head_passed):
-            transport.pause_reading()
-            self._paused = True
-        elif self._paused:
-            transport.resume_reading()
-            self._paused = False
-
-    def _find_head(self, received: bytearray, start: int) -> tuple[int, int]:
-        """Return where a head begins and ends; the end is 0 while more of it has to come."""
-        if not self._head_begun:
-            begins = len(received) - len(received[start:].lstrip(b"\r\n"))
-            self._empty_lines += begins - start
-            start = begins
-        if start < len(received):
-            if not self._head_begun:
-                self._head_begun = self.has_asked = True
+            received.clear()
+        if self._body:
+            size = min(self._body, len(received))
+            self._body -= size
+            return size
+        begins = len(received) - len(received.lstrip(b"\r\n"))
+        if self._state in {"passed", "answering"} or not received:
+            return 0
+        if begins < len(received):
+            if self._state == "waiting":
+                self._state, self.has_asked = "head", True
                 self._limit(self._limits.head, self._end_late)
-            if not received[start : start + 1].isalpha():
-                # TLS, say: the protocol refuses its first byte.
-                self._head_passed = True
-                return start, start + 1
-        end = received.find(_BLANK_LINE, start, start + LONGEST_HEAD) + len(_BLANK_LINE)
-        if end >= len(_BLANK_LINE):
-            self._empty_lines, self._head_passed = 0, True
-            return start, end
-        if len(received) - start + self._empty_lines > LONGEST_HEAD:
+            is_text = received[begins : begins + 1].isalpha()
+            end = received.find(_BLANK_LINE, begins, LONGEST_HEAD)
+            if end >= 0 or not is_text:
+                self._state = "passed"
+                # Of TLS, say, the protocol refuses the first byte.
+                return end + len(_BLANK_LINE) if is_text else begins + 1
+        if len(received) > LONGEST_HEAD:
             self._end_with(_TOO_LARGE)
-        return start, 0
+        return 0
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
         self._has_ended = True
         self._pass_on()
-        return self._transport is not None and not self._transport.is_closing()
+        return self.transport is not None and not self.transport.is_closing()
 
     def pause_writing(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._stalled_since = loop.time()
-        self._stall_timer = loop.call_later(self._limits.write_stall, self._abort)
-        self.protocol.pause_writing()
+        self._stalled_since = self._loop.time()
+        self._stall_timer = self._loop.call_later(self._limits.write_stall, self._abort)
+        super().pause_writing()
 
     def resume_writing(self) -> None:
         self._stalled_since = None
         if self._stall_timer is not None:
             self._stall_timer.cancel()
-        self.protocol.resume_writing()
+        super().resume_writing()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: BaseException | None) -> None:
         for timer in (self._timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
-        self._received = bytearray()
-        if self._transport is not None:
-            self._transport = None  # it holds this connection as well
-            self.protocol.connection_lost(exc)
+        self._received.clear()
+        if self.transport is not None:  # else it is lost in the handshake
+            super().connection_lost(exc)
         self.lost.set()
         self.over.set()
 
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer bytes that are no request. `Server` answers faults of handlers before, if it can."""
+        if status != HTTPStatus.BAD_REQUEST:
+            raise ConnectionResetError("the client is gone, or has a part of an answer") from exc
+        del request, message  # the message quotes the client, and there may be a token in that
+        _log.debug("not a request", error=type(exc).__name__)
+        if exc is not None:
+            exc.__traceback__ = None  # or a cycle would keep the client's bytes until a collection of garbage
+        return last_response(status)
+
     def _end_late(self) -> None:
-        assert self._transport is not None
-        if self._head_begun and not self._transport.is_closing():
+        if self._state == "head" and self.transport is not None and not self.transport.is_closing():
             self._end_with(_TOO_SLOW)
         else:
-            self._transport.abort()
+            self._abort()
 
     def _end_with(self, answer: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(answer)
-        self._close()
+        assert self.transport is not None
+        self.transport.write(answer)
+        self._hang_up()
 
-    def _close(self) -> None:
-        assert self._transport is not None
-        self._transport.close()
+    def _hang_up(self) -> None:
+        assert self.transport is not None
+        self.transport.close()
         self._limit(self._limits.linger, self._abort)
 
     def _abort(self) -> None:
-        assert self._transport is not None
-        self._transport.abort()
+        assert self.transport is not None
+        self.transport.abort()
 
     def _limit(self, seconds: float, then: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if not self.lost.is_set():
-            self._timer = asyncio.get_running_loop().call_later(seconds, then)
+            self._timer = self._loop.call_later(seconds, then)
+
+
+def last_response(status: int) -> web.Response:
+    """Return an answer after which the connection ends."""
+    response = web.Response(status=status, headers=SERVER)
+    response.force_close()
+    return response
 
 
 async def _readable(sock: socket.socket) -> None:
@@ -278,28 +297,22 @@ class Acceptor:
     def __init__(
         self,
         listening: socket.socket,
-        protocol: Callable[[], asyncio.Protocol],
+        server: web.Server,
         certificate: ServedCertificate | None,
         limits: Limits,
     ) -> None:
-        """`protocol` makes the HTTP protocol of one connection; `certificate` None disables TLS."""
+        """Accept connections for `server`; `certificate` None disables TLS."""
         listening.setblocking(False)
         self._listening = listening
-        self._protocol = protocol
+        self._server = server
         self._certificate = certificate
         self._limits = limits
-        self._open: dict[asyncio.Protocol, tuple[ClientConnection, asyncio.Task[None]]] = {}
-        """By protocol, in the order of their beginning."""
+        self._open: dict[ClientConnection, asyncio.Task[None]] = {}
+        """The connections in the order of their beginning, with their tasks."""
         self._changed = asyncio.Event()
         self._turn = Turn()
         self._reserve = Reserve()
         self._failures = Repeats()
-
-    def connection_of(self, protocol: asyncio.Protocol) -> ClientConnection:
-        """Return the connection of a protocol. Raises `ConnectionResetError` when it is lost."""
-        if (found := self._open.get(protocol)) is None:
-            raise ConnectionResetError("the connection is lost")
-        return found[0]
 
     async def accept(self) -> None:
         """Accept connections until cancelled."""
@@ -307,7 +320,7 @@ class Acceptor:
             while True:
                 try:
                     await _readable(self._listening)
-                    accepted, client = self._take()
+                    accepted, client = self._accept_one()
                 except (BlockingIOError, ConnectionError):
                     continue  # gone before its turn came
                 except OSError as error:
@@ -336,7 +349,7 @@ class Acceptor:
         await asyncio.wait([accepting])
         with suppress(OSError):
             while len(self._open) < self._limits.connections and not are_scarce():
-                self._begin(*self._accepted())
+                self._begin(*self._accept_one())
         self._listening.close()  # new clients go elsewhere at once
         for _ in range(_TURNS):
             await asyncio.sleep(0)
@@ -344,7 +357,7 @@ class Acceptor:
         end = loop.time() + self._limits.drain
         first_until = loop.time() + min(_FIRST_REQUEST, self._limits.drain)
         while (now := loop.time()) < end:
-            there = [each for each, _ in self._open.values() if not each.over.is_set()]
+            there = [each for each in self._open if not each.over.is_set()]
             if now < first_until and any(not each.has_asked for each in there):
                 await self._wait_for_change(first_until - now)
             elif any(each.is_busy for each in there):
@@ -354,36 +367,30 @@ class Acceptor:
 
     async def end(self) -> None:
         """End all connections at once, and return when they are gone."""
-        tasks = [task for _, task in self._open.values()]
-        for connection, _ in self._open.values():
+        for connection in self._open:
             connection.over.set()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._open:
+            await asyncio.wait(tuple(self._open.values()))
 
-    def _accepted(self) -> tuple[socket.socket, str]:
-        accepted, address = self._listening.accept()
-        return accepted, client_at(address[0] if isinstance(address, tuple) else None)
-
-    def _take(self) -> tuple[socket.socket, str]:
+    def _accept_one(self) -> tuple[socket.socket, str]:
         try:
-            return self._accepted()
+            accepted, address = self._listening.accept()
         except OSError as error:
             if error.errno not in NONE_LEFT or not self._reserve.give_up():
                 raise
-        try:
-            return self._accepted()
-        except OSError:
-            self._reserve.take()
-            raise
+            try:
+                accepted, address = self._listening.accept()
+            except OSError:
+                self._reserve.take()
+                raise
+        return accepted, client_at(address[0] if isinstance(address, tuple) else None)
 
     def _begin(self, accepted: socket.socket, client: str) -> None:
         accepted.setblocking(False)
-        protocol = self._protocol()
-        connection = ClientConnection(protocol, self._changed.set, self._limits, client=client)
-        attending = self._attend(connection, accepted)
-        task = asyncio.get_running_loop().create_task(attending, name="http-connection")
-        task.add_done_callback(functools.partial(self._forget, protocol))
-        self._open[protocol] = connection, task
+        connection = ClientConnection(self._server, self._changed.set, self._limits, client=client)
+        task = asyncio.create_task(self._attend(connection, accepted), name="http-connection")
+        task.add_done_callback(functools.partial(self._forget, connection))
+        self._open[connection] = task
 
     async def _attend(self, connection: ClientConnection, accepted: socket.socket) -> None:
         protocol: asyncio.BaseProtocol = connection
@@ -399,11 +406,11 @@ class Acceptor:
         transport.abort()
         await connection.lost.wait()
 
-    def _forget(self, protocol: asyncio.Protocol, task: asyncio.Task[None]) -> None:
+    def _forget(self, connection: ClientConnection, task: asyncio.Task[None]) -> None:
         """Give the place and the descriptor of a closed connection to others."""
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a connection failed, and not because of its client", exc_info=error)
-        del self._open[protocol]
+        del self._open[connection]
         self._reserve.take()
         self._changed.set()
 
@@ -417,19 +424,18 @@ class Acceptor:
 
     def _make_room(self, newcomer: str) -> None:
         """End a connection for one of client `newcomer`, unless one is ending or none may be ended."""
-        if any(each.over.is_set() for each, _ in self._open.values()):
+        if any(each.over.is_set() for each in self._open):
             return
-        having = Counter(each.client for each, _ in self._open.values())
+        having = Counter(each.client for each in self._open)
         having[newcomer] += 1
         most = max(having.values())
         latest = asyncio.get_running_loop().time() - self._limits.eviction
-        candidates = []
-        for each, _ in self._open.values():
-            since = each.client_idle_since
-            if since is None:
-                continue
-            if since <= latest or (not each.answering and having[each.client] == most):
-                candidates.append(((-having[each.client], since), each))
+        candidates = [
+            ((-having[each.client], since), each)
+            for each in self._open
+            if (since := each.client_idle_since) is not None
+            and (since <= latest or (not each.answering and having[each.client] == most))
+        ]
         if candidates:
             min(candidates, key=itemgetter(0))[1].over.set()
 

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -17,9 +18,9 @@ from aiohttp import HttpVersion11, web
 from aiohttp.streams import StreamReader
 from aiohttp.typedefs import Handler
 
+from manager.server import Limits
 from manager.server.access import Access, Place, ReviewFailed, TooManyQuestions, User
-from manager.server.connection import LONGEST_HEAD, Acceptor
-from manager.server.http_server import Limits
+from manager.server.connection import SERVER, Acceptor, ClientConnection, last_response
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import ServedCertificate
@@ -32,12 +33,6 @@ _DEFAULTS = Limits()
 
 _BACKLOG = 128
 
-_LONGEST_TARGET = 2048
-"""Bytes of path and query: their decoding cannot be interrupted."""
-
-_LINES = 100
-"""Lines of a head: our clients send some ten, and each may take a hundred times its bytes in memory."""
-
 _FIELDS = 100
 """Fields of a query."""
 
@@ -49,9 +44,6 @@ _CANCELLED = 1.0
 
 _FAULTS_LOGGED = 5
 """Log lines a minute about faults of handlers: a client may call them again and again."""
-
-_SERVER = {"Server": "operator-manager"}
-"""Instead of the versions of Python and aiohttp."""
 
 _NO_IPV6 = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 """How binding fails where IPv6 is compiled in but switched off."""
@@ -117,28 +109,21 @@ async def serve(
         yield server
 
 
+@dataclass(eq=False)
 class Server:
-    """HTTP server with a handler per route; routes can be added while it listens."""
+    """HTTP server with a handler per route (see `serve`); routes can be added while it listens."""
 
-    def __init__(
-        self,
-        name: str,
-        address: BindAddress,
-        certificate: ServedCertificate | None,
-        access: Access | None,
-        leaving: Callable[[], bool],
-    ) -> None:
-        """See `serve`; `address` has the port that was bound."""
-        self.address = address
-        self._name = name
-        self._certificate = certificate
-        self._access = access
-        self._leaving = leaving
-        self._is_ending = False
-        self._routes: list[web.AbstractRouteDef] = []
-        self._handler: Handler
-        self._acceptor: Acceptor
-        self._faults = Lines(per_minute=_FAULTS_LOGGED)
+    name: str
+    address: BindAddress
+    """With the port that was bound."""
+
+    certificate: ServedCertificate | None
+    access: Access | None
+    leaving: Callable[[], bool]
+    _is_ending: bool = field(default=False, init=False)
+    _routes: list[web.AbstractRouteDef] = field(default_factory=list, init=False)
+    _handler: Handler = field(init=False)
+    _faults: Lines = field(default_factory=lambda: Lines(per_minute=_FAULTS_LOGGED), init=False)
 
     async def add_routes(self, routes: Routes) -> None:
         """Serve more routes from now on. Raises `CannotServe` for one that is served already."""
@@ -150,22 +135,22 @@ class Server:
             if isinstance(route, web.RouteDef):
                 if (route.method, route.path) in taken:
                     twice = f"{route.method} {route.path} is there twice"
-                    raise CannotServe(f"cannot serve {self._name}: {twice}")
+                    raise CannotServe(f"cannot serve {self.name}: {twice}")
                 taken.add((route.method, route.path))
             try:
                 app.add_routes([route])
             except (RuntimeError, ValueError) as error:
-                raise CannotServe(f"cannot serve {self._name}: {route}: {error}") from error
+                raise CannotServe(f"cannot serve {self.name}: {route}: {error}") from error
         runner = web.AppRunner(app)
         await runner.setup()
         assert runner.server is not None
         handler = cast("Handler", runner.server.request_handler)
-        self._handler = handler if self._access is None else guarded(handler, self._access)
+        self._handler = handler if self.access is None else guarded(handler, self.access)
         self._routes = wanted
 
     def urls(self) -> dict[str, list[str]]:
         """Return the URLs that a person can follow from here, for a log line."""
-        scheme = "https" if self._certificate is not None else "http"
+        scheme = "https" if self.certificate is not None else "http"
         address = BindAddress(self.address.host or "localhost", self.address.port)
         paths = [
             each.path for each in self._routes if isinstance(each, web.RouteDef) and each.method == "GET"
@@ -177,30 +162,22 @@ class Server:
     async def answering(self, listening: socket.socket, limits: Limits) -> AsyncIterator[None]:
         """Answer the requests of all connections to `listening`."""
         server = web.Server(self._answer, request_factory=_request, handler_cancellation=True)
-        options: dict[str, Any] = {
-            "loop": asyncio.get_running_loop(),
-            "access_log": None,
-            "auto_decompress": False,  # a small body may be a large one
-            "lingering_time": limits.linger,
-            "max_line_size": _LONGEST_TARGET,
-            "max_field_size": LONGEST_HEAD,
-            "max_headers": _LINES,
-        }
-        protocol = functools.partial(_Protocol, server, **options)
-        self._acceptor = Acceptor(listening, protocol, self._certificate, limits)
-        accepting = asyncio.create_task(self._acceptor.accept(), name="http-accept")
+        acceptor = Acceptor(listening, server, self.certificate, limits)
+        accepting = asyncio.create_task(acceptor.accept(), name="http-accept")
         try:
             yield
         finally:
             self._is_ending = True
-            await self._acceptor.drain(accepting)
-            await self._acceptor.end()
+            await acceptor.drain(accepting)
+            await acceptor.end()
             await server.shutdown(_CANCELLED)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection = self._acceptor.connection_of(request.protocol)
+        connection = cast("ClientConnection", request.protocol)
+        if connection.lost.is_set():
+            raise ConnectionResetError("the connection is lost")
         refusal = _malformed(request)
-        connection.begin_answer(request.content.is_eof, None if refusal else request.content_length or 0)
+        connection.begin_answer(None if refusal else request.content_length or 0)
         try:
             return await self._send(request, refusal or await self._handler(cast("web.Request", request)))
         except web.HTTPException as error:
@@ -229,37 +206,17 @@ class Server:
     async def _finish_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         if request.method == "HEAD":
             request.writer.length = 0  # a handler that streams does not know
-        response.headers.update(_SERVER)
+        response.headers.update(SERVER)
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
         if request.version < HttpVersion11 or not request.content.is_eof() or self._is_last(request):
             response.force_close()
             response.headers["Connection"] = "close"
 
     def _is_last(self, request: web.BaseRequest) -> bool:
-        if self._is_ending or self._leaving():
+        if self._is_ending or self.leaving():
             return True
-        about, certificate = request.get_extra_info, self._certificate
+        about, certificate = request.get_extra_info, self.certificate
         return certificate is not None and not certificate.lets_in(about("sslcontext"), about("peercert"))
-
-
-class _Protocol(web.RequestHandler):
-    """HTTP protocol of one connection."""
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answer bytes that are no request. `Server` answers faults of handlers before, if it can."""
-        if status != HTTPStatus.BAD_REQUEST:
-            raise ConnectionResetError("the client is gone, or has a part of an answer") from exc
-        del request, message  # the message quotes the client, and there may be a token in that
-        _log.debug("not a request", error=type(exc).__name__)
-        if exc is not None:
-            exc.__traceback__ = None  # or a cycle would keep the client's bytes until a collection of garbage
-        return _last(status)
 
 
 def _request(
@@ -271,10 +228,10 @@ def _request(
 def _malformed(request: web.BaseRequest) -> web.Response | None:
     """Return the answer to a request that no handler gets."""
     if "Transfer-Encoding" in request.headers:
-        return _last(411)  # chunks have no end, and none of our clients sends them
+        return last_response(411)  # chunks have no end, and none of our clients sends them
     length = request.headers.get("Content-Length", "")
     if len(length) > _LONGEST_LENGTH or request.rel_url.raw_query_string.count("&") >= _FIELDS:
-        return _last(400)
+        return last_response(400)
     return None
 
 
@@ -284,12 +241,6 @@ def _response_of(error: web.HTTPException) -> web.Response:
     response = web.Response(status=error.status, reason=error.reason, headers=error.headers, body=error.body)
     for cookie in error.cookies.values():
         response.headers.add("Set-Cookie", cookie.OutputString())
-    return response
-
-
-def _last(status: int) -> web.Response:
-    response = web.Response(status=status, headers=_SERVER)
-    response.force_close()
     return response
 
 
@@ -370,15 +321,13 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
     return answer
 
 
-_MORE_HEADERS = {
-    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
-    HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "1"},
-}
-
-
 def _refusal(status: HTTPStatus, text: str) -> web.Response:
-    headers = {"Cache-Control": "no-store", **_MORE_HEADERS.get(status, {})}
-    return web.Response(status=status, text=f"{text}\n", headers=headers)
+    response = web.Response(status=status, text=f"{text}\n", headers={"Cache-Control": "no-store"})
+    if status == HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        response.headers["Retry-After"] = "1"
+    return response
 
 
 def _bearer_token(headers: Sequence[str]) -> str | None:

@@ -1,29 +1,39 @@
-"""The coordinator of replicas that share the work: which shards this one holds, and when."""
+"""Replicas that share the work: their registry, the division of shards, and which of them this one holds."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from hashlib import blake2b
 
-from manager.election.config import ElectionConfig
-from manager.election.coordinator import ControllerObjects, Coordinator, OwnedObjects, Work
-from manager.election.elector import LeaseLock
-from manager.election.guard import Leadership, LeadershipLost, ProcessGuard
-from manager.election.lease_watch import LeaseWatcher, pause
-from manager.election.shard_count import ShardCountAgreement, lease_of_shard
+from manager.election.coordinator import (
+    ControllerObjects,
+    Coordinator,
+    Leadership,
+    LeadershipLost,
+    OwnedObjects,
+    Work,
+)
+from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement, lease_of_shard
+from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
+from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.shards.owned import KNOWN_WITHIN, OwnedShards
-from manager.shards.registry import ReplicaRegistry
 from manager.shards.shard_set import ShardSet, check_count
 from manager.telemetry.logs import get_logger
 from manager.util import clock
+from manager.util.loop import unless
 
 # Retry periods for which a replica waits for others that start with it, while no shard has an owner: each
 # would list the objects of others' shards, and then drop them.
 _LOOKS_AROUND = 0.5
 # Seconds for which a shard is kept until its next owner knows its objects.
 _KEPT_FOR = KNOWN_WITHIN
+
+MEMBER = "member"
+"""The beginning of the group's label of a replica's own Lease; its end is the replica's number of shards."""
 
 _log = get_logger("leader")
 
@@ -60,6 +70,164 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
     return wanted
 
 
+class ReplicaRegistry:
+    """Registry of a program's replicas, in which this replica registers itself.
+
+    It grants nothing: a replica that is taken for gone holds its shards as long as it renews them. One that
+    cannot register is no member in its own eyes either.
+    """
+
+    def __init__(self, config: ElectionConfig, group: Leases, watcher: LeaseWatcher, *, count: int) -> None:
+        """`count` is the number of shards. The caller runs `watcher`, which watches the group."""
+        self._config = config
+        self._identity = config.identity
+        self._timing = config.timing
+        self._group = group
+        self._watcher = watcher
+        self._kind = f"{MEMBER}-{count}"
+        self._error = LastError()
+        self._leases = group.one(self._lease_of(config.identity))
+        self._lease: Lease | None = None
+        self._known_until = -math.inf
+        self._annotation = f"{config.name}/ready"
+        self._ready = frozenset[int]()
+        self._wake = asyncio.Event()
+
+    def _lease_of(self, identity: str) -> str:
+        digest = blake2b(identity.encode(), digest_size=8).hexdigest()
+        return f"{self._config.name}-{MEMBER}-{digest}"
+
+    @property
+    def problem(self) -> str | None:
+        """Return why this replica cannot register; None when it can."""
+        return self._error.problem
+
+    @property
+    def members(self) -> frozenset[str]:
+        """Return the identities of all live replicas, including this one once the others can know it."""
+        now = clock.monotonic()
+        others = {view.holder for view in self._others(self._kind) if self._gone_at(view) > now}
+        return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)
+
+    def publish_ready(self, numbers: frozenset[int]) -> None:
+        """Publish the shards that this replica waits for, and knows the objects of."""
+        if numbers - self._ready:
+            self._wake.set()
+        self._ready = numbers
+
+    def is_awaited(self, number: int) -> bool:
+        """Return whether another replica waits for a shard, and knows its objects."""
+        now = clock.monotonic()
+        for view in self._others(self._kind):
+            ready = "" if view.lease is None else str(view.lease.annotations.get(self._annotation, ""))
+            if self._gone_at(view) > now and str(number) in ready.split(","):
+                return True
+        return False
+
+    def changes_at(self) -> float:
+        """Return the loop time at which the first replica is gone unless it renews; infinity for never."""
+        now = clock.monotonic()
+        times = [self._known_until, *map(self._gone_at, self._others(self._kind))]
+        return min((each for each in times if each > now), default=math.inf)
+
+    async def run(self, *, cleans: Callable[[], bool]) -> None:
+        """Renew this replica's Lease until cancelled; while `cleans`, delete the Leases of dead replicas."""
+        while True:
+            again = clock.monotonic() + self._config.renewal_pause()
+            self._wake.clear()
+            await self._renew()
+            if cleans():
+                await self._delete_dead(until=again)
+            await pause(self._wake, until=again)
+
+    async def leave(self, *, within: float) -> None:
+        """Delete this replica's Lease, which tells the others, once `run` has ended. Does not raise."""
+        self._known_until = -math.inf
+        try:
+            async with asyncio.timeout(within):
+                await self._delete()
+        except (KubeError, TimeoutError) as error:
+            self._error.report(f"cannot delete lease {self._leases}", error)
+
+    async def _delete(self) -> None:
+        while True:
+            lease = self._lease or await self._leases.read(timeout=self._timing.attempt_timeout)
+            if lease is None:
+                return
+            self._lease = None
+            try:
+                await self._leases.delete(lease, timeout=self._timing.attempt_timeout)
+            except Conflict:
+                continue
+            except NotFound:
+                pass
+            return
+
+    async def _renew(self) -> None:
+        try:
+            # Once more where it is gone: another replica took this one for dead, and deleted it.
+            renewed = await self._write() or await self._write()
+        except KubeError as error:
+            self._error.report(f"cannot renew lease {self._leases}", error)
+        else:
+            if renewed:
+                self._error.clear()
+
+    async def _write(self) -> bool:
+        """Write this replica's Lease; False if the server has none, so that the next one is a new one."""
+        base = self._lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
+        base = base.labelled({self._group.label: self._kind})
+        base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
+        timeout = self._timing.attempt_timeout
+        try:
+            self._lease, sent = await self._leases.claim(base, self._config, timeout=timeout)
+        except (Conflict, AlreadyExists):
+            # Written by others, or by a renewal of ours whose answer was lost. The next one builds on it.
+            self._lease = await self._leases.read(timeout=timeout)
+            return self._lease is not None
+        except NotFound:
+            self._lease = None
+            if base.version is None:
+                raise  # there is no such namespace
+            return False
+        self._known_until = sent + self._timing.renew_deadline
+        return True
+
+    async def _delete_dead(self, *, until: float) -> None:
+        """Delete the Leases of dead replicas, as many as there is time for: nothing may delay a renewal.
+
+        A replica that starts now would take them for members, and leave shards to them.
+        """
+        for view in list(self._others(MEMBER)):
+            now, lease = clock.monotonic(), view.lease
+            if now >= until:
+                return
+            if lease is None or now < self._gone_at(view):
+                continue
+            leases = self._group.one(lease.name)
+            try:
+                await leases.delete(lease, timeout=min(until - now, self._timing.attempt_timeout))
+            except (Conflict, NotFound):
+                pass  # it is alive, or another replica was faster
+            except KubeError as error:
+                self._error.report(f"cannot delete lease {leases}", error)
+
+    def _gone_at(self, view: LeaseObservation) -> float:
+        return min(view.expires_at, view.since + BELIEVED * self._timing.lease_duration)
+
+    def _others(self, kind: str) -> Iterator[LeaseObservation]:
+        for view in self._watcher:
+            lease = view.lease
+            if (
+                lease is not None
+                and f"{lease.labels.get(self._group.label)}-".startswith(f"{kind}-")
+                and lease.holder not in {"", self._identity}
+                # Every account that may write a Lease can label it.
+                and lease.name == self._lease_of(lease.holder)
+            ):
+                yield view
+
+
 class ShardCoordinator(Coordinator):
     """Coordinator that takes and gives up shards, for one owner each and equal numbers. Used once.
 
@@ -92,17 +260,13 @@ class ShardCoordinator(Coordinator):
         self._wanted_count = config.metrics.shards_wanted
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
-        self._giving_up: set[int] = set()
+        self._giving_up: dict[int, asyncio.Task[None]] = {}
         self._kept_until: dict[int, float] = {}
         """The shards that wait for their next owners to know the objects."""
         self._gave_back = asyncio.Event()
         self._looks_around = _LOOKS_AROUND * config.timing.retry_period
         self._looks_until = math.inf
-        self._ending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
-        self._stop = asyncio.Event()
-        self._over = asyncio.Event()
-        self._running = False
         self._leaving = asyncio.Event()
 
     @property
@@ -157,26 +321,20 @@ class ShardCoordinator(Coordinator):
         self._wake.set()
 
     async def run(self) -> None:
-        """Take part until `release` is called; when cancelled, leave the Leases to expire.
-
-        Raises LeadershipLost, with the transport fenced, when a shard was not renewed in time, or has another
-        holder.
-        """
-        self._running = True
+        """See `Coordinator.run`."""
         try:
-            if not self._stop.is_set():
-                await self._take_part()
+            await super().run()
         except BaseExceptionGroup as failed:
             lost, others = failed.split(LeadershipLost)
             if lost is None or others is not None:
                 raise
             raise _first(lost) from None
-        finally:
-            for task in self._ending:
-                task.cancel()
-            for lock in self._locks:
-                lock.ended("the election is over")
-            self._over.set()
+
+    def _end(self) -> None:
+        for task in self._giving_up.values():
+            task.cancel()
+        for lock in self._locks:
+            lock.ended("the election is over")
 
     def leave(self, *, within: float = 5.0) -> None:
         """Be no member any more, and give each shard up as soon as its work has ended: the stop has begun.
@@ -200,9 +358,7 @@ class ShardCoordinator(Coordinator):
         """
         if not self._leaving.is_set():
             self.leave()
-        self._stop.set()
-        if self._running:
-            await self._over.wait()
+        await super().release()
 
     async def _take_part(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -229,20 +385,16 @@ class ShardCoordinator(Coordinator):
             for lock in self._locks:
                 lock.give_up()
             await asyncio.wait([leaving])
-            for task, lock in zip(following, self._locks, strict=True):
-                if lock.idle:
-                    task.cancel()
             await asyncio.wait(following)
             watching.cancel()
             working.cancel()
 
     async def _follow(self, number: int) -> None:
         lock = self._locks[number]
-        while not self._stop.is_set():
-            await lock.wait_wanted()
+        while await unless(self._stop, lock.wanted.wait()) and not self._stop.is_set():
             if await lock.acquire():
                 await lock.hold()
-                self._giving_up.discard(number)
+                self._giving_up.pop(number, None)
                 self._wake.set()
                 self._gave_back.set()
 
@@ -293,17 +445,14 @@ class ShardCoordinator(Coordinator):
         for number, lock in enumerate(self._locks):
             if number in self._wanted:
                 self._kept_until.pop(number, None)
-                if not lock.wanted and number in self._prepared and number not in self._giving_up:
-                    lock.want()
+                if not lock.wanted.is_set() and number in self._prepared and number not in self._giving_up:
+                    lock.wanted.set()
             elif lock.held.is_set():
                 if number not in self._giving_up and not self._should_keep(number, target.get(number)):
-                    self._giving_up.add(number)
-                    task = asyncio.get_running_loop().create_task(
+                    self._giving_up[number] = asyncio.create_task(
                         self._give_up(number), name=f"give up shard {number}"
                     )
-                    self._ending.add(task)
-                    task.add_done_callback(self._ending.discard)
-            elif lock.wanted:
+            elif lock.wanted.is_set():
                 lock.give_up()
 
     def _should_keep(self, number: int, who: str | None) -> bool:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from manager.api import ObjectKey
 from manager.cache import Record
-from manager.election.coordinator import ControllerObjects, Work
-from manager.election.guard import Leadership
+from manager.election.coordinator import ControllerObjects, Leadership, Work
 from manager.kube.transport import require_permit, require_permit_from_here
 from manager.shards.cache_filter import BY_UID, SLICES, ByOwner, ShardFilter, has_listed, records_in
 from manager.shards.shard_set import ShardSet, label_key

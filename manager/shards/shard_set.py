@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 HASH_BITS = 64
 
@@ -134,11 +135,7 @@ class ShardSet:
     def _joined(self) -> Iterator[tuple[int, int]]:
         """Yield the first hash of each group of consecutive shards, and the hash after its last."""
         size = (1 << HASH_BITS) // self.count
-        start = None
-        for number in range(self.count + 1):
-            inside = number in self.numbers
-            if inside and start is None:
-                start = number
-            elif not inside and start is not None:
-                yield start * size, number * size
-                start = None
+        for inside, group in groupby(range(self.count), self.numbers.__contains__):
+            first, *others = group
+            if inside:
+                yield first * size, (first + len(others) + 1) * size

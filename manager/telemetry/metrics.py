@@ -7,9 +7,9 @@ so that recording on a hot path is one addition.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from prometheus_client import (
@@ -49,8 +49,69 @@ class Observe(Protocol):
         """Record it."""
 
 
-_CONTROLLER = ("controller",)
-_QUEUE = ("name", "controller")
+_HELP = """
+controller_runtime_reconcile_total: Reconciles per controller and result: success, error, requeue or
+    requeue_after.
+controller_runtime_reconcile_errors_total: Reconciles that failed.
+controller_runtime_terminal_reconcile_errors_total: Reconciles that failed in a way no retry can mend.
+controller_runtime_reconcile_panics_total: Reconciles that ended in an exception that only a fault in the
+    program raises.
+controller_runtime_reconcile_timeouts_total: Reconciles stopped because they exceeded the reconcile timeout.
+controller_runtime_reconcile_time_seconds: Time taken by one reconcile.
+controller_runtime_max_concurrent_reconciles: How many reconciles the controller may run at once.
+controller_runtime_active_workers: How many reconciles are running.
+operator_manager_failing_objects: Objects whose latest reconcile failed, those that a retry cannot mend
+    included.
+operator_manager_unstable_children: Children that are changed so often that they are changed less often now.
+operator_manager_rollouts_waiting: Objects whose pods are replaced later, as max_concurrent_rollouts others
+    replace theirs.
+operator_manager_reconciles_skipped_total: Reconciles not run because all that asked for them was what the
+    one before had itself written.
+operator_manager_event_to_reconcile_seconds: Time from the arrival of a watch event to the start of the
+    reconcile it caused.
+workqueue_depth: Keys waiting in the queue, per priority.
+workqueue_adds_total: Keys added to the queue.
+workqueue_retries_total: Keys added again after a failure.
+workqueue_queue_duration_seconds: How long a key waits in the queue before it is worked on.
+workqueue_work_duration_seconds: How long working on a key takes.
+workqueue_unfinished_work_seconds: Sum of the ages of the work in progress; a value that only grows means
+    stuck workers.
+workqueue_longest_running_processor_seconds: Age of the oldest work in progress.
+operator_manager_queue_oldest_key_seconds: Age of the key that has been ready in the queue for the longest
+    time.
+operator_manager_queue_next_retry_seconds: Time until the next delayed key is ready; 0 when none is delayed.
+controller_runtime_webhook_requests_total: Reviews asked for by the API server, by path of the webhook and
+    HTTP status of the answer.
+controller_runtime_webhook_latency_seconds: Time from the head of a review to its answer.
+controller_runtime_webhook_requests_in_flight: Reviews that are being answered.
+controller_runtime_webhook_panics_total: Admission functions that failed unexpectedly.
+controller_runtime_conversion_webhook_panics_total: Conversion functions that failed unexpectedly.
+rest_client_requests_total: Requests to the API server by status code, method and host; the code is <error>
+    when no answer came.
+rest_client_request_duration_seconds: Time from sending a request to its answer, retries apart.
+leader_election_master_status: 1 while this process holds the lease of that name, else 0.
+operator_manager_ranges_wanted: Shards that this process should own, including those that it has; 0 without
+    --shards.
+operator_manager_lease_handovers_total: Leases, the leader's or of shards, that this process has taken, or
+    given back.
+operator_manager_lease_unowned_seconds: For how long a lease that this process took had been nobody's: since
+    it was given back, or since its last holder's last sign of life.
+operator_manager_moved_keys_total: Objects of shards that this process has taken, or given back.
+operator_manager_cache_objects: Objects held in the cache.
+operator_manager_cache_bytes: Bytes of JSON held in the cache.
+operator_manager_definition_differences: In how many points an installed definition differs from what the
+    program declares.
+operator_manager_watch_restarts_total: Watches that ended and were opened again, by reason.
+operator_manager_cache_failures_total: Objects of the cache that something failed on: a predicate, a
+    handler, an index function, or the decoder of a list, which leaves them out.
+operator_manager_events_total: Kubernetes Events by what became of them.
+operator_manager_build_info: 1, with the program's name and version.
+operator_manager_event_loop_tasks: Tasks of the event loop that are not done; more and more of them are a
+    leak.
+operator_manager_event_loop_lag_seconds: How late the event loop ran a timer: what anything else in the
+    process had to wait.
+"""
+"""The texts of the families, by name."""
 
 
 def counting(counter: Counter) -> Callable[[], None]:
@@ -96,209 +157,72 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.process_registry = CollectorRegistry()
         """What describes the process. Apart, because collecting it reads files: not in the event loop."""
-        ProcessCollector(registry=self.process_registry)
-        PlatformCollector(registry=self.process_registry)
-        GCCollector(registry=self.process_registry)
-        counter = partial(Counter, registry=self.registry)
-        gauge = partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
-        self.reconcile_total = counter(
-            "controller_runtime_reconcile_total",
-            "Reconciles per controller and result: success, error, requeue or requeue_after.",
-            ("controller", "result"),
-        )
-        self.reconcile_errors = counter(
-            "controller_runtime_reconcile_errors_total", "Reconciles that failed.", _CONTROLLER
-        )
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.process_registry)
+        help_of = {
+            name: " ".join(text.split())
+            for name, text in re.findall(r"^(\w+): (.+(?:\n    .+)*)", _HELP, re.MULTILINE)
+        }
+
+        def counter(name: str, *labels: str) -> Counter:
+            return Counter(name, help_of[name], labels, registry=self.registry)
+
+        def gauge(name: str, *labels: str) -> Gauge:
+            return Gauge(name, help_of[name], labels, registry=self.registry)
+
+        def histogram(name: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(name, help_of[name], labels, registry=self.registry, buckets=buckets)
+
+        self.reconcile_total = counter("controller_runtime_reconcile_total", "controller", "result")
+        self.reconcile_errors = counter("controller_runtime_reconcile_errors_total", "controller")
         self.terminal_reconcile_errors = counter(
-            "controller_runtime_terminal_reconcile_errors_total",
-            "Reconciles that failed in a way no retry can mend.",
-            _CONTROLLER,
+            "controller_runtime_terminal_reconcile_errors_total", "controller"
         )
-        self.reconcile_panics = counter(
-            "controller_runtime_reconcile_panics_total",
-            "Reconciles that ended in an exception that only a fault in the program raises.",
-            _CONTROLLER,
-        )
-        self.reconcile_timeouts = counter(
-            "controller_runtime_reconcile_timeouts_total",
-            "Reconciles stopped because they exceeded the reconcile timeout.",
-            _CONTROLLER,
-        )
+        self.reconcile_panics = counter("controller_runtime_reconcile_panics_total", "controller")
+        self.reconcile_timeouts = counter("controller_runtime_reconcile_timeouts_total", "controller")
         self.reconcile_time = histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "Time taken by one reconcile.",
-            _CONTROLLER,
-            buckets=RECONCILE_BUCKETS,
+            "controller_runtime_reconcile_time_seconds", RECONCILE_BUCKETS, "controller"
         )
-        self.max_concurrent_reconciles = gauge(
-            "controller_runtime_max_concurrent_reconciles",
-            "How many reconciles the controller may run at once.",
-            _CONTROLLER,
-        )
-        self.active_workers = gauge(
-            "controller_runtime_active_workers", "How many reconciles are running.", _CONTROLLER
-        )
-        self.failing_objects, self.unstable_children, self.rollouts_waiting = (
-            gauge(
-                "operator_manager_failing_objects",
-                "Objects whose latest reconcile failed, those that a retry cannot mend included.",
-                _CONTROLLER,
-            ),
-            gauge(
-                "operator_manager_unstable_children",
-                "Children that are changed so often that they are changed less often now.",
-                (*_CONTROLLER, "reason"),
-            ),
-            gauge(
-                "operator_manager_rollouts_waiting",
-                "Objects whose pods are replaced later, as max_concurrent_rollouts others replace theirs.",
-                _CONTROLLER,
-            ),
-        )
-        self.reconciles_skipped = counter(
-            "operator_manager_reconciles_skipped_total",
-            "Reconciles not run because all that asked for them was what the one before had itself written.",
-            _CONTROLLER,
-        )
+        self.max_concurrent_reconciles = gauge("controller_runtime_max_concurrent_reconciles", "controller")
+        self.active_workers = gauge("controller_runtime_active_workers", "controller")
+        self.failing_objects = gauge("operator_manager_failing_objects", "controller")
+        self.unstable_children = gauge("operator_manager_unstable_children", "controller", "reason")
+        self.rollouts_waiting = gauge("operator_manager_rollouts_waiting", "controller")
+        self.reconciles_skipped = counter("operator_manager_reconciles_skipped_total", "controller")
         self.event_to_reconcile = histogram(
-            "operator_manager_event_to_reconcile_seconds",
-            "Time from the arrival of a watch event to the start of the reconcile it caused.",
-            _CONTROLLER,
-            buckets=LATENCY_BUCKETS,
+            "operator_manager_event_to_reconcile_seconds", LATENCY_BUCKETS, "controller"
         )
-
-        self.queue_depth = gauge(
-            "workqueue_depth", "Keys waiting in the queue, per priority.", ("name", "controller", "priority")
-        )
-        self.queue_adds = counter("workqueue_adds_total", "Keys added to the queue.", _QUEUE)
-        self.queue_retries = counter("workqueue_retries_total", "Keys added again after a failure.", _QUEUE)
+        self.queue_depth = gauge("workqueue_depth", "name", "controller", "priority")
+        self.queue_adds = counter("workqueue_adds_total", "name", "controller")
+        self.queue_retries = counter("workqueue_retries_total", "name", "controller")
         self.queue_latency = histogram(
-            "workqueue_queue_duration_seconds",
-            "How long a key waits in the queue before it is worked on.",
-            _QUEUE,
-            buckets=QUEUE_BUCKETS,
+            "workqueue_queue_duration_seconds", QUEUE_BUCKETS, "name", "controller"
         )
-        self.work_duration = histogram(
-            "workqueue_work_duration_seconds",
-            "How long working on a key takes.",
-            _QUEUE,
-            buckets=QUEUE_BUCKETS,
-        )
-        self.unfinished_work = gauge(
-            "workqueue_unfinished_work_seconds",
-            "Sum of the ages of the work in progress; a value that only grows means stuck workers.",
-            _QUEUE,
-        )
-        self.longest_running = gauge(
-            "workqueue_longest_running_processor_seconds", "Age of the oldest work in progress.", _QUEUE
-        )
-
-        self.oldest_key = gauge(
-            "operator_manager_queue_oldest_key_seconds",
-            "Age of the key that has been ready in the queue for the longest time.",
-            _QUEUE,
-        )
-        self.next_retry = gauge(
-            "operator_manager_queue_next_retry_seconds",
-            "Time until the next delayed key is ready; 0 when none is delayed.",
-            _QUEUE,
-        )
-
-        self.webhook_requests = counter(
-            "controller_runtime_webhook_requests_total",
-            "Reviews asked for by the API server, by path of the webhook and HTTP status of the answer.",
-            ("webhook", "code"),
-        )
+        self.work_duration = histogram("workqueue_work_duration_seconds", QUEUE_BUCKETS, "name", "controller")
+        self.unfinished_work = gauge("workqueue_unfinished_work_seconds", "name", "controller")
+        self.longest_running = gauge("workqueue_longest_running_processor_seconds", "name", "controller")
+        self.oldest_key = gauge("operator_manager_queue_oldest_key_seconds", "name", "controller")
+        self.next_retry = gauge("operator_manager_queue_next_retry_seconds", "name", "controller")
+        self.webhook_requests = counter("controller_runtime_webhook_requests_total", "webhook", "code")
         self.webhook_latency = histogram(
-            "controller_runtime_webhook_latency_seconds",
-            "Time from the head of a review to its answer.",
-            ("webhook",),
-            buckets=LATENCY_BUCKETS,
+            "controller_runtime_webhook_latency_seconds", LATENCY_BUCKETS, "webhook"
         )
-        self.webhook_in_flight = gauge(
-            "controller_runtime_webhook_requests_in_flight", "Reviews that are being answered.", ("webhook",)
-        )
-        self.webhook_panics = counter(
-            "controller_runtime_webhook_panics_total", "Admission functions that failed unexpectedly."
-        )
-        self.conversion_panics = counter(
-            "controller_runtime_conversion_webhook_panics_total",
-            "Conversion functions that failed unexpectedly.",
-        )
-
-        self.rest_requests = counter(
-            "rest_client_requests_total",
-            "Requests to the API server by status code, method and host; "
-            "the code is <error> when no answer came.",
-            ("code", "method", "host"),
-        )
-        self.rest_latency = histogram(
-            "rest_client_request_duration_seconds",
-            "Time from sending a request to its answer, retries apart.",
-            ("verb", "host"),
-            buckets=REQUEST_BUCKETS,
-        )
-
-        self.leader_status = gauge(
-            "leader_election_master_status",
-            "1 while this process holds the lease of that name, else 0.",
-            ("name",),
-        )
-        self.shards_wanted = gauge(
-            "operator_manager_ranges_wanted",
-            "Shards that this process should own, including those that it has; 0 without --shards.",
-        )
-        self.lease_handovers = counter(
-            "operator_manager_lease_handovers_total",
-            "Leases, the leader's or of shards, that this process has taken, or given back.",
-            ("direction",),
-        )
-        self.lease_unowned = histogram(
-            "operator_manager_lease_unowned_seconds",
-            "For how long a lease that this process took had been nobody's: since it was given back, "
-            "or since its last holder's last sign of life.",
-            buckets=UNOWNED_BUCKETS,
-        )
-        self.moved_keys = counter(
-            "operator_manager_moved_keys_total",
-            "Objects of shards that this process has taken, or given back.",
-            ("controller", "direction"),
-        )
-        self.cache_objects = gauge(
-            "operator_manager_cache_objects", "Objects held in the cache.", ("kind", "projection")
-        )
-        self.cache_bytes = gauge(
-            "operator_manager_cache_bytes", "Bytes of JSON held in the cache.", ("kind", "projection")
-        )
-        self.definition_differences = gauge(
-            "operator_manager_definition_differences",
-            "In how many points an installed definition differs from what the program declares.",
-            ("definition",),
-        )
-        self.watch_restarts = counter(
-            "operator_manager_watch_restarts_total",
-            "Watches that ended and were opened again, by reason.",
-            ("kind", "reason"),
-        )
-        self.cache_failures = counter(
-            "operator_manager_cache_failures_total",
-            "Objects of the cache that something failed on: a predicate, a handler, an index function, "
-            "or the decoder of a list, which leaves them out.",
-            ("kind", "part"),
-        )
-        self.events_total = counter(
-            "operator_manager_events_total", "Kubernetes Events by what became of them.", ("result",)
-        )
-        self.build_info = gauge(
-            "operator_manager_build_info", "1, with the program's name and version.", ("program", "version")
-        )
-        self.loop_tasks = gauge(
-            "operator_manager_event_loop_tasks",
-            "Tasks of the event loop that are not done; more and more of them are a leak.",
-        )
-        self.loop_lag = histogram(
-            "operator_manager_event_loop_lag_seconds",
-            "How late the event loop ran a timer: what anything else in the process had to wait.",
-            buckets=LATENCY_BUCKETS,
-        )
+        self.webhook_in_flight = gauge("controller_runtime_webhook_requests_in_flight", "webhook")
+        self.webhook_panics = counter("controller_runtime_webhook_panics_total")
+        self.conversion_panics = counter("controller_runtime_conversion_webhook_panics_total")
+        self.rest_requests = counter("rest_client_requests_total", "code", "method", "host")
+        self.rest_latency = histogram("rest_client_request_duration_seconds", REQUEST_BUCKETS, "verb", "host")
+        self.leader_status = gauge("leader_election_master_status", "name")
+        self.shards_wanted = gauge("operator_manager_ranges_wanted")
+        self.lease_handovers = counter("operator_manager_lease_handovers_total", "direction")
+        self.lease_unowned = histogram("operator_manager_lease_unowned_seconds", UNOWNED_BUCKETS)
+        self.moved_keys = counter("operator_manager_moved_keys_total", "controller", "direction")
+        self.cache_objects = gauge("operator_manager_cache_objects", "kind", "projection")
+        self.cache_bytes = gauge("operator_manager_cache_bytes", "kind", "projection")
+        self.definition_differences = gauge("operator_manager_definition_differences", "definition")
+        self.watch_restarts = counter("operator_manager_watch_restarts_total", "kind", "reason")
+        self.cache_failures = counter("operator_manager_cache_failures_total", "kind", "part")
+        self.events_total = counter("operator_manager_events_total", "result")
+        self.build_info = gauge("operator_manager_build_info", "program", "version")
+        self.loop_tasks = gauge("operator_manager_event_loop_tasks")
+        self.loop_lag = histogram("operator_manager_event_loop_lag_seconds", LATENCY_BUCKETS)

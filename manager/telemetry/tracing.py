@@ -26,8 +26,8 @@ from manager.telemetry.runs import (
     resource_and_name,
 )
 from manager.util import clock
+from manager.util.address import NotAProxy, http_url, proxy_for
 from manager.util.program import Program
-from manager.util.proxy_address import NotAProxy, http_url, proxy_for
 from manager.util.rate_limit import Repeats
 from manager.util.small_file import read_small_file
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -29,6 +30,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from manager.tls.key_pair import KeyPair
 
+E = TypeVar("E", bound=x509.ExtensionType)
+
 CLOCK_SKEW = timedelta(minutes=5)
 """How far the clock of a client may be behind ours: each certificate is valid from so long ago."""
 
@@ -36,6 +39,8 @@ _SHOWN_SERIAL = 8
 
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 _KEY = re.compile(rb"-----BEGIN ([A-Z ]{0,20})PRIVATE KEY-----(?:[^-]|-(?!----))+-----END \1PRIVATE KEY-----")
+
+_NAMES = (x509.DNSName, x509.IPAddress)
 
 Chance = Callable[[int], bytes]
 """Makes so many bytes for keys and serial numbers, always the same ones: for simulations."""
@@ -108,12 +113,14 @@ def public_key_of(key: bytes) -> bytes | None:
 def _certificate(pem: bytes) -> Certificate | None:
     try:
         parsed = x509.load_pem_x509_certificate(pem)
+        names = _extension(parsed, x509.SubjectAlternativeName)
+        constraints = _extension(parsed, x509.BasicConstraints)
         return Certificate(
             pem=pem,
             since=parsed.not_valid_before_utc,
             until=parsed.not_valid_after_utc,
-            names=_names(parsed),
-            is_authority=_is_authority(parsed),
+            names=frozenset(str(each.value) for each in names or () if isinstance(each, _NAMES)),
+            is_authority=constraints is not None and constraints.ca,
             public_key=_encoded(parsed.public_key()),
             _parsed=parsed,
         )
@@ -121,20 +128,11 @@ def _certificate(pem: bytes) -> Certificate | None:
         return None
 
 
-def _names(parsed: x509.Certificate) -> frozenset[str]:
+def _extension(parsed: x509.Certificate, kind: type[E]) -> E | None:
     try:
-        names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return parsed.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
-        return frozenset()
-    addresses = map(str, names.get_values_for_type(x509.IPAddress))
-    return frozenset([*names.get_values_for_type(x509.DNSName), *addresses])
-
-
-def _is_authority(parsed: x509.Certificate) -> bool:
-    try:
-        return parsed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        return False
+        return None
 
 
 def _encoded(public_key: PublicKeyTypes) -> bytes:
@@ -159,11 +157,8 @@ class Authority:
         signing = load_pem_private_key(self.key, password=None)
         if not isinstance(signing, ec.EllipticCurvePrivateKey):
             raise ValueError("the authority's key is of another sort than those made here")  # noqa: TRY004
-        key, serial = _drawn(chance)
         until = min(now + valid_for, own.not_valid_after_utc)
-        builder = _for_server(_builder(_name(names[0]), own.subject, key, now, until, serial), names)
-        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
-        return _pair(builder.add_extension(identifier, critical=False), key, signing, chance)
+        return _make(names[0], names, now, until, chance, issuer=(own.subject, signing))
 
 
 def new_authority(
@@ -173,84 +168,60 @@ def new_authority(
 
     Its subject is `name` and a part of its serial number: all subjects in a bundle must differ.
     """
-    key, serial = _drawn(chance)
-    subject = _name(f"{name} {serial:x}"[: len(name) + 1 + _SHOWN_SERIAL])
-    builder = _builder(subject, subject, key, now, now + valid_for, serial)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    made = _pair(builder.add_extension(_usage(signs_certificates=True), critical=True), key, key, chance)
+    made = _make(name, (), now, now + valid_for, chance)
     return Authority(made.certificates, made.key)
 
 
 def self_signed(names: Sequence[str], now: datetime, valid_for: timedelta) -> KeyPair:
     """Issue a self-signed certificate for a server of these names."""
-    key, serial = _drawn(None)
-    subject = _name(names[0])
-    return _pair(_for_server(_builder(subject, subject, key, now, now + valid_for, serial), names), key, key)
+    return _make(names[0], names, now, now + valid_for)
 
 
-def _drawn(chance: Chance | None) -> tuple[ec.EllipticCurvePrivateKey, int]:
-    if chance is None:
-        return ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
-    return ec.derive_private_key(int.from_bytes(chance(32)), ec.SECP256R1()), int.from_bytes(chance(8)) + 1
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+def _make(
+    subject: str,
+    names: Sequence[str],
     now: datetime,
     until: datetime,
-    serial: int,
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(serial)
-        .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(until)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _for_server(builder: x509.CertificateBuilder, names: Sequence[str]) -> x509.CertificateBuilder:
-    return (
-        builder.add_extension(x509.SubjectAlternativeName(map(_general_name, names)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pair(
-    builder: x509.CertificateBuilder,
-    key: ec.EllipticCurvePrivateKey,
-    signing: ec.EllipticCurvePrivateKey,
     chance: Chance | None = None,
+    *,
+    issuer: tuple[x509.Name, ec.EllipticCurvePrivateKey] | None = None,
 ) -> KeyPair:
+    """Make a key and its certificate: of a server with `names`, or without any of an authority.
+
+    Without an issuer, it signs itself.
+    """
+    if chance is None:
+        key, serial = ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
+    else:
+        key = ec.derive_private_key(int.from_bytes(chance(32)), ec.SECP256R1())
+        serial = int.from_bytes(chance(8)) + 1
+    is_authority = not names
+    if is_authority:
+        subject = f"{subject} {serial:x}"[: len(subject) + 1 + _SHOWN_SERIAL]
+    # A common name has at most 64 characters; clients check only the alternative names.
+    own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject[:64])])
+    issuer_name, signing = issuer or (own, key)
+    # Its fields in order: signatures, 4 other uses, signatures of certificates and of revocations, 2 others.
+    usage = x509.KeyUsage(
+        not is_authority, False, False, False, False, is_authority, is_authority, False, False
+    )
+    extensions: list[tuple[x509.ExtensionType, bool]] = [
+        (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
+        (x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), True),
+        (usage, True),
+    ]
+    if not is_authority:
+        extensions.append((x509.SubjectAlternativeName(map(_general_name, names)), False))
+        extensions.append((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False))
+    if issuer is not None:
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
+        extensions.append((identifier, False))
+    builder = x509.CertificateBuilder(issuer_name, own, key.public_key(), serial, now - CLOCK_SKEW, until)
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical)
     certificate = builder.sign(signing, hashes.SHA256(), ecdsa_deterministic=chance is not None)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return KeyPair(certificate.public_bytes(Encoding.PEM), private)
-
-
-def _name(text: str) -> x509.Name:
-    # A common name has at most 64 characters; clients check only the alternative names.
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 
 def _general_name(name: str) -> x509.GeneralName:

@@ -1,4 +1,4 @@
-"""A certificate with its private key, and the TLS context of a server that presents it."""
+"""A certificate with its private key, and TLS contexts that present one or trust others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 @contextmanager
@@ -20,18 +20,15 @@ def as_file(content: bytes, *, name: str) -> Iterator[str]:
     Linux this is a memfd, called `name`. Elsewhere it is a temporary file that only our user can read.
     """
     if sys.platform == "linux":
-        handle = os.memfd_create(name)
-        try:
-            with open(handle, "wb", closefd=False) as file:
-                file.write(content)
-            yield f"/proc/self/fd/{handle}"
-        finally:
-            os.close(handle)
+        file: Any = open(os.memfd_create(name), "wb")  # noqa: PTH123, SIM115 - it is closed below
+        path = f"/proc/self/fd/{file.fileno()}"
     else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name
+        file = tempfile.NamedTemporaryFile()  # noqa: SIM115
+        path = file.name
+    with file:
+        file.write(content)
+        file.flush()
+        yield path
 
 
 class CertificateUnusable(OSError):
@@ -65,12 +62,24 @@ class KeyPair:
         if client_authorities is not None:
             trust(context, client_authorities)
             context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-        with as_file(self.certificates + b"\n" + self.key, name="server-certificate") as path:
-            try:
-                context.load_cert_chain(path, password=_no_password)
-            except ssl.SSLError as error:
-                raise CertificateUnusable(_explained(error)) from error
+        present(context, self.certificates, self.key)
         return context
+
+
+def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
+    """Have the context present the certificates, with the key of the first. Raises `CertificateUnusable`."""
+
+    def no_password() -> NoReturn:
+        raise CertificateUnusable("the key is encrypted, and the process cannot ask for its password")
+
+    with as_file(certificates + b"\n" + key, name="certificate") as path:
+        try:
+            context.load_cert_chain(path, password=no_password)
+        except ssl.SSLError as error:
+            if error.reason == "KEY_VALUES_MISMATCH":
+                raise CertificateUnusable("the key is not that of the certificate") from error
+            reason = error.reason or error
+            raise CertificateUnusable(f"no certificate in PEM with its key ({reason})") from error
 
 
 def trust(context: ssl.SSLContext, authorities: bytes) -> None:
@@ -78,18 +87,6 @@ def trust(context: ssl.SSLContext, authorities: bytes) -> None:
     try:
         # A file may have comments in any language between its certificates.
         context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
-        found = context.cert_store_stats()["x509_ca"]
-    except (ssl.SSLError, ValueError):
-        found = 0
-    if not found:
-        raise CertificateUnusable("no certificate of an authority in PEM")
-
-
-def _no_password() -> NoReturn:
-    raise CertificateUnusable("the key is encrypted, and the process cannot ask for its password")
-
-
-def _explained(error: ssl.SSLError) -> str:
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "the key is not that of the certificate"
-    return f"no certificate in PEM with its key ({error.reason or error})"
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise CertificateUnusable(f"holds no PEM certificate ({reason})") from error

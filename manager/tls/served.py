@@ -1,11 +1,11 @@
-"""Certificate of a running server: where it comes from, and how a new one replaces it."""
+"""Certificates of running servers: where they come from, and how a new one replaces another."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,9 +25,6 @@ FIRST_CHECK_INTERVAL = 0.5
 
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
-
-_Known = tuple[KeyPair, bytes | None]
-"""A certificate, and the authorities of clients."""
 
 _log = get_logger("tls")
 
@@ -72,12 +69,12 @@ class ClientAuthorities:
         self.required = required
 
     def read(self) -> bytes:
-        """Return the current PEM. Blocks. Raises `CertificateUnusable` without a file or a certificate."""
-        content = _content(self._file)
-        try:
-            trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), content)
-        except CertificateUnusable as error:
-            raise CertificateUnusable(f"{self._file} has {error}") from error
+        """Return the current PEM. Blocks. Raises `CertificateUnusable` without a file or an authority."""
+        content, context = _content(self._file), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with suppress(CertificateUnusable):
+            trust(context, content)
+        if not context.cert_store_stats()["x509_ca"]:
+            raise CertificateUnusable(f"{self._file} has no certificate of an authority in PEM")
         return content
 
 
@@ -118,6 +115,10 @@ def is_over(shown: Mapping[str, Any] | None) -> bool:
     """
     ends = (shown or {}).get("notAfter")
     return ends is not None and ssl.cert_time_to_seconds(ends) < clock.now().timestamp()
+
+
+_Known = tuple[KeyPair, bytes | None]
+"""A certificate, and the authorities of clients."""
 
 
 class ServedCertificate:
@@ -207,12 +208,12 @@ class ServedCertificate:
                     _log.warning("cannot renew the certificate; going on with the earlier one", error=text)
 
     async def _renew(self) -> None:
-        known, context, wrong = await asyncio.to_thread(self._read, clock.now())
+        found, context, wrong = await asyncio.to_thread(self._read, clock.now())
         if context is not None:
-            if self._known is None or self._known[1] != known[1]:
+            if self._known is None or self._known[1] != found[1]:
                 self._trusting = WeakSet()
             self._trusting.add(context)
-            self._known, self._context = known, context
+            self._known, self._context = found, context
             _log.info("serving a new certificate", source=str(self.source))
         if wrong is not None:
             raise wrong
@@ -223,9 +224,8 @@ class ServedCertificate:
 
         A part that cannot be read keeps its known value, so neither part delays the other.
         """
-        known, clients = self._known, self._clients
-        pair, authorities = known or (None, None)
-        wrong: CertificateUnusable | None = None
+        clients, wrong = self._clients, None
+        pair, authorities = self._known or (None, None)
         try:
             pair = self._usable(now, pair)
         except CertificateUnusable as error:
@@ -234,11 +234,10 @@ class ServedCertificate:
             authorities = None if clients is None else clients.read()
         except CertificateUnusable as error:
             wrong = wrong or error
-        if wrong is not None and known is None:
-            raise wrong
-        assert pair is not None
+        if pair is None or (wrong is not None and self._known is None):
+            raise wrong or CertificateUnusable(f"{self.source} has no certificate")
         found = pair, authorities
-        if found == known:
+        if found == self._known:
             return found, None, wrong
         return found, pair.context(authorities, required=clients is not None and clients.required), wrong
 

@@ -96,28 +96,24 @@ def _fold(shown: traceback.TracebackException, error: BaseException) -> None:
         left += [(text, each) for text, each in pairs if text is not None and each is not None]
 
 
-def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> traceback.StackSummary:
+def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> Any:
+    """Return a stack, or instead of it its text with a line for several frames of the library."""
     authors = [line_of(frame, number) is not None for frame, number in traceback.walk_tb(place)]
     if len(authors) != len(stack) or not any(authors):
         return stack
     authors[-1] = True  # where it was raised
-    folded = _Folded()
+    lines = _Lines()
     for is_shown, run in groupby(zip(authors, stack, strict=True), key=lambda each: each[0]):
         frames = [frame for _, frame in run]
-        folded += frames if is_shown else [_Fold(frames)]
-    return folded
+        if is_shown:
+            lines += traceback.StackSummary.from_list(frames).format()
+        else:
+            lines.append(f"  … {'a frame' if len(frames) == 1 else f'{len(frames)} frames'} of the library\n")
+    return lines
 
 
-class _Fold(traceback.FrameSummary):
-    def __init__(self, frames: list[traceback.FrameSummary]) -> None:
-        super().__init__("", len(frames), "", lookup_line=False)
+class _Lines(list[str]):
+    """The text of a stack, which takes its place."""
 
-
-class _Folded(traceback.StackSummary):
-    """A stack in which a line stands for frames of the library."""
-
-    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **options: Any) -> str:
-        if isinstance(frame_summary, _Fold):
-            frames = "a frame" if frame_summary.lineno == 1 else f"{frame_summary.lineno} frames"
-            return f"  … {frames} of the library\n"
-        return super().format_frame_summary(frame_summary, **options)
+    def format(self, **_: Any) -> list[str]:
+        return self

@@ -15,7 +15,9 @@ _SECONDS = {
     "m": Decimal(60),
     "h": Decimal(3600),
 }
-_PART = re.compile(r"(?P<number>[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?P<unit>ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_NUMBER_AND_UNIT = r"([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)"
+_PART = re.compile(_NUMBER_AND_UNIT)
+_is_duration = re.compile(f"[+-]?(?:0|(?:{_NUMBER_AND_UNIT})++)").fullmatch
 _LONGEST = Decimal(2**63 - 1) / 10**9
 """Seconds that Go's type can hold: about 292 years."""
 
@@ -26,18 +28,12 @@ def parse_duration(text: str) -> float:
     A number always has a unit, but for a plain `0`; a leading sign is understood. Raises
     `ValueError`, with a message that says what is expected.
     """
-    sign = -1 if text.startswith("-") else 1
-    rest = text[1:] if text[:1] in {"-", "+"} else text
-    if rest == "0":
-        return 0.0
     total = Decimal(0)
-    position = 0
-    while part := _PART.match(rest, position):
-        total += Decimal(part["number"]) * _SECONDS[part["unit"]]
-        position = part.end()
-    if position == 0 or position < len(rest) or total > _LONGEST:
+    if is_duration := _is_duration(text):
+        total = sum((Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(text)), total)
+    if not is_duration or total > _LONGEST:
         raise ValueError('a duration such as "15s", "1m30s" or "500ms" is expected')
-    return sign * float(total)
+    return float(-total if text.startswith("-") else total)
 
 
 def parse_wait(text: str) -> float:

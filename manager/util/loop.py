@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
@@ -55,6 +55,32 @@ async def observe_lag(lag: Histogram) -> None:
         due = loop.time() + _LAG_INTERVAL
         await asyncio.sleep(_LAG_INTERVAL)
         lag.observe(max(0.0, loop.time() - due))
+
+
+class _OwnThreads(Executor):
+    """Executor that runs each call in a daemon thread of its own."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        result: Future[T] = Future()
+        result.set_running_or_notify_cancel()  # a caller that is cancelled leaves it running
+
+        def run() -> None:
+            try:
+                result.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
+                result.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return result
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run blocking work in a thread of its own, for which the end of the process does not wait.
+
+    Reconcilers may occupy the few threads of `asyncio.to_thread` for long. Without a token or the server's
+    address, neither reconcilers nor the lease get an answer from the API server.
+    """
+    return await asyncio.get_running_loop().run_in_executor(_OwnThreads(), work)
 
 
 _waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
@@ -174,9 +200,14 @@ def threads_from_here() -> set[Future[Any]]:
 async def ended(threads: set[Future[Any]]) -> None:
     """Return once there is none left in such a set."""
     loop = asyncio.get_running_loop()
+
+    def notify(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed, and no task waits any more
+            loop.call_soon_threadsafe(over.set)
+
     while busy := tuple(threads):
         over = asyncio.Event()
-        busy[0].add_done_callback(partial(_set_soon, loop, over))
+        busy[0].add_done_callback(notify)
         await over.wait()
 
 
@@ -196,11 +227,6 @@ def _named(name: str, work: Callable[[], T]) -> T:
         return work()
     finally:
         thread.name = before
-
-
-def _set_soon(loop: asyncio.AbstractEventLoop, over: asyncio.Event, _: object) -> None:
-    with suppress(RuntimeError):  # the loop is closed, and no task waits any more
-        loop.call_soon_threadsafe(over.set)
 
 
 class Deadline:
@@ -224,20 +250,17 @@ class Deadline:
     def __init__(self, when: float, task: asyncio.Task[object]) -> None:
         self.when = when
         self.task = task
-        self.expired = False
-        self._settled = False
+        self.expired = self._settled = False
         self._cancelling = task.cancelling()
 
     def missed(self) -> bool:
         """Return whether this deadline alone has caused the cancellation that was just caught."""
-        return self.settle() <= self._cancelling if self.expired else False
+        return self.expired and self.settle() <= self._cancelling
 
     def settle(self) -> int:
-        """Take back the cancellation; answers how many are left."""
-        if self._settled:
-            return self.task.cancelling()
-        self._settled = True
-        return self.task.uncancel()
+        """Take back the cancellation, once; return how many are left."""
+        was_settled, self._settled = self._settled, True
+        return self.task.cancelling() if was_settled else self.task.uncancel()
 
 
 class Deadlines:
@@ -259,7 +282,7 @@ class Deadlines:
         deadline = Deadline(loop.time() + seconds, task)
         self._running[deadline] = None
         if deadline.when < self._armed_for:
-            self._arm(loop, deadline.when)
+            self._arm(deadline.when)
         return deadline
 
     def stop(self, deadline: Deadline) -> None:
@@ -270,29 +293,19 @@ class Deadlines:
 
     def close(self) -> None:
         """Leave no timer behind, once no block runs any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._armed_for = math.inf
+        self._arm(math.inf)
 
-    def _arm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
+    def _arm(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_at(when, self._fire, loop)
         self._armed_for = when
+        self._timer = asyncio.get_running_loop().call_at(when, self._fire) if when < math.inf else None
 
-    def _fire(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = None
-        self._armed_for = math.inf
-        now = loop.time()
-        earliest = math.inf
-        for deadline in self._running:
-            if deadline.expired:
-                continue
+    def _fire(self) -> None:
+        now = asyncio.get_running_loop().time()
+        running = [each for each in self._running if not each.expired]
+        for deadline in running:
             if deadline.when <= now:
                 deadline.expired = True
                 deadline.task.cancel()
-            elif deadline.when < earliest:
-                earliest = deadline.when
-        if earliest < math.inf:
-            self._arm(loop, earliest)
+        self._arm(min((each.when for each in running if not each.expired), default=math.inf))

@@ -11,9 +11,8 @@ import yaml
 
 from manager.util.nesting import MOST_LEVELS, TOO_DEEP
 
-# The C loader takes a tenth of the time, but its errors are less exact. A PyYAML built without libyaml
-# lacks it.
-_FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# The C loader takes a tenth of the time. A PyYAML built without libyaml lacks it.
+_BASE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # Characters that aliases may add to a text, were they written out.
 _ADDED_BY_ALIASES = 1_000_000
@@ -46,15 +45,15 @@ def load(text: bytes, *, unique_keys: bool = False) -> Any:
     any memory by aliases, and for numbers that cannot be printed.
     """
     with _plain_errors():
-        _check(text, yaml.SafeLoader)
+        _check(text)
         return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
 
 
-def load_all(text: bytes | str) -> list[Any]:
-    """Parse the documents of a stream, which may be long; raises as `load` does."""
+def yaml_documents(text: bytes | str) -> list[Any]:
+    """Return the documents of a stream without empty ones; raises as `load` does."""
     with _plain_errors():
-        _check(text, _FAST)
-        return list(yaml.load_all(text, Loader=_FastLoader))
+        _check(text)
+        return [each for each in yaml.load_all(text, Loader=_Loader) if each]
 
 
 @contextmanager
@@ -70,14 +69,14 @@ def _plain_errors() -> Iterator[None]:
         raise NotYaml("not valid YAML: it has an impossible character or value") from None
 
 
-def _check(text: bytes | str, loader: Any) -> None:
+def _check(text: bytes | str) -> None:
     """Refuse what would cost more than its length says, without reading it as a whole."""
     # Characters of what has an anchor, with all aliases in it written out; None before its end.
     lengths = dict[str | None, int | None]()
     # Of the nodes that have begun, outermost first: the anchor, and where it began.
     within: list[tuple[str | None, int]] = []
     length = 0
-    for event in yaml.parse(text, Loader=loader):
+    for event in yaml.parse(text, Loader=_BASE_LOADER):
         match event:
             case yaml.AliasEvent():
                 known = lengths.get(event.anchor, 0)
@@ -100,34 +99,24 @@ def _check(text: bytes | str, loader: Any) -> None:
             raise _refusal("its aliases expand to too much", event)
 
 
-class _Bounded:
-    """Constructors that reject numbers with too many digits, and read `=` as text, like other parsers."""
+class _Loader(_BASE_LOADER):  # type: ignore[misc] # which of the two is known when it runs
+    """Loader that rejects numbers with too many digits, and reads `=` as text, like other parsers."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         if len(node.value) >= _LONGEST_NUMBER:
             raise _refusal("it is a number of very many digits", node)
-        number: int = yaml.SafeLoader.construct_yaml_int(self, node)  # type: ignore[arg-type]
+        number: int = super().construct_yaml_int(node)
         return number
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
-            return super().construct_object(node, deep)  # type: ignore[misc] # of the loader beside it
+            return super().construct_object(node, deep)
         except _IMPOSSIBLE:
             raise _refusal("there is no such value", node) from None
 
 
-class _Loader(_Bounded, yaml.SafeLoader):
-    pass
-
-
-class _FastLoader(_Bounded, _FAST):  # type: ignore[misc] # which of the two is known when it runs
-    pass
-
-
-_each: Any
-for _each in (_Loader, _FastLoader):
-    _each.add_constructor("tag:yaml.org,2002:int", _Bounded.construct_yaml_int)
-    _each.add_constructor("tag:yaml.org,2002:value", yaml.SafeLoader.construct_yaml_str)
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:value", yaml.SafeLoader.construct_yaml_str)
 
 
 class _UniqueLoader(_Loader):
@@ -174,16 +163,10 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def yaml_document(manifest: dict[str, Any]) -> str:
-    """Return one manifest, fields in the order they have, beginning with `---`."""
-    text: str = yaml.dump(
-        manifest,
-        Dumper=_Dumper,
-        sort_keys=False,
-        width=_WIDTH,
-        allow_unicode=True,
-        explicit_start=True,
-    )
+def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:
+    """Return manifests for `kubectl apply -f -`, each with `---` first and its fields in their order."""
+    options = {"sort_keys": False, "width": _WIDTH, "allow_unicode": True, "explicit_start": True}
+    text: str = yaml.dump_all(manifests, Dumper=_Dumper, **options)
     return text
 
 
@@ -191,13 +174,3 @@ def yaml_lines(obj: dict[str, Any]) -> list[str]:
     """Return the lines of an object, fields in the order of their names, each text on one line."""
     text: str = yaml.dump(obj, Dumper=_Dumper, sort_keys=True, width=1 << 20, allow_unicode=True)
     return text.split("\n")[:-1]
-
-
-def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:
-    """Return the manifests one after the other, ready for `kubectl apply -f -`."""
-    return "".join(yaml_document(manifest) for manifest in manifests)
-
-
-def yaml_documents(text: str) -> list[dict[str, Any]]:
-    """Return the manifests of a stream; empty documents are left out."""
-    return [each for each in load_all(text) if each]

@@ -77,16 +77,16 @@ def conversion_by(client_config: ClientConfig) -> JsonObject:
 def _webhook(webhook: AdmissionWebhook, client_config: ClientConfig, program: Program) -> JsonObject:
     admission, kind = webhook.admission, webhook.admission.kind
     conditions = [{"name": name, "expression": text} for name, text in admission.match_conditions.items()]
-    return {
+    made = {
         "name": webhook.name,
         "admissionReviewVersions": list(REVIEW_VERSIONS),
         "clientConfig": client_config(webhook.path),
         "failurePolicy": admission.failure_policy,
-        **({"matchConditions": conditions} if conditions else {}),
+        "matchConditions": conditions,
         "matchPolicy": admission.match_policy,
-        **({"namespaceSelector": it} if (it := _namespaces(admission, program)) else {}),
-        **({"objectSelector": dict(admission.objects)} if admission.objects else {}),
-        **({"reinvocationPolicy": admission.reinvocation_policy} if webhook.mutating else {}),
+        "namespaceSelector": _namespaces(admission, program),
+        "objectSelector": dict(admission.objects),
+        "reinvocationPolicy": admission.reinvocation_policy if webhook.mutating else "",
         "rules": [
             {
                 "apiGroups": [kind.gvk.group],
@@ -98,6 +98,7 @@ def _webhook(webhook: AdmissionWebhook, client_config: ClientConfig, program: Pr
         "sideEffects": admission.side_effects,
         "timeoutSeconds": admission.timeout_seconds,
     }
+    return {name: value for name, value in made.items() if value}
 
 
 def _namespaces(admission: Admission[Any], program: Program) -> JsonObject:

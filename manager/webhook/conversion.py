@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import orjson
 from prometheus_client import Counter
 
-from manager.api import Resource
-from manager.telemetry.logs import get_logger
+from manager.telemetry.logs import get_logger, shortened
 from manager.util.loop import own_turn
 from manager.util.nesting import TOO_DEEP
 from manager.util.rate_limit import Lines
 from manager.webhook.denial import Refused
-from manager.webhook.endpoint import (
-    LINES,
-    BadReview,
-    FunctionFailed,
-    NotConverted,
-    TooCostly,
-    Unanswered,
-    answered,
-    encoded,
-    time_limit,
-)
+from manager.webhook.endpoint import LINES, Endpoint, TooCostly, encoded
 from manager.webhook.registration import CONVERSION_PATH, Conversion, Convert
 from manager.webhook.request import JsonObject
 from manager.webhook.review import STORED_WORK, ConversionQuestion, apart, read_conversion
@@ -73,14 +62,26 @@ _head = msgspec.json.Decoder(_Head)
 _names = msgspec.json.Decoder(_Names)
 
 
-class _Step(NamedTuple):
-    convert: Convert
-    api_version: str
-    from_hub: bool
+_Step = tuple[Convert, str, bool]
+"""A method, the version that it converts to, and whether it converts from the hub."""
 
 
-class ConversionEndpoint:
-    """Endpoint for conversion reviews of all convertible kinds."""
+class _NotConverted(Exception):
+    """An object cannot be converted; one line for the user, which names it.
+
+    If the function has a bug, its error is the cause. `told` has the fields of the object for the log.
+    """
+
+    def __init__(self, message: str, told: Mapping[str, Any] | None = None) -> None:
+        super().__init__(shortened(message))
+        self.told = told or {}
+
+
+class ConversionEndpoint(Endpoint[ConversionQuestion]):
+    """Endpoint for conversion reviews of all convertible kinds.
+
+    An object that cannot be converted fails its review by name.
+    """
 
     path = CONVERSION_PATH
 
@@ -95,43 +96,43 @@ class ConversionEndpoint:
 
     def __init__(self, conversions: Iterable[Conversion], *, panics: Counter) -> None:
         """`panics` counts the times a function fails unexpectedly."""
-        self._panics = panics
-        self._lines, self._partial_lines = Lines(per_minute=LINES), Lines(per_minute=LINES)
-        self._ways: dict[tuple[str, str, str], tuple[_Step, ...]] = {}
+        super().__init__(panics)
+        self._partial_lines = Lines(per_minute=LINES)
+        self._ways: dict[tuple[str, str, str], Sequence[_Step]] = {}
         """Paths between all versions of each kind: direct, or through the hub."""
-        for conversion in conversions:
-            for start, end in product((conversion.hub, *conversion.spokes), repeat=2):
-                key = (start.gvk.kind, start.gvk.api_version, end.gvk.api_version)
-                self._ways[key] = _way(conversion, start, end)
+        for each in conversions:
+            hub = each.hub.gvk
+            for start, end in product((each.hub, *each.spokes), repeat=2):
+                way: list[_Step] = []
+                if start is not end and start is not each.hub:
+                    way.append((each.converters["to_hub", start], hub.api_version, False))
+                if start is not end and end is not each.hub:
+                    way.append((each.converters["from_hub", end], end.gvk.api_version, True))
+                self._ways[hub.kind, start.gvk.api_version, end.gvk.api_version] = way
 
-    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
-        """Answer like `AdmissionEndpoint`; an object that cannot be converted fails its review by name."""
-        question = await read_conversion(body)
-        told = {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}
-        limit = time_limit(waits, _LONGEST_WAIT)
-        what = f"converting {len(question.objects)} objects"
+    async def _read(self, body: bytes | bytearray) -> ConversionQuestion:
+        return await read_conversion(body)
+
+    def _call(self, question: ConversionQuestion) -> tuple[str, str, float]:
+        return f"converting {len(question.objects)} objects", question.uid, _LONGEST_WAIT
+
+    def _fields(self, question: ConversionQuestion) -> Mapping[str, Any]:
+        return {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}
+
+    async def _answer(self, question: ConversionQuestion) -> bytearray:
         try:
-            converted = await answered(self._all(question), what=what, uid=question.uid, seconds=limit)
-        except NotConverted as error:
+            converted = await self._all(question)
+        except _NotConverted as error:
             if error.__cause__ is not None:
                 self._panics.inc()
-            self._log_failure("not converted", error, **told, **error.told)
+            cause, told = error.__cause__, error.told
+            self._log_line("not converted", question, error=str(error), exc_info=cause, **told)
             return _ended(_response_head(question.uid), {"status": "Failure", "message": str(error)})
-        except BadReview:
-            raise
-        except Unanswered as error:
-            if isinstance(error, FunctionFailed):
-                self._panics.inc()
-            self._log_failure("not answered", error, **told)
-            raise
-        _log.debug("converted", objects=len(question.objects), **told)
+        _log.debug("converted", objects=len(question.objects), **self._fields(question))
         return converted
 
-    def _log_failure(self, event: str, error: Exception, **told: object) -> None:
-        self._lines.log(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
-
     async def _all(self, question: ConversionQuestion) -> bytearray:
-        """Return the response with all objects in order. Raises `NotConverted` for the first failure."""
+        """Return the response with all objects in order. Raises `_NotConverted` for the first failure."""
         answer = _response_head(question.uid)
         since_turn = 0
         for number, raw in enumerate(question.objects):
@@ -149,7 +150,7 @@ class ConversionEndpoint:
     async def _convert(self, whole: msgspec.Raw, api_version: str, field: str) -> bytes | memoryview:
         """Convert the object in `whole`, found at `field`, to `api_version`.
 
-        Raises `NotConverted` and `TooCostly`.
+        Raises `_NotConverted` and `TooCostly`.
         """
         raw, managed_fields = await apart(whole, field, STORED_WORK)
         size = len(memoryview(raw))
@@ -159,7 +160,7 @@ class ConversionEndpoint:
             names = _names.decode(head.metadata)
         except (msgspec.MsgspecError, orjson.JSONDecodeError, UnicodeDecodeError) as error:
             # Its text can be of places in the object only, but may not say which object.
-            raise NotConverted(f"one of the objects cannot be read: {error}") from None
+            raise _NotConverted(f"one of the objects cannot be read: {error}") from None
         if head.api_version == api_version:
             return memoryview(whole)
         key = f"{names.namespace}/{names.name}" if names.namespace else names.name
@@ -171,7 +172,7 @@ class ConversionEndpoint:
         }
         way = self._ways.get((head.kind, head.api_version, api_version))
         if way is None:
-            raise NotConverted(f"{which}: there is no function for it", told=told)
+            raise _NotConverted(f"{which}: there is no function for it", told)
         try:
             for step in way:
                 await own_turn(size)
@@ -181,22 +182,13 @@ class ConversionEndpoint:
             await own_turn(size)
             return _together(content, managed_fields)
         except Refused as refused:
-            raise NotConverted(f"{which}: {refused}", told=told) from None
+            raise _NotConverted(f"{which}: {refused}", told) from None
         except RecursionError:
-            raise NotConverted(f"{which}: {TOO_DEEP}", told=told) from None
+            raise _NotConverted(f"{which}: {TOO_DEEP}", told) from None
         except Exception as error:
             sort = type(error).__name__
             text = f"{which}: the function failed unexpectedly ({sort}); the log of the manager says more"
-            raise NotConverted(text, told=told) from error
-
-
-def _way(conversion: Conversion, start: type[Resource], end: type[Resource]) -> tuple[_Step, ...]:
-    hub, steps = conversion.hub, []
-    if start is not end and start is not hub:
-        steps.append(_Step(conversion.converters_to_hub[start], hub.gvk.api_version, from_hub=False))
-    if start is not end and end is not hub:
-        steps.append(_Step(conversion.converters_from_hub[end], end.gvk.api_version, from_hub=True))
-    return tuple(steps)
+            raise _NotConverted(text, told) from error
 
 
 async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
@@ -204,14 +196,15 @@ async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
 
     On the way to the hub, for storage, that is an error. On the way from it, it would hide the whole list.
     """
-    result: object = await step.convert(content)  # type: ignore[func-returns-value]  # whatever it really does
+    convert, api_version, from_hub = step
+    result: object = await convert(content)  # type: ignore[func-returns-value]  # whatever it really does
     if result is not None:
         raise TypeError("a function for conversion changes the object in place, and returns nothing")
-    content["apiVersion"] = step.api_version
+    content["apiVersion"] = api_version
     content["kind"] = head.kind
     await own_turn(len(memoryview(head.metadata)))
     content["metadata"], refused = _guarded_metadata(head.metadata, content.get("metadata"))
-    if refused and not step.from_hub:
+    if refused and not from_hub:
         raise Refused(refused)
     return refused
 
@@ -224,13 +217,12 @@ def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject
     """
     metadata: JsonObject = orjson.loads(memoryview(original))
     refused = ""
-    if not isinstance(converted, dict):
-        return metadata, refused
-    for field in _FREE:
+    for field in _FREE if isinstance(converted, dict) else ():
         if field not in converted:
             metadata.pop(field, None)
         elif (value := converted[field]) != metadata.get(field):
-            if reason := _refusal(_texts(value, field) or {}, metadata.get(field), field):
+            _check_texts(value, field)
+            if reason := _refusal(value or {}, metadata.get(field), field):
                 refused = f"metadata.{field}{reason}"
             else:
                 metadata[field] = value
@@ -252,17 +244,14 @@ def _refusal(texts: Mapping[str, str], before: object, field: str) -> str:
     return f" have {size} bytes with what the conversion adds, more than {_MOST}" if size > _MOST else ""
 
 
-def _texts(value: Any, field: str) -> Any:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
+def _check_texts(value: Any, field: str) -> None:
+    if value is not None and not isinstance(value, dict):
         raise TypeError(f"metadata.{field} has become {type(value).__name__}, and has to be an object")
-    for name, text in value.items():
+    for name, text in (value or {}).items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise TypeError(
                 f"metadata.{field}[{name}] has become {type(text).__name__}, and has to be a text"
             )
-    return value
 
 
 def _together(content: JsonObject, managed_fields: bytes) -> bytes:

@@ -1,27 +1,26 @@
-"""A served path: the call of an operator's function, and the HTTP errors that report a failure.
+"""A served path: reviews in and out as bytes, the call of an operator's function, and failures.
 
-Unanswered
-├── BadReview         400   not the JSON of a review, or not one for this webhook
-│   └── TooCostly     413   to read it would take too long, or too much memory
-├── Busy              503   too much else is being answered
-├── FunctionFailed    500   the operator's function raised something else than Refused
-└── FunctionTooSlow   504   it took longer than the API server waits
+Unanswered            500   or the code that it has
+└── BadReview         400   not the JSON of a review, or not one for this webhook
+    └── TooCostly     413   to read it would take too long, or too much memory
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import orjson
+from prometheus_client import Counter
 
-from manager.telemetry.logs import shortened
+from manager.telemetry.logs import get_logger, shortened
 from manager.util.nesting import TOO_DEEP, is_too_deep
-from manager.webhook.denial import Refused
+from manager.util.rate_limit import Lines
 
-T = TypeVar("T")
+Q = TypeVar("Q")
 
 LINES = 60
 """Log lines a minute about refusals and failures of one webhook. Any client that reaches the port can cause
@@ -31,6 +30,19 @@ _MARGIN, _LONGEST_MARGIN = 0.1, 0.5
 
 _ENDLESS = "Recursion limit reached"
 
+_REASONS = {
+    HTTPStatus.BAD_REQUEST: "BadRequest",
+    HTTPStatus.UNAUTHORIZED: "Unauthorized",
+    HTTPStatus.REQUEST_TIMEOUT: "Timeout",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "UnsupportedMediaType",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
+    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
+    HTTPStatus.GATEWAY_TIMEOUT: "Timeout",
+}
+
+_log = get_logger("webhook")
+
 
 class Unanswered(Exception):
     """Failure to reach a verdict, so the webhook's failure policy decides; the message is for the user.
@@ -38,100 +50,104 @@ class Unanswered(Exception):
     The response is an HTTP error with a `Status` as body, whose message the API server passes on.
     """
 
-    code: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
-    reason: ClassVar[str] = "InternalError"
+    code = HTTPStatus.INTERNAL_SERVER_ERROR
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, code: HTTPStatus | None = None) -> None:
         super().__init__(shortened(message))  # it may quote what a stranger has sent
+        self.code = code or self.code
+
+    @property
+    def body(self) -> bytes:
+        """Return the `Status` that the response has as its body."""
+        return orjson.dumps(
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": str(self),
+                "reason": _REASONS[self.code],
+                "code": self.code,
+            }
+        )
 
 
 class BadReview(Unanswered):
     """The request is not a review that this webhook can answer."""
 
     code = HTTPStatus.BAD_REQUEST
-    reason = "BadRequest"
 
 
 class TooCostly(BadReview):
     """Parsing the request would take too long, or too much memory."""
 
     code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    reason = "RequestEntityTooLarge"
 
 
-class Busy(Unanswered):
-    """Lack of capacity or time at the moment; the message says to retry."""
+class Endpoint(ABC, Generic[Q]):
+    """A path at which reviews are answered; independent of HTTP."""
 
-    code = HTTPStatus.SERVICE_UNAVAILABLE
-    reason = "ServiceUnavailable"
+    path: str
+    max_body: ClassVar[int]
+    """Bytes of a review."""
 
+    identified: ClassVar[bool]
+    """Whether an API server can be told to show a certificate there."""
 
-class FunctionFailed(Unanswered):
-    """The function has a bug; the log has its traceback."""
+    def __init__(self, panics: Counter) -> None:
+        """`panics` counts unexpected failures of the operator's function."""
+        self._panics = panics
+        self._lines = Lines(per_minute=LINES)
 
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
+        """Answer the review in `body`, whose sender gives up after `waits` seconds (None: unknown).
 
-class FunctionTooSlow(Unanswered):
-    """The function took too long, and was stopped."""
-
-    code = HTTPStatus.GATEWAY_TIMEOUT
-    reason = "Timeout"
-
-
-class NotConverted(Exception):
-    """An object cannot be converted; one line for the user, which names it.
-
-    If the function has a bug, its error is the cause. `told` has the fields of the object for the log.
-    """
-
-    def __init__(self, message: str, *, told: Mapping[str, Any] | None = None) -> None:
-        super().__init__(shortened(message))
-        self.told = told or {}
-
-
-def status_body(code: int, reason: str, message: str) -> Mapping[str, Any]:
-    """Return a `Status` of the API for a response outside of a review."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }
-
-
-def time_limit(*waits: float | None) -> float:
-    """Return the seconds for an answer: the shortest of the timeouts `waits`, less the way back.
-
-    That is a tenth, at most half a second. None means no timeout.
-    """
-    shortest = min(wait for wait in waits if wait is not None)
-    return shortest - min(shortest * _MARGIN, _LONGEST_MARGIN)
-
-
-async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -> T:
-    """Return the result of an operator's function, which messages call `what`, for the review `uid`.
-
-    Raises `Refused` and `NotConverted` as the function does, and `FunctionTooSlow` after `seconds`. Any other
-    exception, including `sys.exit`, becomes the cause of a `FunctionFailed`. The user sees only its type, as
-    its text may contain data that the user may not read.
-    """
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            return await work
-    except (Refused, Unanswered, NotConverted):
-        raise
-    except BaseException as error:
-        if _ends_this_task(error):
+        Raises `Unanswered` if there is no verdict: for a bad review, after the time, and when the function
+        fails. The user sees only the type of its error, as the text may contain data that the user may not
+        read.
+        """
+        question = await self._read(body)
+        what, uid, longest = self._call(question)
+        seconds = min(longest, waits or longest)
+        seconds -= min(seconds * _MARGIN, _LONGEST_MARGIN)  # for the way back
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await self._answer(question)
+        except BadReview:
             raise
-        if isinstance(error, TimeoutError) and limit.expired():
-            raise FunctionTooSlow(f"{what} took longer than {seconds:g} s, and was stopped") from error
-        raise FunctionFailed(
-            f"{what} failed unexpectedly ({type(error).__name__}); "
-            f"the log of the manager says more, uid {uid}"
-        ) from error
+        except BaseException as error:
+            if _ends_this_task(error):
+                raise
+            if isinstance(error, TimeoutError) and limit.expired():
+                text = f"{what} took longer than {seconds:g} s, and was stopped"
+                failure = Unanswered(text, HTTPStatus.GATEWAY_TIMEOUT)
+            else:
+                self._panics.inc()
+                sort = type(error).__name__
+                failure = Unanswered(
+                    f"{what} failed unexpectedly ({sort}); the log of the manager says more, uid {uid}"
+                )
+            self._log_line("not answered", question, error=str(failure), exc_info=error)
+            raise failure from error
+
+    @abstractmethod
+    async def _read(self, body: bytes | bytearray) -> Q:
+        """Read a review. Raises `BadReview`."""
+
+    @abstractmethod
+    def _call(self, question: Q) -> tuple[str, str, float]:
+        """Return what messages call the work, the review's UID, and the seconds that an answer may take."""
+
+    @abstractmethod
+    async def _answer(self, question: Q) -> bytes | bytearray: ...
+
+    @abstractmethod
+    def _fields(self, question: Q) -> Mapping[str, Any]:
+        """Return the log fields of a review; they never contain the object's content."""
+
+    def _log_line(self, event: str, question: Q, *, level: str = "error", **more: object) -> None:
+        self._lines.log(getattr(_log, level), event, **{**self._fields(question), **more})
 
 
 def _ends_this_task(error: BaseException) -> bool:

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from types import FunctionType, NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin, overload
+from types import FunctionType, NoneType
+from typing import Any
 
 from manager.api import Resource
 from manager.util.author_code import place_of
+from manager.util.signature import classes_of, is_subclass, parameters_of, positional
 from manager.webhook.registration import (
     Admission,
     AdmissionOptions,
     Conversion,
     Converts,
-    Defaults,
-    Judges,
-    JudgesBoth,
-    JudgesChange,
-    N,
-    O,
+    Decorators,
+    Mark,
     RegistrationError,
     S,
-    W,
     Way,
     Webhooks,
     add_mark,
     marks,
 )
 from manager.webhook.request import AdmissionRequest, JsonObject
-
-if sys.version_info >= (3, 14):
-    from annotationlib import Format
 
 _JSON, _NEW, _OLD, _OLD_OR_NONE, _OPTIONS, _REQUEST = "object", "new", "old", "old?", "options", "request"
 
@@ -61,38 +53,9 @@ _NAMES = {
 """Names of methods in other frameworks, and the decorator that such a method needs here."""
 _ALIKE = 0.8
 
-_Mark: TypeAlias = tuple[str, Any]
-
-
-def default(method: Defaults[S]) -> Defaults[S]:
-    """Decorate the method that sets defaults (`Admission.default`)."""
-    return add_mark(method, "default", None)
-
-
-@overload
-def validate_create(method: Judges[S, N, W]) -> Judges[S, N, W]: ...
-
-
-@overload
-def validate_create(method: JudgesBoth[S, N, W]) -> JudgesBoth[S, N, W]: ...
-
-
-def validate_create(method: Any) -> Any:
-    """Decorate the method that validates a new object (`Admission.validate_create`).
-
-    One that has `validate_update` too gets the old object before the new one, and None for a new object's.
-    """
-    return add_mark(method, "validate_create", None)
-
-
-def validate_update(method: JudgesChange[S, O, N, W]) -> JudgesChange[S, O, N, W]:
-    """Decorate the method that validates an update (`Admission.validate_update`)."""
-    return add_mark(method, "validate_update", None)
-
-
-def validate_delete(method: Judges[S, N, W]) -> Judges[S, N, W]:
-    """Decorate the method that validates a deletion (`Admission.validate_delete`)."""
-    return add_mark(method, "validate_delete", None)
+_own = Decorators()
+default, validate_create = _own.default, _own.validate_create
+validate_update, validate_delete = _own.validate_update, _own.validate_delete
 
 
 def to_hub(spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
@@ -149,36 +112,29 @@ def webhooks_of(operators: Iterable[Any]) -> Webhooks:
 def has_webhooks(operator: Any) -> bool:
     """Return whether an operator, or the class of one, has a webhook."""
     cls = operator if isinstance(operator, type) else type(operator)
-    members = (member for base in cls.__mro__ for member in vars(base).values())
-    return any(isinstance(member, Admission) or any(marks(member)) for member in members)
+    return any(isinstance(each, Admission) or any(marks(each)) for each in _members(cls).values())
 
 
 def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     """Yield the registrations that an operator's marked methods define, from its class or an instance.
 
-    A class suffices to read them; calling them needs an instance. Raises `RegistrationError` for methods that
-    do not fit.
+    A class suffices to read them; calling them needs an instance. `check_methods` has checked the methods.
     """
     cls = operator if isinstance(operator, type) else type(operator)
     options: AdmissionOptions = operator.admission
     given = {each.name: getattr(options, each.name) for each in fields(options)}
     own = Admission(operator.kind, finalizer=operator.finalizer, **given)
     conversion = Conversion(operator.kind)
-    names = list(dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)))
-    others = (each for each in (getattr(cls, name, None) for name in names) if isinstance(each, Admission))
-    # With methods of the class, or of the operator, in place of the functions that were decorated.
+    names = _members(cls)
+    others = [each for each in (getattr(cls, name, None) for name in names) if isinstance(each, Admission)]
+    # Copies, as each operator has methods of its own.
     admissions = {None: own} | {each: replace(each) for each in others}
     for name in names:
         for role, about in marks(getattr(cls, name, None)):
-            method = getattr(operator, name)
             if role in {"to_hub", "from_hub"}:
-                conversion.register(role, about, method)
-            elif about in admissions:
-                admissions[about].register(role, method)
+                conversion.converters[role, about] = getattr(operator, name)
             else:
-                raise RegistrationError(
-                    f"{cls.__name__}.{name} is for {about}, which is no attribute of the class"
-                )
+                admissions[about].functions[role] = getattr(operator, name)
     if own.functions:
         yield own
     yield from list(admissions.values())[1:]
@@ -192,219 +148,115 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
         )
 
 
-class _Method(NamedTuple):
-    operator: type
-    name: str
-    function: Any
-    marks: tuple[_Mark, ...]
-
-    def refused(self, why: str) -> RegistrationError:
-        return RegistrationError(f"{self.operator.__name__}.{self.name}: {why}")
+def _members(cls: type) -> dict[str, Any]:
+    return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
 
 
 def check_methods(operator: type) -> None:
     """Raise `RegistrationError` for a webhook method that the runtime could not call, or would never call."""
-    found: dict[_Mark, str] = {}
-    others = [each for each in _members(operator).values() if isinstance(each, Admission)]
-    for method in _methods(operator):
-        if not method.marks:
-            _check_unmarked(method)
-            continue
-        for mark in method.marks:
-            if mark in found:
-                raise method.refused(f"{_decorator(mark)} is on {found[mark]} already; there can be one")
-            found[mark] = method.name
-            _check_about(method, mark, others)
-        _check_call(method)
-
-
-def _members(operator: type) -> dict[str, Any]:
-    return {name: value for base in reversed(operator.__mro__) for name, value in vars(base).items()}
-
-
-def _methods(operator: type) -> Iterator[_Method]:
+    taken: dict[Mark, str] = {}
     for name, member in _members(operator).items():
-        function = getattr(operator, name, None)
         if isinstance(member, FunctionType | staticmethod | classmethod):
-            yield _Method(operator, name, function, marks(function))
+            for problem in _problems(operator, name, taken):
+                raise RegistrationError(f"{operator.__name__}.{name}: {problem}")
 
 
-def _check_unmarked(method: _Method) -> None:
-    """Refuse a method without a decorator whose name says that the runtime should call it."""
-    for base in method.operator.__mro__[1:]:
-        replaced = marks(vars(base).get(method.name))
-        if replaced:
-            raise method.refused(
-                f"it overrides a method, and needs the decorator {_decorator(replaced[0])} too; "
-                f"without a webhook, write `{method.name} = None`"
-            )
-    name = method.name
-    if name.startswith("_") or name not in vars(method.operator):
+def _problems(operator: Any, name: str, taken: dict[Mark, str]) -> Iterator[str]:
+    """Yield what is wrong with a method; `taken` has the methods so far, by their roles."""
+    function = getattr(operator, name)
+    roles = marks(function)
+    if not roles:
+        yield from _problems_of_unmarked(operator, name, function)
         return
-    meant = name if name in _NAMES else next(iter(difflib.get_close_matches(name, _NAMES, 1, _ALIKE)), None)
-    if meant is not None and (inspect.iscoroutinefunction(method.function) or _takes_request(method)):
-        raise method.refused(f"it is never called; did you mean {_NAMES[meant]} above it?")
+    for mark in roles:
+        role, about = mark
+        if mark in taken:
+            yield f"{_decorator(mark)} is on {taken[mark]} already; there can be one"
+        taken[mark] = name
+        if role in {"to_hub", "from_hub"}:
+            if about not in operator.versions:
+                yield f"{about.gvk} is not among the `versions` of {operator.__name__}"
+        elif about is not None and not any(each is about for each in _members(operator).values()):
+            yield f"it is for {about}, which is no attribute of the class"
+    if not inspect.iscoroutinefunction(function):
+        yield "a webhook method has to be an `async def`, without yield"
+    yield from _problems_of_calls(operator, name, roles)
+    answer = inspect.unwrap(function).__annotations__.get("return", Any)
+    returned = classes_of(answer, operator, function) or ()
+    if roles[0][0].startswith("validate"):
+        if any(each in {bool, int, float, dict, AdmissionRequest} for each in returned):
+            yield "it returns warnings, as texts, or None; to refuse, it raises `Refused`"
+    elif any(each is not NoneType for each in returned):
+        yield "it changes its argument in place, and returns None"
 
 
-def _takes_request(method: _Method) -> bool:
-    parameters = parameters_of(method.operator, method.name)
-    return any("AdmissionRequest" in str(each.annotation) for each in parameters)
-
-
-def _check_about(method: _Method, mark: _Mark, others: Sequence[Admission[Any]]) -> None:
-    role, about = mark
-    if role in {"to_hub", "from_hub"}:
-        versions: tuple[type[Resource], ...] = method.operator.versions  # type: ignore[attr-defined]
-        if about not in versions:
-            raise method.refused(f"{about.gvk} is not among the `versions` of {method.operator.__name__}")
-    elif about is not None and about not in others:
-        raise method.refused(f"it is for {about}, which is no attribute of the class")
-
-
-def _check_call(method: _Method) -> None:
-    if not inspect.iscoroutinefunction(method.function):
-        raise method.refused("a webhook method has to be an `async def`, without yield")
-    calls = {mark: _call(mark, method.marks) for mark in method.marks}
+def _problems_of_calls(operator: Any, name: str, roles: Sequence[Mark]) -> Iterator[str]:
+    calls = {
+        (role, about): _WITH_UPDATE
+        if role == "validate_create" and ("validate_update", about) in roles
+        else _CALLS[role]
+        for role, about in roles
+    }
     first, *more = calls.items()
     for mark, call in more:
         if [each is _JSON for each in call] != [each is _JSON for each in first[1]]:
-            raise method.refused(
+            yield (
                 f"{_decorator(first[0])} calls it with {_shown(first[1])}, and "
                 f"{_decorator(mark)} with {_shown(call)}: write two methods"
             )
     together = " and ".join(map(_decorator, calls)) + (" call" if more else " calls")
     for (_, about), call in calls.items():
-        _check_parameters(method, together, call, about)
-    _check_answer(method, first[0][0])
+        admission = about if isinstance(about, Admission) else Admission(operator.kind)
+        yield from (f"{together} it with {each}" for each in _misfits(operator, name, call, admission))
 
 
-def _call(mark: _Mark, together: Sequence[_Mark]) -> tuple[str, ...]:
-    role, about = mark
-    if role == "validate_create" and ("validate_update", about) in together:
-        return _WITH_UPDATE
-    return _CALLS[role]
+def _problems_of_unmarked(operator: type, name: str, function: Any) -> Iterator[str]:
+    """Yield what is wrong with a method without a decorator: its name may say that it needs one."""
+    for base in operator.__mro__[1:]:
+        if replaced := marks(vars(base).get(name)):
+            yield (
+                f"it overrides a method, and needs the decorator {_decorator(replaced[0])} too; "
+                f"without a webhook, write `{name} = None`"
+            )
+    if name.startswith("_") or name not in vars(operator):
+        return
+    meant = name if name in _NAMES else next(iter(difflib.get_close_matches(name, _NAMES, 1, _ALIKE)), None)
+    annotations = (str(each.annotation) for each in parameters_of(operator, name))
+    takes_request = any("AdmissionRequest" in each for each in annotations)
+    if meant is not None and (inspect.iscoroutinefunction(function) or takes_request):
+        yield f"it is never called; did you mean {_NAMES[meant]} above it?"
 
 
-def _check_parameters(method: _Method, together: str, call: Sequence[str], about: Any) -> None:
-    given = positional(method.operator, method.name, len(call))
+def _misfits(operator: type, name: str, call: Sequence[str], admission: Admission[Any]) -> Iterator[str]:
+    """Yield the arguments of a call that a method does not take, in words."""
+    function = getattr(operator, name)
+    given = positional(operator, name, len(call))
     if given is None:
-        has = ", ".join(each.name for each in parameters_of(method.operator, method.name)) or "nothing"
-        place = place_of(method.function)
-        raise method.refused(f"{together} it with {_shown(call)} after self, and it takes {has}, at {place}")
-    kind: type[Resource] = method.operator.kind  # type: ignore[attr-defined]
-    for parameter, what in zip(given, call, strict=False):
-        alternatives = classes_of(parameter.annotation, method.operator, method.function)
+        has = ", ".join(each.name for each in parameters_of(operator, name)) or "nothing"
+        yield f"{_shown(call)} after self, and it takes {has}, at {place_of(function)}"
+    for parameter, what in zip(given or (), call, strict=False):
+        alternatives = classes_of(parameter.annotation, operator, function)
         if alternatives is None:
             continue
+        names = " | ".join(each.__name__ for each in alternatives)
         if what is _OLD_OR_NONE and NoneType not in alternatives:
-            raise method.refused(
-                f"{together} it with None for {parameter.name} when the object is new: "
-                f"write `{parameter.name}: {_names(alternatives)} | None`"
-            )
-        gets = _gets(what, about if isinstance(about, Admission) else Admission(kind))
+            right = f"{parameter.name}: {names} | None"
+            yield f"None for {parameter.name} when the object is new: write `{right}`"
+        gets: Sequence[type] = list(admission.models.values())
+        described = f"a {gets[0].__name__}"
+        if what is _JSON:
+            gets, described = (dict,), "plain JSON (JsonObject)"
+        elif what is _REQUEST:
+            gets, described = (AdmissionRequest,), "the AdmissionRequest"
         if not any(is_subclass(each, of) for each in gets for of in alternatives):
-            raise method.refused(
-                f"{together} it with {_described(what, gets[0])} for {parameter.name}, "
-                f"which is annotated as {_names(alternatives)}"
-            )
-
-
-def _check_answer(method: _Method, role: str) -> None:
-    answer = inspect.unwrap(method.function).__annotations__.get("return", Any)
-    alternatives = classes_of(answer, method.operator, method.function) or ()
-    if role.startswith("validate"):
-        if any(each in {bool, int, float, dict, AdmissionRequest} for each in alternatives):
-            raise method.refused("it returns warnings, as texts, or None; to refuse, it raises `Refused`")
-    elif any(each is not NoneType for each in alternatives):
-        raise method.refused("it changes its argument in place, and returns None")
-
-
-def parameters_of(cls: type, name: str) -> list[inspect.Parameter]:
-    """Return the parameters of a method after self."""
-    parameters = list(_signature(getattr(cls, name)).parameters.values())
-    raw = inspect.getattr_static(cls, name)
-    if isinstance(raw, staticmethod | classmethod) or not parameters:
-        return parameters
-    return parameters if parameters[0].kind is inspect.Parameter.VAR_POSITIONAL else parameters[1:]
-
-
-def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | None:
-    """Return the parameters that a call with `count` arguments sets; None if there can be no such call."""
-    takes = [each for each in parameters_of(cls, name) if each.kind is not each.VAR_KEYWORD]
-    least = [each for each in takes if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
-    given = [each for each in takes if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
-    by_name = any(each.kind is each.KEYWORD_ONLY for each in least)
-    endless = any(each.kind is each.VAR_POSITIONAL for each in takes)
-    if by_name or len(least) > count or (len(given) < count and not endless):
-        return None
-    return given[:count]
-
-
-def _signature(function: Any) -> inspect.Signature:
-    if sys.version_info >= (3, 14):  # which looks for the names of annotations, if nothing else is said
-        return inspect.signature(function, annotation_format=Format.FORWARDREF)
-    return inspect.signature(function)
-
-
-def classes_of(annotation: Any, cls: type, function: Any) -> list[type] | None:
-    """Return the classes that an annotation of a method of `cls` allows.
-
-    Returns None if it may be anything, or if that cannot be known here.
-    """
-    if annotation is inspect.Parameter.empty:
-        return None
-    if isinstance(annotation, str):
-        places = getattr(inspect.unwrap(function), "__globals__", {})
-        try:
-            annotation = eval(annotation, places, dict(vars(cls)))  # noqa: S307 - the author's own annotation
-        except Exception:  # noqa: BLE001 - imported for type checkers alone, or local to a function
-            return None
-    return _alternatives(annotation)
-
-
-def _alternatives(annotation: Any) -> list[type] | None:
-    """Return the classes that an annotation allows; None if it may be anything."""
-    if annotation is None:
-        return [NoneType]
-    origin = get_origin(annotation)
-    if origin in {Union, UnionType}:
-        parts = [_alternatives(each) for each in get_args(annotation)]
-        return None if None in parts else [each for part in parts if part for each in part]
-    if origin is Annotated:
-        return _alternatives(get_args(annotation)[0])
-    plain = origin or annotation
-    return [plain] if isinstance(plain, type) and plain not in {object, Any} else None
-
-
-def is_subclass(given: type, of: type) -> bool:
-    """Return whether a class is, or may be, a subclass of another one."""
-    try:
-        return issubclass(given, of)
-    except TypeError:  # a protocol with data
-        return True
-
-
-def _gets(what: str, admission: Admission[Any]) -> tuple[type, ...]:
-    if what is _JSON:
-        return (dict,)
-    return (AdmissionRequest,) if what is _REQUEST else tuple(admission.models.values())
-
-
-def _described(what: str, given: type) -> str:
-    if what is _JSON:
-        return "plain JSON (JsonObject)"
-    return "the AdmissionRequest" if what is _REQUEST else f"a {given.__name__}"
-
-
-def _names(alternatives: Sequence[type]) -> str:
-    return " | ".join(each.__name__ for each in alternatives)
+            yield f"{described} for {parameter.name}, which is annotated as {names}"
 
 
 def _shown(call: Sequence[str]) -> str:
     return f"({', '.join(each.rstrip('?') for each in call)})"
 
 
-def _decorator(mark: _Mark) -> str:
+def _decorator(mark: Mark) -> str:
     role, about = mark
     if about is None:
         return f"@webhook.{role}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, overload
 
 from manager.api import GroupVersionKind, Resource, Unstructured
 from manager.webhook.request import AdmissionRequest, JsonObject, Operation
@@ -29,15 +28,6 @@ class RegistrationError(TypeError):
     """An operator's webhooks are wrong; one line that names the kind and the error."""
 
 
-def _check_function(function: Callable[..., Any], *, what: str, taken: bool) -> None:
-    """Raise `RegistrationError` unless it is an `async def`, and the first for `what`."""
-    name = getattr(function, "__name__", repr(function))
-    if not inspect.iscoroutinefunction(function):
-        raise RegistrationError(f"{name}, which is to {what}, has to be an `async def`")
-    if taken:
-        raise RegistrationError(f"{name} is the second function to {what}; there can be one")
-
-
 FailurePolicy = Literal["Fail", "Ignore"]
 MatchPolicy = Literal["Equivalent", "Exact"]
 ReinvocationPolicy = Literal["Never", "IfNeeded"]
@@ -58,16 +48,6 @@ VALIDATES: dict[Operation, Role] = {
 }
 """The function that validates each operation."""
 
-_WHAT: dict[Role, str] = {
-    "default": "default %s",
-    "validate_create": "validate the creation of %s",
-    "validate_update": "validate the update of %s",
-    "validate_delete": "validate the deletion of %s",
-    "validate_connect": "validate connections of %s",
-}
-
-_MARKS = "__webhooks__"
-
 _SHOWN = {
     "attach": ("v1", "PodAttachOptions"),
     "binding": ("v1", "Binding"),
@@ -80,16 +60,65 @@ _SHOWN = {
 """The kinds in reviews of these subresources; a review of another one has the object itself."""
 
 
-def add_mark(function: M, *what: object) -> M:
+Mark: TypeAlias = tuple[Any, Any]
+"""The role of a method, and what it is for: an `Admission`, the other version, or None for the own kind."""
+
+_MARKS = "__webhooks__"
+
+
+def add_mark(function: M, role: str, about: object) -> M:
     """Note a role on a method, which may have several."""
-    setattr(getattr(function, "__func__", function), _MARKS, (*marks(function), what))
+    setattr(getattr(function, "__func__", function), _MARKS, (*marks(function), (role, about)))
     return function
 
 
-def marks(function: object) -> tuple[tuple[Any, ...], ...]:
+def marks(function: object) -> tuple[Mark, ...]:
     """Return the roles that are noted on a method, whether it is static, bound or neither."""
-    found: tuple[tuple[Any, ...], ...] = getattr(getattr(function, "__func__", function), _MARKS, ())
+    found: tuple[Mark, ...] = getattr(getattr(function, "__func__", function), _MARKS, ())
     return found
+
+
+class Decorators:
+    """Decorators of methods that answer admission reviews of the operator's own kind."""
+
+    def _mark(self, role: Role, function: M) -> M:
+        return add_mark(function, role, None)
+
+    def default(self, function: Defaults[S]) -> Defaults[S]:
+        """Decorate the method that sets defaults, on create and update.
+
+        It changes the plain JSON object in place, which the API server checks by the schema afterwards.
+        """
+        return self._mark("default", function)
+
+    @overload
+    def validate_create(self, function: Judges[S, N, W]) -> Judges[S, N, W]: ...
+
+    @overload
+    def validate_create(self, function: JudgesBoth[S, N, W]) -> JudgesBoth[S, N, W]: ...
+
+    def validate_create(self, function: Any) -> Any:
+        """Decorate the method that validates a new object, after the schema.
+
+        One that is decorated with `validate_update` too is called as for an update; the old object is None.
+        It returns warnings for the user, or None, and raises `Refused`.
+        """
+        return self._mark("validate_create", function)
+
+    def validate_update(self, function: JudgesChange[S, O, N, W]) -> JudgesChange[S, O, N, W]:
+        """Decorate the method that validates an update; it gets the old and the new object.
+
+        It returns warnings for the user, or None, and raises `Refused`. Removing a finalizer from an object
+        that is being deleted is an update too: refuse only what has changed.
+        """
+        return self._mark("validate_update", function)
+
+    def validate_delete(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
+        """Decorate the method that validates a deletion; it gets the object.
+
+        It returns warnings for the user, or None, and raises `Refused`.
+        """
+        return self._mark("validate_delete", function)
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -188,7 +217,7 @@ class AdmissionWebhook(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Admission(AdmissionOptions, Generic[R]):
+class Admission(AdmissionOptions, Decorators, Generic[R]):
     """Webhooks of an operator for another kind than its own.
 
         class TeamOperator(Operator[Team]):
@@ -224,63 +253,22 @@ class Admission(AdmissionOptions, Generic[R]):
     failure_policy: FailurePolicy = "Ignore"
     system_namespaces: bool = False
     functions: dict[Role, Callable[..., Awaitable[Any]]] = field(default_factory=dict, init=False)
+    """The methods of an operator, by their roles."""
 
     def __str__(self) -> str:
         return f"Admission({self.kind.gvk})"
 
     __repr__ = __str__
 
-    def default(self, function: Defaults[S]) -> Defaults[S]:
-        """Decorate the function that sets defaults, on create and update.
-
-        It changes the plain JSON object in place, which the API server checks by the schema afterwards.
-        """
-        return self._decorated("default", function)
-
-    @overload
-    def validate_create(self, function: Judges[S, N, W]) -> Judges[S, N, W]: ...
-
-    @overload
-    def validate_create(self, function: JudgesBoth[S, N, W]) -> JudgesBoth[S, N, W]: ...
-
-    def validate_create(self, function: Any) -> Any:
-        """Decorate the function that validates a new object, after the schema.
-
-        One that is decorated with `validate_update` too is called as for an update; the old object is None.
-        It returns warnings for the user, or None, and raises `Refused`.
-        """
-        return self._decorated("validate_create", function)
-
-    def validate_update(self, function: JudgesChange[S, O, N, W]) -> JudgesChange[S, O, N, W]:
-        """Decorate the function that validates an update; it gets the old and the new object.
-
-        It returns warnings for the user, or None, and raises `Refused`. Removing a finalizer from an object
-        that is being deleted is an update too: refuse only what has changed.
-        """
-        return self._decorated("validate_update", function)
-
-    def validate_delete(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
-        """Decorate the function that validates a deletion; it gets the object.
-
-        It returns warnings for the user, or None, and raises `Refused`.
-        """
-        return self._decorated("validate_delete", function)
+    def _mark(self, role: Role, function: M) -> M:
+        return add_mark(function, role, self)
 
     def validate_connect(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
-        """Decorate the function that validates a connection, such as `pods/exec`; it gets the options.
+        """Decorate the method that validates a connection, such as `pods/exec`; it gets the options.
 
         It returns warnings for the user, or None, and raises `Refused`.
         """
-        return self._decorated("validate_connect", function)
-
-    def register(self, role: Role, function: Callable[..., Any]) -> None:
-        """Register the function, or method, for `role`. Raises `RegistrationError` if it does not fit."""
-        _check_function(function, what=_WHAT[role] % self.kind.__name__, taken=role in self.functions)
-        self.functions[role] = function
-
-    def _decorated(self, role: Role, function: M) -> M:
-        self.register(role, function)
-        return add_mark(function, role, self)
+        return self._mark("validate_connect", function)
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -314,47 +302,36 @@ Convert = Callable[[JsonObject], Awaitable[None]]
 Way = Literal["to_hub", "from_hub"]
 
 
+@dataclass(eq=False, slots=True)
 class Conversion:
     """The methods that convert an operator's kind: from each other version to the hub, and back."""
 
-    def __init__(self, hub: type[Resource]) -> None:
-        """`hub` is the version to and from which all others are converted."""
-        self.hub = hub
-        self.converters_to_hub: dict[type[Resource], Convert] = {}
-        self.converters_from_hub: dict[type[Resource], Convert] = {}
+    hub: type[Resource]
+    """The version to and from which all others are converted."""
+
+    converters: dict[tuple[Way, type[Resource]], Convert] = field(default_factory=dict)
+    """The methods, by way and other version."""
 
     def __repr__(self) -> str:
         return f"Conversion({self.hub.gvk})"
 
-    def register(self, way: Way, spoke: type[Resource], method: Convert) -> None:
-        """Register the method that converts `spoke` to the hub, or back. Raises `RegistrationError`."""
-        hub, other = self.hub.gvk, spoke.gvk
-        if (hub.group, hub.kind) != (other.group, other.kind) or hub.version == other.version:
-            raise RegistrationError(f"{self}: {other} is not another version of the same kind")
-        converters, start, end = (
-            (self.converters_to_hub, other, hub)
-            if way == "to_hub"
-            else (self.converters_from_hub, hub, other)
-        )
-        _check_function(method, what=f"convert {start} to {end}", taken=spoke in converters)
-        converters[spoke] = method
-
     @property
     def spokes(self) -> tuple[type[Resource], ...]:
         """Return the versions other than the hub."""
-        return tuple(dict.fromkeys((*self.converters_to_hub, *self.converters_from_hub)))
+        return tuple(dict.fromkeys(spoke for _, spoke in self.converters))
 
     def check(self) -> None:
         """Raise `RegistrationError` unless every spoke can be converted both ways, and there is one."""
         if not self.spokes:
             raise RegistrationError(f"{self} has no other version to convert from or to")
+        hub = self.hub.gvk
         for spoke in self.spokes:
-            for converters, way in (
-                (self.converters_to_hub, "to_hub"),
-                (self.converters_from_hub, "from_hub"),
-            ):
-                if spoke not in converters:
-                    raise RegistrationError(f"{self} has no {way} function for {spoke.gvk}")
+            other = spoke.gvk
+            if (hub.group, hub.kind) != (other.group, other.kind) or hub.version == other.version:
+                raise RegistrationError(f"{self}: {other} is not another version of the same kind")
+            for way in get_args(Way):
+                if (way, spoke) not in self.converters:
+                    raise RegistrationError(f"{self} has no {way} function for {other}")
 
 
 class Webhooks:
@@ -377,18 +354,11 @@ class Webhooks:
                     raise RegistrationError(f"{each} is there twice")
         self.admissions = tuple(admissions.values())
         self.conversions = tuple(conversions.values())
+        reviewed = [each for admission in self.admissions for each in admission.webhooks]
+        self.mutating = [each for each in reviewed if each.mutating]
+        """The webhooks of the MutatingWebhookConfiguration."""
+        self.validating = [each for each in reviewed if not each.mutating]
+        """The webhooks of the ValidatingWebhookConfiguration."""
 
     def __bool__(self) -> bool:
         return bool(self.admissions or self.conversions)
-
-    @property
-    def mutating(self) -> tuple[AdmissionWebhook, ...]:
-        """Return the webhooks of the MutatingWebhookConfiguration."""
-        return tuple(each for admission in self.admissions for each in admission.webhooks if each.mutating)
-
-    @property
-    def validating(self) -> tuple[AdmissionWebhook, ...]:
-        """Return the webhooks of the ValidatingWebhookConfiguration."""
-        return tuple(
-            each for admission in self.admissions for each in admission.webhooks if not each.mutating
-        )

@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from manager.api import GroupVersionKind
+from manager.api.resource import fields
 from manager.kube.decoding import is_for_depth, shallow
 from manager.util.loop import own_turn
 from manager.util.nesting import TOO_DEEP, is_too_deep
@@ -55,7 +56,6 @@ _NOTHING = memoryview(b"")
 _CHUNK = 128 * 1024
 """Bytes that are counted in one go: about a millisecond."""
 
-M = TypeVar("M")
 Q = TypeVar("Q", bound="AdmissionQuestion | ConversionQuestion | _VersionsQuestion")
 
 
@@ -80,11 +80,8 @@ class _Resource(_Camel):
     resource: str
 
 
-class _UserName(_Camel):
+class _User(_Camel):
     username: str = ""
-
-
-class _User(_UserName):
     uid: str = ""
     groups: list[str] | None = None
     extra: dict[str, list[str]] | None = None
@@ -106,19 +103,6 @@ class AdmissionQuestion(_Camel):
     object: msgspec.Raw = msgspec.Raw()
     old_object: msgspec.Raw = msgspec.Raw()
     options: msgspec.Raw = msgspec.Raw()
-
-    @property
-    def user_name(self) -> str:
-        """Return the name of the requesting user for the log; empty if it cannot be read."""
-        try:
-            return _user_name.decode(self.user_info).username
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return ""
-
-    @property
-    def object_name(self) -> str:
-        """Return the object's name, or its `generateName` while the server has not yet named it."""
-        return self.name or _named(self.object)
 
     async def request(self, finalizer: str = "") -> AdmissionRequest:
         """Decode the objects and return the request for a webhook function. Raises `BadReview`.
@@ -194,18 +178,8 @@ class _Managed(_Camel):
     managed_fields: msgspec.Raw
 
 
-class _Finalized(_Camel):
-    finalizers: list[str] | None = None
-    deletion_timestamp: str | None = None
-
-
-class _Named(_Camel):
-    name: str = ""
-    generate_name: str = ""
-
-
-class _Object(_Camel, Generic[M]):
-    metadata: M
+class _Object(_Camel):
+    metadata: _Managed
 
 
 _AROUND_ONE, _AROUND_EACH = 2, 3
@@ -222,29 +196,34 @@ _FEW = 1024 * 1024
 _LONGEST_UID = 128
 """Characters. The API server's have 36, and each answer repeats them."""
 
+_ADMISSION = "admission.k8s.io/v1", "AdmissionReview"
+_CONVERSION = "apiextensions.k8s.io/v1", "ConversionReview"
 _admission = msgspec.json.Decoder(_Review[AdmissionQuestion])
 _conversion = msgspec.json.Decoder(_Review[ConversionQuestion])
 _versions = msgspec.json.Decoder(_Review[_VersionsQuestion])
-_with_managers = msgspec.json.Decoder(_Object[_Managed])
-_with_finalizers = msgspec.json.Decoder(_Object[_Finalized])
-_with_name = msgspec.json.Decoder(_Object[_Named])
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_with_managers = msgspec.json.Decoder(_Object)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _user = msgspec.json.Decoder(_User)
-_user_name = msgspec.json.Decoder(_UserName)
 
 
 async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
     """Decode the request of an AdmissionReview. Raises `BadReview` with the reason."""
-    kind = _admission, "admission.k8s.io/v1", "AdmissionReview"
     try:
-        return _opened(body, *kind)
+        return _opened(body, _admission, *_ADMISSION)
     except RecursionError:
         # Deeply nested managedFields must not keep a finalizer from being removed.
-        return _opened(await shallow(body, around=_AROUND_ONE + 1), *kind)
+        return _opened(await shallow(body, around=_AROUND_ONE + 1), _admission, *_ADMISSION)
 
 
 async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
     """Decode the request of a ConversionReview. Raises `BadReview` with the reason."""
+    count = 0
+    for form in _NAMED if len(body) > _FEW else ():
+        count += body.count(form)
+        await asyncio.sleep(0)
+    # An object to keep costs much more than a comma to pass over: there may not be too many of them.
+    if count > _OBJECTS:
+        raise TooCostly(f"a review here has at most {_OBJECTS} objects")
     try:
         return await _conversion_in(body)
     except RecursionError:
@@ -254,11 +233,9 @@ async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
 
 async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
     if len(body) > _FEW:
-        # An object to keep costs much more than a comma to pass over: there may not be too many of them.
-        await check_number(body)
-        _opened(body, _versions, "apiextensions.k8s.io/v1", "ConversionReview")
+        _opened(body, _versions, *_CONVERSION)
         await asyncio.sleep(0)
-    return _opened(body, _conversion, "apiextensions.k8s.io/v1", "ConversionReview")
+    return _opened(body, _conversion, *_CONVERSION)
 
 
 def managed_fields(raw: msgspec.Raw) -> memoryview:
@@ -272,10 +249,12 @@ def managed_fields(raw: msgspec.Raw) -> memoryview:
 def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
     """Return whether an object that is not being deleted is without it."""
     try:
-        metadata = _with_finalizers.decode(raw).metadata
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        metadata = fields(orjson.loads(memoryview(raw)), "metadata")
+    except orjson.JSONDecodeError:
         return False  # the API server, which has it from a stored one, would not have sent it
-    return metadata.deletion_timestamp is None and finalizer not in (metadata.finalizers or ())
+    finalizers = metadata.get("finalizers")
+    held = finalizers if isinstance(finalizers, list) else ()
+    return not metadata.get("deletionTimestamp") and finalizer not in held
 
 
 async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, bytes]:
@@ -297,22 +276,14 @@ async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, 
     kept = managed_fields(raw)
     await check_object(content, field, limit, passed_over=kept)  # which lets others have their turn
     if kept:
-        members = _fields.decode(raw)
-        metadata = _fields.decode(members["metadata"])
+        members = _members.decode(raw)
+        metadata = _members.decode(members["metadata"])
         del metadata["managedFields"]
         members["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
         raw = msgspec.Raw(msgspec.json.encode(members))
     if is_too_deep(raw):
         raise BadReview(f"`{field}` is nested too deeply")
     return raw, bytes(kept)
-
-
-def _named(raw: msgspec.Raw) -> str:
-    try:
-        metadata = _with_name.decode(raw).metadata
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ""  # whatever it is, a schema has not seen it yet
-    return metadata.name or metadata.generate_name
 
 
 def _opened(
@@ -355,16 +326,6 @@ async def _read_object(raw: msgspec.Raw, field: str, limit: int = STORED_WORK) -
     if not isinstance(value, dict):
         raise BadReview(f"`$.request.{field}` is not an object")
     return value
-
-
-async def check_number(body: bytes | bytearray) -> None:
-    """Raise `TooCostly` for too many objects to convert, if each of them says its version."""
-    count = 0
-    for form in _NAMED:
-        count += body.count(form)
-        await asyncio.sleep(0)
-    if count > _OBJECTS:
-        raise TooCostly(f"a review here has at most {_OBJECTS} objects")
 
 
 async def check_object(

@@ -6,14 +6,14 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
+from typing import Any
 
-import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.server.http_server import Limits
+from manager.server import Limits
 from manager.server.server import serve
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
@@ -23,8 +23,7 @@ from manager.util.address import BindAddress
 from manager.util.duration import parse_duration
 from manager.util.loop import SMALL
 from manager.util.rate_limit import Lines
-from manager.webhook.endpoint import LINES, Busy, Unanswered, status_body
-from manager.webhook.endpoints import Endpoint
+from manager.webhook.endpoint import LINES, Endpoint, TooCostly, Unanswered
 
 LIMITS = Limits(
     connections=256,  # each is one review at a time; API servers open as many as they have requests
@@ -47,15 +46,6 @@ _LONGEST_WAIT = 32
 _log = get_logger("webhook")
 
 
-class BodyRefused(Exception):
-    """A body is not read to its end; `code` and `reason` are for the answer, with the message."""
-
-    def __init__(self, code: HTTPStatus, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-
-
 @dataclass(eq=False, slots=True)
 class Held:
     """A body, and its request."""
@@ -71,6 +61,7 @@ class Held:
             transport.abort()
 
 
+@dataclass(eq=False, kw_only=True)
 class Bodies:
     """Memory limit for the bodies of all requests and their answers together.
 
@@ -79,50 +70,48 @@ class Bodies:
     or with an answer that it does not read, gives way.
     """
 
-    def __init__(
-        self,
-        *,
-        at_once: int = 24 * 1024 * 1024,
-        small: int = SMALL,
-        seconds: float = 10.0,
-        taken_within: float = 10.0,
-        patience: float = 1.0,
-        waits: float = 5.0,
-    ) -> None:
-        """Set the limits: bytes of all bodies, bytes of a body that needs no reservation, and seconds.
+    at_once: int = 24 * 1024 * 1024
+    """Bytes of all bodies."""
 
-        `seconds` are for a whole body, `taken_within` for a client to read the answer. After `patience` a
-        client that keeps others waiting loses its place. After `waits` a request without room has to come
-        again.
-        """
-        self._at_once = at_once
-        self._small = small
-        self._seconds = seconds
-        self._taken_within = taken_within
-        self._patience = patience
-        self._waits = waits
+    small: int = SMALL
+    """Bytes of a body that needs no reservation."""
+
+    seconds: float = 10.0
+    """Seconds for a whole body."""
+
+    taken_within: float = 10.0
+    """Seconds for a client to read the answer."""
+
+    patience: float = 1.0
+    """Seconds after which a client that keeps others waiting loses its place."""
+
+    waits: float = 5.0
+    """Seconds after which a request without room has to come again."""
+
+    held: int = field(default=0, init=False)
+    """Bytes that are reserved now."""
+
+    def __post_init__(self) -> None:
         self._waited_for: dict[Held, float] = {}
         """Requests whose client has to go on, and since when on the loop's clock; the longest first."""
         self._line: set[tuple[int, int]] = set()
         """Bytes for which each waiting request needs room, with a number of its own."""
         self._numbers = itertools.count()
         self._changed = asyncio.Event()
-        self.held = 0  # bytes that are reserved now
 
     @asynccontextmanager
     async def held_body(self, request: web.Request, *, limit: int) -> AsyncIterator[Held]:
         """Yield the body of a request, with room reserved for it until the end of the block.
 
-        Send the answer within the block. Raises `BodyRefused` when the body has more bytes than `limit` or
-        takes too long, and `Busy` when there is no room for it.
+        Send the answer within the block. Raises `Unanswered` when the body has more bytes than `limit` or
+        takes too long, or there is no room for it.
         """
         length = request.content_length or 0
         if length > limit:
-            text = f"a review here has at most {limit} bytes"
-            raise BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge", text)
+            raise TooCostly(f"a review here has at most {limit} bytes")
         held = Held(request)
         try:
-            if length > self._small:
+            if length > self.small:
                 await self._find_room(held, 2 * length)
             with self._waiting_for(held):
                 held.body = await self._read(request)
@@ -142,7 +131,7 @@ class Bodies:
         response.headers["Content-Length"] = str(len(answer))
         with self._waiting_for(held), suppress(ConnectionError):
             try:
-                async with asyncio.timeout(self._taken_within):
+                async with asyncio.timeout(self.taken_within):
                     await response.prepare(held.request)
                     for start in range(0, len(rest), _PIECE):
                         await response.write(rest[start : start + _PIECE])
@@ -154,13 +143,13 @@ class Bodies:
     async def _read(self, request: web.Request) -> bytearray:
         body = bytearray()
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 while part := await request.content.readany():
                     body += part
             return body
         except TimeoutError:
-            text = f"the body has not come within {self._seconds:g} s"
-            raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "Timeout", text) from None
+            text = f"the body has not come within {self.seconds:g} s"
+            raise Unanswered(text, HTTPStatus.REQUEST_TIMEOUT) from None
 
     @contextmanager
     def _waiting_for(self, held: Held) -> Iterator[None]:
@@ -174,14 +163,15 @@ class Bodies:
         place = (size, next(self._numbers))
         self._line.add(place)
         try:
-            async with asyncio.timeout(self._waits):
+            async with asyncio.timeout(self.waits):
                 while place != min(self._line) or not self._is_room(size):
                     self._changed.clear()
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(self._patience):
+                        async with asyncio.timeout(self.patience):
                             await self._changed.wait()
         except TimeoutError:
-            raise Busy("too much is being answered already; try again") from None
+            text = "too much is being answered already; try again"
+            raise Unanswered(text, HTTPStatus.SERVICE_UNAVAILABLE) from None
         finally:
             self._line.discard(place)
             self._changed.set()
@@ -190,15 +180,15 @@ class Bodies:
 
     def _is_room(self, size: int) -> bool:
         """Return whether so many bytes fit, after cutting off clients that kept us waiting for too long."""
-        latest = asyncio.get_running_loop().time() - self._patience
+        latest = asyncio.get_running_loop().time() - self.patience
         slow = [held for held, since in self._waited_for.items() if held.counted and since <= latest]
         for each in slow:
-            if self.held + size <= self._at_once:
+            if self.held + size <= self.at_once:
                 break
             # Its handler ends with its connection, in a moment.
             self._give_back(each)
             each.cut_off()
-        return self.held + size <= self._at_once
+        return self.held + size <= self.at_once
 
     def _give_back(self, held: Held) -> None:
         self.held -= held.counted
@@ -220,7 +210,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Enter this to work on a review of so many bytes. Raises `Busy`."""
+        """Enter this to work on a review of so many bytes. Raises `Unanswered`."""
         if size <= SMALL:
             await self._begin(size)
             yield
@@ -229,7 +219,8 @@ class Turns:
             async with asyncio.timeout(self._waits):
                 await self._one_at_a_time.acquire()
         except TimeoutError:
-            raise Busy("too many large reviews are being answered already; try again") from None
+            text = "too many large reviews are being answered already; try again"
+            raise Unanswered(text, HTTPStatus.SERVICE_UNAVAILABLE) from None
         try:
             await asyncio.sleep(0)
             yield
@@ -247,129 +238,113 @@ class Turns:
         self._left = SMALL
 
 
+@dataclass(eq=False)
 class WebhookServer:
     """HTTPS server of webhooks, which starts as soon as there is a certificate."""
 
-    def __init__(
-        self,
-        address: BindAddress,
-        endpoints: Sequence[Endpoint],
-        certificate: ServedCertificate,
-        *,
-        metrics: Metrics,
-        limits: Limits = LIMITS,
-        bodies: Bodies | None = None,
-        stopping: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Create a server; while `stopping`, each answer is the last of its connection."""
-        self._address = address
-        self._stopping = stopping
-        self._certificate = certificate
-        self._metrics = metrics
-        self._limits = limits
-        self._bodies, self._turns = bodies or Bodies(), Turns()
-        self._routes = [web.post(endpoint.path, self._review_handler(endpoint)) for endpoint in endpoints]
-        self._bound: BindAddress | None = None
+    address: BindAddress
+    endpoints: Sequence[Endpoint[Any]]
+    certificate: ServedCertificate
+    _: KW_ONLY
+    metrics: Metrics
+    limits: Limits = LIMITS
+    bodies: Bodies = field(default_factory=Bodies)
+    stopping: Callable[[], bool] = lambda: False
+    """While it says yes, each answer is the last of its connection."""
 
-    @property
-    def bound(self) -> BindAddress | None:
-        """Return the address that it listens at, with the actual port; None while it does not listen."""
-        return self._bound
+    bound: BindAddress | None = field(default=None, init=False)
+    """The address that it listens at, with the actual port; None while it does not listen."""
+
+    _turns: Turns = field(default_factory=Turns, init=False)
 
     @property
     def problem(self) -> str | None:
         """Return why requests should go elsewhere; None while they are welcome."""
-        if self._stopping():
+        if self.stopping():
             return "the manager is stopping"
-        if self._bound is not None:
+        if self.bound is not None:
             return None
-        return self._certificate.problem or f"nothing listens on {self._address} yet"
+        return self.certificate.problem or f"nothing listens on {self.address} yet"
 
     async def run(self) -> None:
         """Serve until cancelled, and finish the answers that are under way then.
 
         Raises `CannotListen`.
         """
-        await self._certificate.obtained()
+        await self.certificate.obtained()
         try:
             async with serve(
                 "webhooks",
-                self._address,
-                self._routes,
-                certificate=self._certificate,
-                limits=self._limits,
-                leaving=self._stopping,
+                self.address,
+                [web.post(each.path, self._review_handler(each)) for each in self.endpoints],
+                certificate=self.certificate,
+                limits=self.limits,
+                leaving=self.stopping,
                 flag="--webhook-bind-address",
             ) as server:
-                self._bound = server.address
+                self.bound = server.address
                 await asyncio.Event().wait()
         finally:
-            self._bound = None
+            self.bound = None
 
-    def _review_handler(self, endpoint: Endpoint) -> Handler:
+    def _review_handler(self, endpoint: Endpoint[Any]) -> Handler:
         """Return the handler that hands reviews to `endpoint`, only of clients with a certificate if needed.
 
         Each request gets an answer: 200 with a review, or another status with a `Status`.
         """
-        metrics, path = self._metrics, endpoint.path
-        requests, latency = metrics.webhook_requests, metrics.webhook_latency.labels(path)
-        in_flight = metrics.webhook_in_flight.labels(path)
-        by_code = {code: requests.labels(path, str(code)) for code in _EXPECTED_CODES}
+        metrics, path = self.metrics, endpoint.path
+        in_flight, latency = metrics.webhook_in_flight.labels(path), metrics.webhook_latency.labels(path)
+        for code in _EXPECTED_CODES:
+            metrics.webhook_requests.labels(path, str(code))
         faults = Lines(per_minute=LINES)
-        identified = self._certificate.asks_clients and endpoint.identified
+        identified = self.certificate.asks_clients and endpoint.identified
 
         async def show(request: web.Request) -> web.StreamResponse:
-            loop = asyncio.get_running_loop()
-            began = loop.time()
-            in_flight.inc()
             tracer = current_tracer()
             trace = None if tracer is None else ReviewTrace(tracer, path, request.headers)
             response: web.StreamResponse | None = None
-            try:
-                if identified and not request.get_extra_info("peercert"):
-                    text = "a client certificate is expected here"
-                    response = _failure(request, HTTPStatus.UNAUTHORIZED, "Unauthorized", text)
-                else:
-                    response = await self._response(request, endpoint, faults)
-            finally:
-                in_flight.dec()
-                if trace is not None:
-                    trace.ended(0 if response is None else response.status)
-                latency.observe(loop.time() - began)
-            counter = by_code.get(response.status)
-            (counter or requests.labels(path, str(response.status))).inc()
+            with in_flight.track_inprogress(), latency.time():
+                try:
+                    if identified and not request.get_extra_info("peercert"):
+                        text = "a client certificate is expected here"
+                        response = _failure(request, Unanswered(text, HTTPStatus.UNAUTHORIZED))
+                    else:
+                        response = await self._response(request, endpoint, faults)
+                finally:
+                    if trace is not None:
+                        trace.ended(0 if response is None else response.status)
+            metrics.webhook_requests.labels(path, str(response.status)).inc()
             return response
 
         return show
 
-    async def _response(self, request: web.Request, endpoint: Endpoint, faults: Lines) -> web.StreamResponse:
+    async def _response(
+        self, request: web.Request, endpoint: Endpoint[Any], faults: Lines
+    ) -> web.StreamResponse:
         try:
             _check_headers(request)
-            async with self._bodies.held_body(request, limit=endpoint.max_body) as held:
+            async with self.bodies.held_body(request, limit=endpoint.max_body) as held:
                 async with self._turns.taken(len(held.body)):
                     answer = await endpoint.answer(held.body, waits=_waits(request))
                 held.body = b""
-                return await self._bodies.send(answer, held)
-        except (BodyRefused, Unanswered) as error:
-            return _failure(request, error.code, error.reason, str(error))
+                return await self.bodies.send(answer, held)
+        except Unanswered as error:
+            return _failure(request, error)
         except ConnectionError:
             raise  # the client is gone
         except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
             faults.log(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
             sort = type(error).__name__
             text = f"the webhook failed unexpectedly ({sort}); the log of the manager says more"
-            return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
+            return _failure(request, Unanswered(text))
 
 
 def _check_headers(request: web.Request) -> None:
     encoding = request.headers.get("Content-Encoding", "identity")
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
     if content_type.lower() != _JSON or encoding.lower() != "identity":
-        raise BodyRefused(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "UnsupportedMediaType",
-            f"a review is {_JSON}, not compressed",
-        )
+        text = f"a review is {_JSON}, not compressed"
+        raise Unanswered(text, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 
 
 def _waits(request: web.Request) -> float | None:
@@ -383,10 +358,9 @@ def _waits(request: web.Request) -> float | None:
     return seconds if seconds > 0 else None
 
 
-def _failure(request: web.Request, code: HTTPStatus, reason: str, message: str) -> web.Response:
-    _log.debug("no verdict", webhook=request.path, code=int(code), reason=message)
-    body = orjson.dumps(status_body(int(code), reason, message))
-    response = web.Response(status=code, body=body, content_type=_JSON)
-    if code == HTTPStatus.SERVICE_UNAVAILABLE:
+def _failure(request: web.Request, error: Unanswered) -> web.Response:
+    _log.debug("no verdict", webhook=request.path, code=int(error.code), reason=str(error))
+    response = web.Response(status=error.code, body=error.body, content_type=_JSON)
+    if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = "1"
     return response

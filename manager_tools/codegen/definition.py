@@ -153,7 +153,6 @@ def _shaped(value: Any, kind: type[S], where: str) -> S:
 
 
 def _class_name(kind: str) -> str:
-    """`kind`; raises `DefinitionError` where no class can be called so."""
     if not is_name(kind) or kind.startswith("_"):
         raise DefinitionError(f"spec.names.kind: {kind!r} cannot be the name of a class")
     return kind

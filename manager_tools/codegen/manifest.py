@@ -123,7 +123,6 @@ def _definition(
 
 
 def _check_versions(kinds: Sequence[type[Resource]]) -> type[Resource]:
-    """Return the version that objects are stored in."""
     first = kinds[0]
     name = first.gvk.kind
     if not first.gvk.group:

@@ -39,7 +39,7 @@ from manager_tools.codegen.python_source import (
 )
 from manager_tools.codegen.round_trip import differences, together
 from manager_tools.codegen.server_checks import go_pattern
-from manager_tools.codegen.structural import CARRIED, FORMATS, IGNORED, bounds, object_schema
+from manager_tools.codegen.structural import FORMATS, IGNORED, ORDER, bounds, object_schema
 
 Schema = Mapping[str, Any]
 
@@ -73,28 +73,7 @@ _RULE_WORDS = {
     "messageExpression": "message_expression",
     "optionalOldSelf": "optional_old_self",
 }
-_KNOWN = (
-    CARRIED
-    | IGNORED
-    | frozenset(
-        {
-            "additionalProperties",
-            "default",
-            "description",
-            "example",
-            "exclusiveMaximum",
-            "exclusiveMinimum",
-            "externalDocs",
-            "format",
-            "items",
-            "maximum",
-            "minimum",
-            "pattern",
-            "properties",
-            "required",
-        }
-    )
-)
+_KNOWN = frozenset(ORDER) - {"anyOf"} | IGNORED | {"example", "externalDocs"}
 
 _NO_CONDITIONS = "so ctx.condition() cannot be used, and a blocked object gets Events"
 
@@ -139,7 +118,6 @@ class _Type:
     """What only `schema_words` says."""
 
     def annotation(self, *, optional: bool = False) -> Expression:
-        """Return the field's annotation, the part after the colon."""
         parts = [Union(self.base) if optional and self.base != "Any" else self.base]
         if self.limits:
             parts.append(_call("Field", **self.limits))
@@ -241,7 +219,6 @@ class _Writer:
         return self._decorator() + class_source(head, _description(schema), self._config(schema) + fields)
 
     def _config(self, schema: Schema) -> str:
-        """Return the source of the class's settings, which apply to the whole object."""
         if not self._defines:
             return ""
         self._report_unknown(schema, self._root)
@@ -260,7 +237,6 @@ class _Writer:
         return f"    model_config = {config}\n\n"
 
     def _decorator(self) -> str:
-        """`@crd`, with what the definition says beside the schema."""
         served = self._served
         version = served.version
         if version is None:
@@ -371,7 +347,6 @@ class _Writer:
     def _field(
         self, name: str, wire: str, node: Any, *, must: bool, path: str, owner: str
     ) -> tuple[str, bool]:
-        """Return the source lines of a field, and whether it has a default."""
         where = f"{path}.{wire}"
         node = self._resolved(node, where)
         kind = self._type(node, where, owner, wire)
@@ -430,7 +405,6 @@ class _Writer:
     # Types
 
     def _resolved(self, node: Schema, path: str) -> Schema:
-        """Return the schema with a reference to another schema replaced by that schema."""
         parts: list[Any] = node.get("allOf") or []
         only = parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else node
         if "$ref" not in only:
@@ -595,7 +569,6 @@ class _Writer:
         return kind
 
     def _element(self, node: Any, path: str, owner: str, name: str) -> Expression:
-        """Return the annotation of the items of a list or a map."""
         node = self._resolved(node, path)
         kind, about = self._type(node, path, owner, name), _description(node)
         if self._defines and about and self._about.get(str(kind.base)) != about and kind.base != "Condition":
@@ -622,7 +595,6 @@ def _column(column: Mapping[str, Any]) -> Expression:
 
 
 def _is_condition(node: Schema) -> bool:
-    """Return whether the schema equals the model Condition's, apart from descriptions."""
     theirs = (node.get("properties") or {}).keys()
     ours = _condition()
     return bool(theirs == ours["properties"].keys() and _wordless(node) == ours)

@@ -148,7 +148,6 @@ class _Bound(NamedTuple):
 
 
 def _keep_rule(node: Any, wanted: str, index: int, path: str) -> None:
-    """Remove all rules but one."""
     rules = node.pop("x-kubernetes-validations", None)
     if path == wanted:
         node["x-kubernetes-validations"] = [rules[index]]

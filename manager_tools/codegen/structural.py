@@ -18,29 +18,6 @@ from manager_tools.codegen.model_schema import (
 )
 from manager_tools.codegen.server_checks import go_pattern
 
-# Mean the same in both.
-CARRIED = frozenset(
-    {
-        "type",
-        "enum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "minProperties",
-        "maxProperties",
-        "nullable",
-        "x-kubernetes-embedded-resource",
-        "x-kubernetes-int-or-string",
-        "x-kubernetes-list-map-keys",
-        "x-kubernetes-list-type",
-        "x-kubernetes-map-type",
-        "x-kubernetes-preserve-unknown-fields",
-        "x-kubernetes-validations",
-    }
-)
-
 # For people and tools that read the JSON schema itself.
 IGNORED = frozenset({"title", "examples", "deprecated", "readOnly"})
 
@@ -277,6 +254,10 @@ _BY_TYPE = frozenset(
 )
 
 
+# Mean the same in both.
+_CARRIED = frozenset(ORDER) - _TRANSLATED.keys() - _BY_TYPE - {"anyOf"}
+
+
 def structural_schema(kind: type[Resource]) -> JsonSchema:
     """Return the OpenAPI v3 schema of a kind's objects.
 
@@ -304,12 +285,11 @@ def object_schema(model: type[ApiModel]) -> JsonSchema:
 
 
 def _convert(node: JsonSchema, field: str) -> JsonSchema:
-    """Convert the schema of a value; alternatives and None are dealt with before."""
     if INEXPRESSIBLE in node:
         raise ModelError(field, f"has no JSON schema: {node[INEXPRESSIBLE]}")
     schema: JsonSchema = {}
     for keyword, value in node.items():
-        if keyword in CARRIED:
+        if keyword in _CARRIED:
             schema[keyword] = value
         elif keyword in _TRANSLATED:
             schema.update(_TRANSLATED[keyword](value, field))

@@ -48,7 +48,6 @@ def chart(invocation: Invocation, folder: Path, image: Image | None) -> None:
 
 
 def _description(name: str) -> str:
-    """Return the description in the folder's pyproject.toml."""
     try:
         described = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"][
             "description"

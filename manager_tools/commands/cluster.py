@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from manager.settings import parse_text
 from manager.telemetry.metrics import Metrics
 from manager.util.address import is_loopback
 from manager.util.program import Program
+from manager.util.small_file import read_small_file
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,6 +90,16 @@ async def connected(
         yield transport, config
     finally:
         await transport.aclose()
+
+
+def read_input(file: str, longest: int) -> bytes:
+    """Read a file, or stdin for "-". Raises OSError, also for more than `longest` bytes."""
+    if file != "-":
+        return read_small_file(file, longest=longest)
+    raw = sys.stdin.buffer.read(longest + 1)
+    if len(raw) > longest:
+        raise OSError(0, f"it is longer than {longest >> 20} MiB")
+    return raw
 
 
 @contextmanager

@@ -21,19 +21,18 @@ from yarl import URL
 
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line
-from manager.cli.run import StopSignals
 from manager.console.web import audience_of
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
 from manager.kube.tls import Pem, TlsFiles
 from manager.kube.transport import Transport
-from manager.server.access import account_of, is_for
+from manager.server.access import claims_of
 from manager.server.server import serve
 from manager.telemetry.logs import configured
 from manager.telemetry.watchdog import Watchdog
 from manager.util.address import BindAddress, is_loopback, parse_bind_address
-from manager.util.loop import loop_factory
+from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
 from manager_tools.commands.cluster import (
     cluster_flags,
@@ -187,13 +186,11 @@ def console(invocation: Invocation, /, **flags: Any) -> None:
 
 
 async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog: Watchdog) -> None:
-    watchdog.watch(asyncio.get_running_loop())
-    with StopSignals(watchdog) as signals:
-        await signals.unless_stopped(_show(program, arguments))
+    with watchdog.stop_on_signals() as stop:
+        await unless(stop, _show(program, arguments))
 
 
 async def _show(program: Program, arguments: ConsoleArguments) -> None:
-    """Serve the console until it ends; raises ClickException with the reason."""
     async with AsyncExitStack() as stack:
         transport, config = await stack.enter_async_context(
             connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context)
@@ -252,9 +249,11 @@ async def _authorization(
         credentials = TokenFile(Path(arguments.manager_token_file), label="--manager-token-file")
     else:
         header = await _own(config, None)
-        if (account := account_of(_token_of(header))) is None:
-            return partial(_own, config), True
-        credentials = AccountToken(transport, *account, audience)
+        match claims_of(_token_of(header)).sub.split(":"):
+            case ["system", "serviceaccount", namespace, name]:
+                credentials = AccountToken(transport, namespace, name, audience)
+            case _:
+                return partial(_own, config), True
         try:
             await credentials.current()
         except ConfigError:  # few may make tokens of themselves
@@ -263,7 +262,7 @@ async def _authorization(
     async def ask(rejected: str | None) -> str:
         return (await credentials.current(rejected=rejected)).header or ""
 
-    return ask, not is_for(_token_of(await ask(None)), audience)
+    return ask, not claims_of(_token_of(await ask(None))).are_for(audience)
 
 
 def _token_of(header: str) -> str:
@@ -295,7 +294,6 @@ async def _trust(installed: Installed, transport: Transport) -> tuple[str, TlsFi
 async def _forwarded(
     arguments: ConsoleArguments, target: str
 ) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
-    """Forward a local port to `target` by kubectl; yield the port and kubectl's further output."""
     flags = [
         *([f"--kubeconfig={arguments.kubeconfig}"] if arguments.kubeconfig else []),
         *([f"--context={arguments.context}"] if arguments.context else []),
@@ -332,7 +330,6 @@ async def _forwarded_port(lines: asyncio.StreamReader, target: str) -> int:
 
 
 async def _end_of(lines: asyncio.StreamReader, target: str) -> NoReturn:
-    """Raise ClickException when kubectl ends by itself."""
     said = "nothing"
     async for line in lines:
         said = line.decode(errors="replace").strip() or said

@@ -9,7 +9,7 @@ import click
 
 from manager.cli.commands import Invocation, pass_invocation
 from manager_tools.scaffold import Answers, Names, ScaffoldError, Written, create_api, create_webhook
-from manager_tools.scaffold.writing import beginnings, domain_of, plural_of
+from manager_tools.scaffold.writing import child_kinds, domain_of, plural_of
 
 _BACK = """
 
@@ -43,8 +43,9 @@ def create() -> None:
     "--owns",
     metavar="KIND",
     multiple=True,
-    shell_complete=lambda *given: [each for each in beginnings() if each.startswith(given[-1])],
-    help=f"begin with an operator that has a child of this kind: {', '.join(beginnings())}",
+    shell_complete=lambda *given: [each for each in child_kinds() if each.startswith(given[-1])],
+    help=f"begin with an operator that has children of these kinds, of {', '.join(sorted(child_kinds()))}; "
+    "A,B or several times",
 )
 @pass_invocation
 def api(
@@ -57,11 +58,6 @@ def api(
     owns: Sequence[str],
 ) -> None:
     """Write the files, and say which and what to do next."""
-    if len(owns) > 1:
-        raise click.UsageError(
-            f"--owns is given {len(owns)} times, and the beginning has one child: "
-            "name the other kinds in the `owns` of the operator"
-        )
     try:
         names = Names(
             program=invocation.program.name,
@@ -69,9 +65,14 @@ def api(
             group=group,
             version=version,
             kind=kind,
-            plural=plural or plural_of(kind),
+            plural=plural_of(kind) if plural is None else plural,
         )
-        written = create_api(Path(), names, cluster_scoped=cluster_scoped, owns=next(iter(owns), None))
+        written = create_api(
+            Path(),
+            names,
+            cluster_scoped=cluster_scoped,
+            owns=[kind.strip() for each in owns for kind in each.split(",")],
+        )
     except ScaffoldError as error:
         raise click.UsageError(str(error)) from error
     _print_result(

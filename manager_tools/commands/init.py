@@ -22,13 +22,13 @@ def init(folder: Path, domain: str | None, name: str | None, renew: bool) -> Non
     """
     try:
         if renew:
-            if domain or name:
+            if domain is not None or name is not None:
                 raise click.UsageError("--renew goes without --domain and --name")
             click.echo(f"wrote {renew_library(folder)}, and its hash to requirements.txt")
             return
-        if not domain:
+        if domain is None:
             raise click.UsageError("Missing option '--domain'.")
-        names = Names(program=name or folder.resolve().name, domain=domain)
+        names = Names(program=folder.resolve().name if name is None else name, domain=domain)
         write_project(folder, names)
     except ScaffoldError as error:
         raise click.UsageError(str(error)) from error

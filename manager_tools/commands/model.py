@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -19,9 +18,8 @@ from manager.kube.errors import ApiError
 from manager.kube.transport import Transport
 from manager.telemetry.logs import configured, on_one_line
 from manager.util.program import Program
-from manager.util.small_file import read_small_file
 from manager_tools.codegen import DefinitionError, Served, definitions_in, model_source, served_by_openapi
-from manager_tools.commands.cluster import cluster_flags, connected, ended_in_one_line
+from manager_tools.commands.cluster import cluster_flags, connected, ended_in_one_line, read_input
 
 _COMMAND = "model"
 
@@ -120,12 +118,7 @@ def _make_folder(folder: Path) -> None:
 
 def _in_file(origin: str, kind: str | None, version: str | None) -> Served:
     try:
-        if origin == "-":
-            raw = sys.stdin.buffer.read(_LONGEST + 1)
-            if len(raw) > _LONGEST:
-                raise DefinitionError(f"it is longer than {_LONGEST >> 20} MiB")
-        else:
-            raw = read_small_file(origin, longest=_LONGEST)
+        raw = read_input(origin, _LONGEST)
         found = definitions_in(raw.decode("utf-8"))
     except OSError as error:
         raise DefinitionError(error.strerror) from None
@@ -150,7 +143,6 @@ class _Found(NamedTuple):
 async def _on_server(
     program: Program, origin: str, version: str | None, cluster: Mapping[str, str | None]
 ) -> Served:
-    """Read the kind that the API server publishes."""
     asked, _, group = origin.partition(".")
     async with connected(program, _COMMAND, kubeconfig=cluster["kubeconfig"], context=cluster["context"]) as (
         transport,
@@ -176,7 +168,6 @@ async def _on_server(
 
 
 async def _kinds(transport: Transport, group: str, version: str | None) -> AsyncIterator[_Found]:
-    """Yield the kinds of a group, or of all groups."""
     groups = [("", version or "v1", ["v1"])] if group in {"", "core"} else []
     for each in _decode_groups(await transport.request("GET", "/apis")).groups:
         if group in {"", each.name}:

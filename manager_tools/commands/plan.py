@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -35,9 +34,8 @@ from manager.telemetry.metrics import Metrics
 from manager.util.duration import format_duration, parse_duration
 from manager.util.loop import loop_factory
 from manager.util.program import Program
-from manager.util.small_file import read_small_file
-from manager.util.yaml_text import load_all, yaml_lines
-from manager_tools.commands.cluster import ended_in_one_line, file_flag, text_flag
+from manager.util.yaml_text import yaml_documents, yaml_lines
+from manager_tools.commands.cluster import ended_in_one_line, file_flag, read_input, text_flag
 from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 
 NOTHING, FAILED, CHANGES = 0, 1, 3
@@ -148,11 +146,10 @@ def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
 
 
 def _named(files: Sequence[str]) -> list[_Found]:
-    """Return the names of the objects in these files. Raises `UsageError`."""
     found: dict[_Found, None] = {}
     for file in files:
         try:
-            for document in load_all(_read(file)):
+            for document in yaml_documents(read_input(file, _LONGEST_FILE)):
                 found.update(dict.fromkeys(_objects(document)))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
@@ -160,17 +157,7 @@ def _named(files: Sequence[str]) -> list[_Found]:
     return list(found)
 
 
-def _read(file: str) -> bytes:
-    if file != "-":
-        return read_small_file(Path(file), longest=_LONGEST_FILE)
-    text = sys.stdin.buffer.read(_LONGEST_FILE + 1)
-    if len(text) > _LONGEST_FILE:
-        raise ValueError(f"it is longer than {_LONGEST_FILE >> 20} MiB")
-    return text
-
-
 def _objects(document: Any) -> Iterator[_Found]:
-    """Yield the objects in a document. Raises ValueError for another document."""
     if document is None:
         return
     if isinstance(document, dict) and isinstance(document.get("items"), list):
@@ -435,7 +422,6 @@ def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
 
 
 def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return both states, without the server's own metadata and confidential values."""
     before, after = change.before, change.after
     return (
         before and _cleaned(masked(before, after, "before"), change),

@@ -74,7 +74,6 @@ def _message(item: dict[str, Any]) -> str:
 
 
 def _print_waiting(waiting: list[tuple[str, str, str]]) -> None:
-    """Print the objects whose deletion is waiting, and the next steps."""
     if not waiting:
         return
     lines = [f"Waiting for a manager to clean up {len(waiting)} object(s) that are being deleted:"]

@@ -17,8 +17,9 @@ import msgspec
 import orjson
 
 from manager.api import GroupVersionKind, ObjectKey, Resource, crd_options
+from manager.api.resource import fields
 from manager.api.rights import RbacRule
-from manager.kube.decoding import Decoder, not_a
+from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import (
     ApiError,
     Conflict,
@@ -155,86 +156,37 @@ class StoredDefinition:
         return RestMapping(kind, self.plural, self.namespaced, verbs=frozenset(), subresources=frozenset())
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: str
-    uid: str
-    resource_version: str
-    generation: int
-    annotations: dict[str, str] = {}
-    deletion_timestamp: str | None = None
-
-
-class _Names(msgspec.Struct):
-    kind: str
-    plural: str
-
-
-class _Version(msgspec.Struct):
-    name: str
-    served: bool
-    storage: bool
-    subresources: dict[str, Any] | None = None
-
-
-class _Spec(msgspec.Struct):
-    group: str
-    names: _Names
-    scope: str
-    versions: list[_Version]
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    stored_versions: list[str] | None = None
-
-
-class _Definition(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_decode = Decoder(_Definition, "a CustomResourceDefinition")
-
-
 def decode_definition(raw: bytes, *, position: str) -> StoredDefinition:
     """Read what the server answers; `position` names the annotation. Raises ProtocolError."""
-    found = _decode(raw)
-    storage = next((version.name for version in found.spec.versions if version.storage), None)
-    if storage is None:
-        raise not_a("a CustomResourceDefinition")
-    metadata, spec = found.metadata, found.spec
-    served = [version for version in spec.versions if version.served]
-    return StoredDefinition(
-        name=metadata.name,
-        uid=metadata.uid,
-        generation=metadata.generation,
-        resource_version=metadata.resource_version,
-        group=spec.group,
-        kind=spec.names.kind,
-        plural=spec.names.plural,
-        namespaced=spec.scope == "Namespaced",
-        storage=storage,
-        served=tuple(version.name for version in served),
-        with_status=frozenset(version.name for version in served if "status" in (version.subresources or ())),
-        stored=tuple(found.status.stored_versions or ()),
-        position=metadata.annotations.get(position),
-        deleting=metadata.deletion_timestamp is not None,
-    )
+    what = "a CustomResourceDefinition"
+    found = json_object(raw, what)
+    try:
+        metadata, spec, versions = found["metadata"], found["spec"], found["spec"]["versions"]
+        served = [version for version in versions if version["served"]]
+        [storage] = (version["name"] for version in versions if version["storage"])
+        return StoredDefinition(
+            name=metadata["name"],
+            uid=metadata["uid"],
+            generation=metadata["generation"],
+            resource_version=metadata["resourceVersion"],
+            group=spec["group"],
+            kind=spec["names"]["kind"],
+            plural=spec["names"]["plural"],
+            namespaced=spec["scope"] == "Namespaced",
+            storage=storage,
+            served=tuple(version["name"] for version in served),
+            with_status=frozenset(
+                version["name"] for version in served if "status" in (version.get("subresources") or ())
+            ),
+            stored=tuple((found.get("status") or {}).get("storedVersions") or ()),
+            position=(metadata.get("annotations") or {}).get(position),
+            deleting="deletionTimestamp" in metadata,
+        )
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise not_a(what, error) from None
 
 
-class _SavedPosition(msgspec.Struct, rename={"storage": "storageVersion", "resume": "continue"}):
-    uid: str
-    generation: int
-    storage: str
-    resume: str
-    done: int
-
-
-_decode_position = Decoder(_SavedPosition, "a position")
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion", "resume": "continue"}):
     """A place in the list of all objects. Those before it are stored in the storage version.
 
     `resume` is what the server is asked for to go on there, "" at the start: a continue token, in the
@@ -245,8 +197,16 @@ class Position:
     everything else in the definition counts as well costs requests only, and no write.
     """
 
+    uid: str
+    generation: int
+    storage: str
     resume: str = ""
     done: int = 0
+
+    @classmethod
+    def start(cls, definition: StoredDefinition) -> Self:
+        """Return the place before all objects."""
+        return cls(definition.uid, definition.generation, definition.storage)
 
     @classmethod
     def saved_in(cls, definition: StoredDefinition) -> Self | None:
@@ -254,21 +214,11 @@ class Position:
         if definition.position is None:
             return None
         try:
-            kept = _decode_position(definition.position.encode())
-        except ProtocolError:
+            kept = msgspec.json.decode(definition.position, type=cls)
+        except msgspec.DecodeError:
             return None  # of another program or a later version: starting anew is always right
-        holds = (kept.uid, kept.generation, kept.storage) == _identity(definition)
-        return cls(kept.resume, kept.done) if holds and kept.resume else None
-
-    def text(self, definition: StoredDefinition) -> str:
-        """Return the position as the annotation's value."""
-        uid, generation, storage = _identity(definition)
-        kept = _SavedPosition(uid, generation, storage, self.resume, self.done)
-        return msgspec.json.encode(kept).decode()
-
-
-def _identity(definition: StoredDefinition) -> tuple[str, int, str]:
-    return definition.uid, definition.generation, definition.storage
+        is_valid = msgspec.structs.replace(kept, resume="", done=0) == cls.start(definition)
+        return kept if is_valid and kept.resume else None
 
 
 class Definitions:
@@ -294,7 +244,7 @@ class Definitions:
         Raises DefinitionChanged, also where the position has been written, when the definition has become
         another one meanwhile. Without `retries`, it is sent once, and with a short deadline.
         """
-        annotations = {self.position: position.text(definition)}
+        annotations = {self.position: msgspec.json.encode(position).decode()}
         body = {"metadata": {"uid": definition.uid, "annotations": annotations}}
         try:
             answer = await self._patch(
@@ -376,17 +326,6 @@ def migration_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
     ]
 
 
-class _ReviewStatus(msgspec.Struct):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _ReviewStatus
-
-
-_decode_review = Decoder(_Review, "a review")
-
-
 async def missing_rights(client: RetryingClient, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
     """Return the missing permissions in words, such as "patch pets.petstore.example.com".
 
@@ -413,7 +352,8 @@ async def _allowed(client: RetryingClient, attributes: dict[str, str]) -> bool:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    return _decode_review(await client.request("POST", _REVIEWS, body=orjson.dumps(review))).status.allowed
+    answer = json_object(await client.request("POST", _REVIEWS, body=orjson.dumps(review)), "a review")
+    return fields(answer, "status").get("allowed") is True
 
 
 def _needed(definition: StoredDefinition, *, dry_run: bool) -> Iterator[dict[str, str]]:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,9 @@ _OURS = re.compile(
 )
 """Every name of the template that stands for another one."""
 
-_IMPORTS = re.compile(r"(?:^from (?!__future__)\S+ import [^(\n]+\n)+", re.MULTILINE)
-"""Imports in lines one below the other."""
+_IMPORT = r"^from (?!__future__)\S+ import (?:[^(\n]+|\([^)]*\))\n"
+_IMPORTS = re.compile(f"(?:{_IMPORT})+", re.MULTILINE)
+"""Imports one below the other."""
 
 
 class ScaffoldError(Exception):
@@ -54,7 +55,8 @@ class Names:
         try:
             Program(self.program, "0")
         except ValueError as error:
-            raise ScaffoldError(str(error)) from None
+            expected = str(error).partition(": ")[2]
+            raise ScaffoldError(f"invalid value {self.program!r} for --name: {expected}") from None
         for what, value, pattern, expected in (
             ("--domain", self.domain, _DOMAIN, "a name such as example.com"),
             ("--group", self.group, _GROUP, "a lower-case word such as hello, without the domain,"),
@@ -103,8 +105,9 @@ def plural_of(kind: str) -> str:
 
 
 def _in_order(imports: re.Match[str]) -> str:
-    """Sort a block of `from MODULE import ...` lines for the linter."""
-    return "".join(sorted(imports[0].splitlines(keepends=True), key=lambda line: line.split()[1]))
+    """Sort a block of `from MODULE import ...` for the linter."""
+    several = re.findall(_IMPORT, imports[0], re.MULTILINE)
+    return "".join(sorted(several, key=lambda each: each.split()[1]))
 
 
 _WIDTH = 110
@@ -278,28 +281,26 @@ def _rank(name: str) -> tuple[int, str, str]:
 
 
 _PROJECT = Path(__file__).parent / "project"
-_LATER = {"__pycache__", "answering", "owning", "v1beta1"}
+_LATER = {"__pycache__", "answering", "owning.py", "v1beta1"}
 
 _LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
 _SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILINE)
 """As formatters write a list of one."""
 _LAYERS = re.compile(r'(?<=containers = \["apis"\]\nlayers = \[")[^"]*(?="\])')
-_SERVICE_NAME = (
-    "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
-    "must be at most 63 letters, digits and hyphens, and begin with a letter",
-)
 _CHILD_NAMES = {
-    "Deployment": ("size(self.metadata.name) <= 63", "must be at most 63 characters"),  # a label has it
-    "Ingress": _SERVICE_NAME,  # its backend is the Service of that name
-    "Namespace": (
-        "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",
-        "must be at most 63 letters, digits and hyphens",
-    ),
-    "Service": _SERVICE_NAME,
+    "CronJob": (52, 0),  # it appends a number to the names of its Jobs
+    "Deployment": (63, 0),  # a label has it
+    "Ingress": (63, 2),  # its backend is the Service of that name
+    "Job": (63, 0),
+    "Namespace": (63, 1),
+    "Service": (63, 2),
+    "StatefulSet": (52, 1),  # a label of its pods, whose host names have it too, adds a hash
 }
-"""By the kind of the children, the rule for the names of their owners, and its message."""
+"""By kind, the length of a name, and whether it has no dots (1), or no dots and no digit first (2)."""
 
-_OWNS = re.compile(r"^    owns = \((\w+),\)$", re.MULTILINE)
+_OWNING = Path("controllers/owning.py")
+_FEW = 3
+"""So many children are listed in a docstring."""
 _MAIN, _PYPROJECT = Path("controllers/main.py"), Path("pyproject.toml")
 
 
@@ -312,14 +313,26 @@ class Written:
     generated: list[str]
 
 
-def model_text(owns: str | None) -> str:
-    """Return the template's model, whose objects have only names that a child of the kind `owns` can have."""
+def model_text(owns: Sequence[str]) -> str:
+    """Return the template's model, whose objects have only names that children of the kinds can have."""
     model = template(Path("apis/hello/v1/greeting.py"))
-    if owns not in _CHILD_NAMES:
+    rules = {kind: _CHILD_NAMES[kind] for kind in owns if kind in _CHILD_NAMES}
+    if not rules:
         return model
-    rule, message = _CHILD_NAMES[owns]
+    size, strictness = min(each for each, _ in rules.values()), max(each for _, each in rules.values())
+    rule, message = {
+        0: (f"size(self.metadata.name) <= {size}", f"must be at most {size} characters"),
+        1: (
+            f"size(self.metadata.name) <= {size} && !self.metadata.name.contains('.')",
+            f"must be at most {size} letters, digits and hyphens",
+        ),
+        2: (
+            f"self.metadata.name.matches('^[a-z]([-a-z0-9]{{0,{size - 2}}}[a-z0-9])?$')",
+            f"must be at most {size} letters, digits and hyphens, and begin with a letter",
+        ),
+    }[strictness]
     config = (
-        f"    # Its {owns} has the same name.\n"
+        f"    # Its {_listed(rules)} {'has' if len(rules) == 1 else 'have'} the same name.\n"
         "    model_config = ConfigDict(\n"
         "        json_schema_extra=cel(\n"
         f'            "{rule}",\n'
@@ -338,28 +351,97 @@ def model_text(owns: str | None) -> str:
     return model
 
 
-def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: str | None = None) -> Written:
+def _listed(kinds: Iterable[str]) -> str:
+    *others, last = kinds
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def child_kinds() -> list[str]:
+    """Return the kinds that `create api --owns` takes, in the order in which the operator applies them."""
+    cls = _owning_class()
+    return next(
+        [ast.unparse(each) for each in node.value.elts]
+        for node in cls.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
+    )
+
+
+def operator_text(owns: Sequence[str]) -> str:
+    """Return the template's operator: its parts for children of these kinds, and what these parts need."""
+    text, cls = template(_OWNING), _owning_class()
+    lines = text.splitlines(keepends=True)
+    owned = [kind for kind in child_kinds() if kind in owns]
+    others = {_method_of(kind) for kind in child_kinds() if kind not in owns}
+    [reconcile] = (node for node in cls.body if isinstance(node, ast.AsyncFunctionDef))
+    steps = [node for node in reconcile.body if not _uses(node) & others]
+    if [each for each in steps if isinstance(each, ast.If)] == [reconcile.body[-3]]:  # nothing to wait for
+        steps = [node for node in steps if "waits" not in _uses(node)]
+    names = {"Context", "Operator", "Greeting", *owned}.union(*map(_uses, steps))
+    functions = [node for node in cls.body if isinstance(node, ast.FunctionDef)]
+    while more := {name for each in functions if each.name in names for name in _uses(each)} - names:
+        names |= more
+    imports = "".join(
+        _import(node.module or "", found) + ("\n" if node.module in sys.stdlib_module_names else "")
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ImportFrom) and (found := {each.name for each in node.names} & names)
+    )
+    keeps = _listed(f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}" for kind in owned)
+    keeps = keeps if len(owned) <= _FEW else "its children"
+    line = f"    owns = ({', '.join(owned)}{',' if len(owned) == 1 else ''})\n"
+    if len(line) > _WIDTH:
+        line = f"    owns = (\n{''.join(f'        {kind},{chr(10)}' for kind in owned)}    )\n"
+    head = (
+        f'"""Greeting: keeps {keeps}."""\n\nfrom __future__ import annotations\n\n{imports}\n'
+        '__all__ = ["GreetingOperator"]\n\n\nclass GreetingOperator(Operator[Greeting]):\n'
+        f'    """Keeps {keeps} for each Greeting."""\n\n{line}\n'
+    )
+    parts = [lines[reconcile.lineno - 1 : reconcile.body[0].lineno - 1]]
+    parts += [lines[node.lineno - 1 : node.end_lineno] for node in steps]
+    for node in functions:
+        if node.name in names:
+            parts += [["\n"], lines[node.lineno - 1 : node.end_lineno]]
+    return head + "".join(line for part in parts for line in part)
+
+
+def _owning_class() -> ast.ClassDef:
+    return next(node for node in ast.parse(template(_OWNING)).body if isinstance(node, ast.ClassDef))
+
+
+def _method_of(kind: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+
+
+def _uses(node: ast.AST) -> set[str]:
+    """Return the names in a node, and the methods of `self` among them."""
+    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    return found | {each.attr for each in attributes if ast.unparse(each.value) == "self"}
+
+
+def create_api(
+    root: Path, names: Names, *, cluster_scoped: bool = False, owns: Sequence[str] = ()
+) -> Written:
     """Write a kind and its operator to the project at `root`.
 
-    Raises `ScaffoldError` when there is no project, when one of the files exists already, and when no
-    template owns the requested kind.
+    Raises `ScaffoldError` when there is no project, when one of the files exists already, and when the
+    template has no child of a kind in `owns`.
     """
-    known = beginnings()
-    if owns is not None and owns not in known:
-        raise ScaffoldError(
-            f"--owns {owns}: there is a beginning for {', '.join(known)}; name any other kind in the "
-            f"`owns` of the operator"
-        )
-    if owns == "Namespace" and not cluster_scoped:
+    known = sorted(child_kinds())
+    for kind in owns:
+        if kind not in known:
+            raise ScaffoldError(
+                f"--owns {kind or repr(kind)}: there is a beginning for {', '.join(known)}; "
+                f"name any other kind in the `owns` of the operator"
+            )
+    if "Namespace" in owns and not cluster_scoped:
         raise ScaffoldError(
             "--owns Namespace: only cluster-scoped objects can own one; give --cluster-scoped"
         )
     domain_of(root)
     group, version, module = names.group, names.version, names.module
-    operator = Path("hello/greeting.py") if owns is None else known[owns]
     sources = {
         f"apis/{group}/{version}/{module}.py": "apis/hello/v1/greeting.py",
-        f"controllers/{group}/{module}.py": f"controllers/{operator}",
+        f"controllers/{group}/{module}.py": "controllers/hello/greeting.py",
         f"config/samples/{group}_{version}_{module}.yaml": "config/samples/hello_v1_greeting.yaml",
         f"tests/test_{module}.py": "tests/test_greeting.py",
     }
@@ -372,6 +454,8 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
     model, operator = Path(f"apis/{group}/{version}/{module}.py"), Path(f"controllers/{group}/{module}.py")
     texts = {Path(name): template(Path(source)) for name, source in sources.items()}
     texts[model] = model_text(owns)
+    if owns:
+        texts[operator] = operator_text(owns)
     new = {path: names.in_place(text) for path, text in texts.items()}
     if cluster_scoped:
         plural = f'    plural="{names.plural}",\n'
@@ -394,15 +478,6 @@ def _bound(text: str) -> Iterator[str]:
     tree = ast.parse(text)
     yield from (here for here, _, _ in imported_names(tree))
     yield from (node.name for node in tree.body if isinstance(node, ast.ClassDef))
-
-
-def beginnings() -> dict[str, Path]:
-    """Return the template operators by the kind that they own."""
-    folder = Path("controllers", "owning")
-    paths = (
-        (folder / path.name, _OWNS.search(path.read_text())) for path in (_PROJECT / folder).glob("*.py")
-    )
-    return dict(sorted((found[1], path.relative_to("controllers")) for path, found in paths if found))
 
 
 def domain_of(root: Path) -> str:

@@ -7,11 +7,11 @@ assert_holds(GreetingOperator, seeds=range(50))
 from __future__ import annotations
 
 from devcluster.storage.records import Change
-from manager_tools.simulation.network import Sent
+from manager_tools.simulation.plan import NAMES, NAMESPACES, PLANTED
 from manager_tools.simulation.replica import Replica
+from manager_tools.simulation.scene import Sent
 from manager_tools.simulation.seeds import assert_holds
 from manager_tools.simulation.services import Handler
-from manager_tools.simulation.workload import NAMES, NAMESPACES, PLANTED
 from manager_tools.simulation.world import Outside, World
 
 __all__ = [

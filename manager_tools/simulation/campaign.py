@@ -18,17 +18,15 @@ import click
 from manager.operator import AnyOperator
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
-from manager.util.yaml_text import load_all
+from manager.util.yaml_text import yaml_documents
 from manager_tools.simulation.comparing import resource_of
-from manager_tools.simulation.faults import ALONE, KINDS_OF_FAULT
 from manager_tools.simulation.guards import NotRepeatable
+from manager_tools.simulation.plan import ALONE, KINDS_OF_FAULT, Plan, plan_of
 from manager_tools.simulation.seeds import (
     Outcome,
-    Plan,
     Samples,
     crash_points,
     never_accepted,
-    plan_of,
     run_all,
     shrunk,
     specs_of,
@@ -94,10 +92,9 @@ def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], pro
 
 
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a project's `config/samples/`."""
     for path in sorted(folder.glob("*.yaml")):
         try:
-            documents = load_all(path.read_bytes())
+            documents = yaml_documents(path.read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise click.UsageError(f"{path}: {reason}") from None
@@ -225,7 +222,6 @@ class _Progress:
             print(f"{self.done:,}{self._of} runs hold, {self._pace():,.0f} a minute", flush=True)
 
     def accepted_of(self, operators: Sequence[AnyOperator]) -> int:
-        """How many objects of these the API server has taken."""
         return sum(self.accepted[resource_of(each.kind)] for each in operators)
 
     def summary(self, of: str = "") -> str:
@@ -264,7 +260,6 @@ def _print_failure(
 
 
 def _save_plan(plan: Plan) -> Path:
-    """Write a plan to a file, and return its path."""
     crash = "" if plan.crash_at is None else "-{}-{}".format(*plan.crash_at)
     path = Path(f"simulation-{plan.seed}{crash}.json")
     path.write_text(plan.to_json())
@@ -272,7 +267,6 @@ def _save_plan(plan: Plan) -> Path:
 
 
 def _plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: float) -> Iterator[Plan]:
-    """Yield a plan per seed for each kind of fault."""
     for fault in KINDS_OF_FAULT:
         shards = 0 if fault in ALONE else _SHARDS
         yield from (plan_of(seed, (operator,), minutes=minutes, fault=fault, shards=shards) for seed in seeds)

@@ -13,10 +13,9 @@ from typing import Any
 
 import orjson
 
-import manager.certificates.rotator  # noqa: F401 - else the first leader of a process waits for the import
 from devcluster.storage import Change, Key
 from manager.certificates.factory import Certificates, secret_certificates
-from manager.certificates.rotation import Lifetimes
+from manager.certificates.rotation import Lifetimes  # also: no leader of a run waits for this import
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.kube.transport import Transport
 from manager.tls.certificate import Chance, certificates_in
@@ -24,8 +23,7 @@ from manager.util.program import Program
 from manager.webhook.configurations import SECRET
 from manager.webhook.registration import Webhooks
 from manager_tools.simulation.loop import EPOCH
-from manager_tools.simulation.network import Sent
-from manager_tools.simulation.scene import Scene
+from manager_tools.simulation.scene import Scene, Sent
 
 Object = dict[str, Any]
 
@@ -197,7 +195,6 @@ def _spans(served: bytes, bundle: bytes, host: str) -> list[_Span]:
 
 
 def _bundles_in(obj: Object) -> Iterator[tuple[bytes, str]]:
-    """Each bundle of a configuration or a definition, with the host that it is for."""
     configs = [each["clientConfig"] for each in obj.get("webhooks") or ()]
     conversion = (obj.get("spec") or {}).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":

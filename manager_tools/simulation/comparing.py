@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
@@ -18,7 +18,7 @@ from manager.api import Resource
 from manager.operator import NAME_TAKEN, AnyOperator, Owns
 from manager.shards.shard_set import label_key, label_of
 from manager_tools.simulation.loop import EPOCH
-from manager_tools.simulation.workload import PROGRAM
+from manager_tools.simulation.plan import PROGRAM
 
 Object = dict[str, Any]
 
@@ -45,6 +45,8 @@ _CHANCE = frozenset(
     )
 )
 """Fields that the control plane chooses, and what people have added to what is not theirs."""
+
+_ABSENT = object()
 
 _OF_THE_SERVER = frozenset(("managedFields", "resourceVersion"))
 
@@ -139,7 +141,6 @@ def _chosen(value: Any, name: str = "") -> Iterator[str]:
 
 
 def _without_time(found: re.Match[str]) -> str:
-    """Return a placeholder for a time within the run, and any other time as it is."""
     try:
         moment = datetime.fromisoformat(found[0] if found[2] else f"{found[0]}+00:00")
     except ValueError:
@@ -179,22 +180,23 @@ def state_of(
     operators: Sequence[AnyOperator],
     chance: Chance,
     *,
-    shared: bool,
-    made: Container[object] = (),
-    uids: dict[str, str] | None = None,
-) -> Object:
-    """Return the operators' objects and their children by place, without random parts.
+    shared: bool = False,
+    made: Collection[Key] = (),
+    kept: frozenset[str] = frozenset(),
+    born: Mapping[str, float] | None = None,
+) -> State:
+    """Return the operators' objects, their children, and whatever else managers `made`, without random parts.
 
     Objects of other controllers, such as the pods of a Deployment, do not count as children, unless
-    managers `made` them. With `shared`, children have the label of their owner's shard. `uids` gets the uid
-    of each place.
+    managers `made` them; nor do other kinds that are `kept`. With `shared`, children have the label of their
+    owner's shard. `born` is when each object was created, by uid.
     """
     found: list[tuple[str, str, Object]] = []
     given_up = _owners_of_what_gave_up(cluster)
-    ours = [resource_of(each.kind) for each in operators]
+    own, owned = [resource_of(each.kind) for each in operators], owned_resources(operators)
     kinds = {each.kind.gvk.kind for each in operators}
     of_children = replace(chance, fields=chance.fields | {"status"})
-    for resources, left_out in ((ours, chance), (owned_resources(operators), of_children)):
+    for resources, left_out in ((own, chance), (owned, of_children)):
         for resource in resources:
             for each in cluster.client.list(resource):
                 metadata, controller = each["metadata"], controller_of(each)
@@ -202,13 +204,28 @@ def state_of(
                 if not is_ours and _place(resource, each) not in made:
                     continue
                 state = _comparable(_with_label_judged(each, shared=shared), left_out)
-                observed = (each.get("status") or {}).get("observedGeneration") if resource in ours else None
+                observed = (each.get("status") or {}).get("observedGeneration") if resource in own else None
                 if observed is not None:
                     state[_OF_THIS_SPEC] = observed == metadata["generation"]
                 if metadata["uid"] in given_up:
                     state[_GIVEN_UP] = True
                 found.append((left_out.text(_shown(resource, metadata)), metadata["uid"], state))
-    return _by_place(found, uids)
+    for key in made:
+        resource = f"{key.plural}.{key.group}".rstrip(".")
+        if resource not in {*own, *owned, *kept} and (
+            obj := cluster.client.peek(resource, key.namespace, key.name)
+        ):
+            place = chance.text(_shown(resource, obj["metadata"]))
+            found.append((place, obj["metadata"]["uid"], _comparable(obj, chance)))
+    states: dict[str, tuple[str, Object]] = {}
+    for place, uid, state in sorted(found, key=lambda each: (each[0], str(each[2]))):
+        # Places that differ only in random parts get numbers.
+        numbered = (f"{place} ({number})" if number > 1 else place for number in count(1))
+        states[next(each for each in numbered if each not in states)] = uid, state
+    return State(
+        {place: state for place, (_, state) in states.items()},
+        {place: (born or {}).get(uid, 0.0) for place, (uid, _) in states.items()},
+    )
 
 
 def _shown(resource: str, metadata: Object) -> str:
@@ -216,41 +233,6 @@ def _shown(resource: str, metadata: Object) -> str:
     if prefix and name.startswith(prefix):
         name = f"{prefix}*"
     return f"{resource} {metadata.get('namespace', '')}/{name}"
-
-
-def _by_place(found: Iterable[tuple[str, str, Object]], uids: dict[str, str] | None) -> Object:
-    """Return the states by place; places that differ only in random parts get numbers."""
-    states: Object = {}
-    for place, uid, state in sorted(found, key=lambda each: (each[0], str(each[2]))):
-        free = place
-        for number in count(2):
-            if free not in states:
-                break
-            free = f"{place} ({number})"
-        states[free] = state
-        if uids is not None:
-            uids[free] = uid
-    return states
-
-
-def made_state(
-    cluster: DevCluster,
-    operators: Sequence[AnyOperator],
-    made: Iterable[Key],
-    chance: Chance,
-    kept: frozenset[str],
-    uids: dict[str, str] | None = None,
-) -> Object:
-    """Return the objects of other kinds that managers have `made`, except the resources `kept`."""
-    known = {*owned_resources(operators), *(resource_of(each.kind) for each in operators), *kept}
-    found: list[tuple[str, str, Object]] = []
-    for key in made:
-        resource = f"{key.plural}.{key.group}".rstrip(".")
-        if resource not in known and (obj := cluster.client.peek(resource, key.namespace, key.name)):
-            metadata = obj["metadata"]
-            place = chance.text(_shown(resource, metadata))
-            found.append((place, metadata["uid"], _comparable(obj, chance)))
-    return _by_place(found, uids)
 
 
 def _with_label_judged(obj: Object, *, shared: bool) -> Object:
@@ -380,21 +362,16 @@ def _with_status(obj: Object, compared: frozenset[str]) -> Object:
     return {**obj, "status": status, _GIVEN_UP: False}
 
 
-def differences(have: Any, fresh: Any, where: str = "") -> Iterator[str]:
+def differences(have: Any, fresh: Any) -> Iterator[str]:
     """Where two states differ, in words."""
-    if isinstance(have, dict) and isinstance(fresh, dict):
-        for name in sorted({*have, *fresh}):
-            if name not in fresh:
-                yield f"{where}{name} is not there: {have[name]}"
-            elif name not in have:
-                yield f"{where}{name} is only there: {fresh[name]}"
-            else:
-                yield from differences(have[name], fresh[name], f"{where}{name}: ")
-    elif isinstance(have, list) and isinstance(fresh, list) and len(have) == len(fresh):
-        for number, (one, other) in enumerate(zip(have, fresh, strict=True)):
-            yield from differences(one, other, f"{where}{number}: ")
-    elif have != fresh:
-        yield f"{where}{have!r} instead of {fresh!r}"
+    for path, one, other in _differing(have, fresh):
+        where = ": ".join(map(str, path))
+        if other is _ABSENT:
+            yield f"{where} is not there: {one}"
+        elif one is _ABSENT:
+            yield f"{where} is only there: {other}"
+        else:
+            yield f"{where}: {one!r} instead of {other!r}"
 
 
 def changed_fields(change: Change) -> list[str]:
@@ -402,22 +379,26 @@ def changed_fields(change: Change) -> list[str]:
     before, after = (
         {} if each is None else orjson.loads(each.data) for each in (change.old, change.new or change.final)
     )
-    return list(_changed("", before, after))
+    paths = [path for path, _, _ in _differing(before, after) if not _OF_THE_SERVER.intersection(path)]
+    shown = ("".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path) for path in paths)
+    return [each.removeprefix(".") for each in shown]
 
 
-def _changed(path: str, before: Any, after: Any) -> Iterator[str]:
-    if before == after:
+def _differing(one: Any, other: Any, *path: str | int) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
+    """Yield the paths at which two values differ, with what is there; `_ABSENT` where nothing is."""
+    names: Iterable[Any]
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = sorted({*one, *other})
+        one, other = ({name: each.get(name, _ABSENT) for name in names} for each in (one, other))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        names = range(len(one))
+    elif one != other:
+        yield path, one, other
         return
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in {**before, **after}:
-            if name not in _OF_THE_SERVER:
-                where = f"{path}.{name}" if path else name
-                yield from _changed(where, before.get(name), after.get(name))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for number, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _changed(f"{path}[{number}]", one, other)
     else:
-        yield path
+        return
+    for name in names:
+        yield from _differing(one[name], other[name], *path, name)
 
 
 def missing(whole: Mapping[str, Any], part: Mapping[str, Any]) -> int:

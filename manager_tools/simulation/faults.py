@@ -1,108 +1,336 @@
-"""Faults of a process, of its network, and of the API server as the process sees it."""
+"""Effects of faults on the processes, the network and the control plane of a world."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import copy
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from msgspec import Meta
+from devcluster.api.local import LocalClient
+from devcluster.errors import StatusError
+from devcluster.storage.records import JournalFailed
+from manager_tools.simulation.comparing import resource_of, resource_of_manifest
+from manager_tools.simulation.plan import PLANTED, Fault
+from manager_tools.simulation.replica import TIMING, Replica
+from manager_tools.simulation.world import World
 
-from manager_tools.simulation.workload import Seconds
+_BACKUP = 120.0
+"""Seconds that a backup is old at most."""
+_AHEAD = 0.3
+"""The part of backups that take the versions back as well."""
+_SLOW = (1.0, 5.0, 15.0, 60.0)
+"""Seconds for which a server takes its time at most: more than anybody waits, and less."""
+_STUCK = (0.0, 0.5, 3.0)
+"""Seconds for which a disk takes nothing any more before the power fails."""
+_GOES_WITHIN = 600.0
+"""Seconds in which all objects of a kind go whose definition is deleted."""
+_HELD_FOR = 30.0
+"""Seconds after which people let go of such objects."""
+_ROLLS_EVERY = 5.0
+"""Seconds from one replica to the next in a rolling update."""
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
-KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
-    "kill": (3, "{manager} is killed"),
-    "stop": (2, "{manager} is told to end"),
-    "scale": (3, "{manager} is told to end, and comes back {seconds} after that"),
-    "mode": (2, "managers are told to end in turn, and lead or wait, instead of sharing, for {seconds}"),
-    "reborn": (3, "{manager} is killed, and the next one reads states of {seconds} ago"),
-    "freeze": (2, "{manager} is frozen for {seconds}"),
-    "cut": (2, "all connections of {manager} break"),
-    "refusing": (1, "{manager} can make no connection for {seconds}"),
-    "silent": (2, "the connections of {manager} carry nothing for {seconds}"),
-    "loss": (3, "{size} of the bytes from and to {manager} is lost for {seconds}"),
-    "refusals": (3, "{size} of the requests of {manager} are refused (429, 500, 503) for {seconds}"),
-    "slow": (2, "the server takes seconds for each request of {manager} for {seconds}"),
-    "lag": (3, "watches of {manager} are {seconds} behind"),
-    "torn": (2, "{size} of what watches of {manager} bring breaks off within a line for {seconds}"),
-    "twice": (1, "{size} of the writes of {manager} arrive twice for {seconds}"),
-    "skips": (2, "watches of {manager} carry nothing for {seconds}, and then only the last states"),
-    "behind": (3, "{manager} reads from two API servers for {seconds}, and the second one is behind"),
-    "stale": (2, "lists of {manager} are {seconds} behind, and are not streamed"),
-    "compact": (2, "{manager} hears nothing for {seconds}; then the history has expired (410)"),
-    "no_bookmarks": (1, "watches of {manager} get no bookmarks for {seconds}"),
-    "power": (2, "the cluster is killed, and started from its disk {seconds} later"),
-    "backup": (1, "the cluster is killed, and started {seconds} later with a backup of its disk"),
-    "rights": (1, "managers have no rights for {seconds}"),
-    "some_rights": (2, "managers have not all of their rights for {seconds} (403)"),
-    "definition": (
-        1,
-        "a kind's definition is deleted, and comes back {seconds} after all of it has gone",
-    ),
-    "token": (2, "the token of managers is replaced, and they can read the new one {seconds} later (401)"),
-    "untrusted": (1, "the API server does not trust the webhooks' certificate of {manager} for {seconds}"),
-    "secret": (2, "another client deletes or spoils the Secret with the webhooks' certificates"),
-    "bundle": (1, "another client spoils the CA bundles of a webhook configuration or definition"),
-    "keepers": (1, "the Secret is deleted, and all managers make certificates for {seconds}"),
-    "jump": (2, "the wall clock of {manager} jumps, and back {seconds} later"),
-    "server_jump": (1, "the wall clock of the API server jumps, and back {seconds} later"),
-    "drift": (1, "the clocks of {manager} go at another rate for {seconds}"),
+
+def _alive(world: World, number: int) -> list[Replica]:
+    return [each for each in world.running if each.number == number and each.alive]
+
+
+async def befall(world: World, fault: Fault) -> None:
+    """Have it go wrong, and right again after its time."""
+    here = _alive(world, fault.replica)
+    await _BEFALLING.get(fault.what, _be_bad_weather)(world, fault, here)
+
+
+async def _kill(_: World, __: Fault, here: Sequence[Replica]) -> None:
+    for each in here:
+        each.kill()
+
+
+async def _stop(_: World, __: Fault, here: Sequence[Replica]) -> None:
+    for each in here:
+        each.terminate()
+
+
+async def _scale(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    others = {each.number for each in world.running} - {fault.replica}
+    if fault.replica in world.away or not others - world.away:
+        return  # one replica must remain
+    world.away.add(fault.replica)
+    await _stop(world, fault, here)
+    await asyncio.sleep(fault.seconds)
+    world.come_back(fault.replica)
+
+
+async def _change_mode(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    if world.leads:
+        return  # one change at a time
+    for change in (world.leads.add, world.leads.discard):
+        for number in range(world.plan.replicas):
+            change(number)
+            await _stop(world, fault, _alive(world, number))
+            await asyncio.sleep(_ROLLS_EVERY)
+        await asyncio.sleep(fault.seconds)
+
+
+async def _be_reborn(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    undo = world.weathers[fault.replica].change(stale=fault.seconds, lag=fault.seconds)
+    await _kill(world, fault, here)
+    await asyncio.sleep(fault.seconds)
+    undo()
+
+
+async def _compact(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    await _be_bad_weather(world, replace(fault, what="silent"), here)
+    world.cluster.store.expire_history()
+    await _cut(world, fault, world.running)
+
+
+async def _freeze(_: World, fault: Fault, here: Sequence[Replica]) -> None:
+    frozen = [each for each in here if each.clock.paused is None]
+    for each in frozen:
+        each.freeze()
+    await asyncio.sleep(fault.seconds)
+    for each in frozen:
+        if not each.dead:
+            each.clock.resume()
+
+
+async def _cut(_: World, __: Fault, here: Sequence[Replica]) -> None:
+    for each in here:
+        for network in each.networks:
+            network.abort("the connection was cut (simulated)")
+
+
+async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    ahead = None
+    if (
+        fault.what == "backup"
+        and world.plane.is_up
+        and random.Random(f"{fault.draw}/ahead").random() < _AHEAD
+    ):
+        ahead = world.plane.go_ahead()
+        world.note("cluster", "goes far ahead")
+        await asyncio.sleep(fault.seconds)
+    if not world.plane.is_up or world.plane.disk.stuck:
+        return  # it is down already, or about to be
+    world.plane.disk.stuck = True
+    await asyncio.sleep(random.Random(fault.draw).choice(_STUCK))
+    await _cut(world, fault, world.running)
+    lost = await world.plane.kill()
+    world.note("cluster", f"killed: {lost} writes are lost")
+    if fault.what == "backup":
+        then = world.now - random.Random(fault.draw).uniform(0.0, _BACKUP) if ahead is None else ahead
+        world.forgotten |= world.plane.disk.rewind(then, versions_too=ahead is not None)
+        version = world.plane.disk.version
+        world.note("cluster", f"gets a backup of {max(0.0, then):.1f} s, and goes on from version {version}")
+    await asyncio.sleep(fault.seconds)
+    await world.plane.start()
+    world.note("cluster", "starts")
+    if fault.what == "backup":
+        world.no_holder_until = world.now + TIMING.renew_deadline * 2
+
+
+async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    bindings = [each for each in world.manifests if each["kind"].endswith("Binding")]
+    client = await world.plane.there()
+    if any(client.peek(*_place_of(each)) is None for each in bindings):
+        return  # another fault has taken them already
+    world.rights_taken += 1
+    for each in bindings:
+        with suppress(StatusError):
+            await client.delete(*_place_of(each))
+    await asyncio.sleep(fault.seconds)
+    for each in bindings:
+        await world.plane.lasting(partial(_create, manifest=each))
+    world.rights_taken -= 1
+
+
+async def _take_some_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    """All that has one verb, or is about one kind."""
+    rng = random.Random(fault.draw)
+    field = rng.choice(("verbs", "resources"))
+    granted = [each for each in world.manifests if each["kind"].endswith("Role")]
+    lost = rng.choice(sorted({each for role in granted for rule in role["rules"] for each in rule[field]}))
+    client = await world.plane.there()
+    world.rights_taken += 1
+    for role in granted:
+        kept = [{**rule, field: [each for each in rule[field] if each != lost]} for rule in role["rules"]]
+        await client.patch(*_place_of(role), {"rules": [rule for rule in kept if rule[field]]})
+    world.note("cluster", f"managers have no right to {lost}")
+    await asyncio.sleep(fault.seconds)
+    for role in granted:
+        await world.plane.lasting(partial(_give_back, role=role))
+    world.rights_taken -= 1
+
+
+async def _create(client: LocalClient, manifest: dict[str, Any]) -> None:
+    resource, namespace, _ = _place_of(manifest)
+    await client.create(resource, namespace, copy.deepcopy(manifest))
+
+
+async def _give_back(client: LocalClient, role: dict[str, Any]) -> None:
+    await client.patch(*_place_of(role), {"rules": role["rules"]})
+
+
+def _place_of(manifest: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = manifest["metadata"]
+    return resource_of_manifest(manifest), metadata.get("namespace", ""), metadata["name"]
+
+
+async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    name = resource_of(world.operators[fault.draw % len(world.operators)].kind)
+    client = await world.plane.there()
+    definition = client.peek(_DEFINITIONS, "", name)
+    if definition is None or "deletionTimestamp" in definition["metadata"]:
+        return  # another fault has deleted it already
+    await client.delete(_DEFINITIONS, "", name)
+    world.note("cluster", f"the definition of {name} is deleted")
+    deadline = world.now + _GOES_WITHIN
+    while (going := (await world.plane.there()).peek(_DEFINITIONS, "", name)) is not None:
+        if "deletionTimestamp" not in going["metadata"]:
+            world.note("cluster", f"the definition of {name} stays: that it was deleted is lost")
+            return
+        if world.now > deadline:
+            world.give_up(f"objects of {name} do not go within {_GOES_WITHIN:g} s")
+        await asyncio.sleep(1.0)
+        if world.now > deadline - _GOES_WITHIN + _HELD_FOR:
+            with suppress(StatusError, JournalFailed):
+                await world.people.release_all(name)
+    await asyncio.sleep(fault.seconds)
+    anew = {"metadata": {"name": name}, "spec": definition["spec"]}
+    await world.plane.lasting(lambda client: client.create(_DEFINITIONS, "", copy.deepcopy(anew)))
+    world.note("cluster", f"the definition of {name} is back")
+
+
+async def _spoil_secret(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    kept, rng = world.certificates, random.Random(fault.draw)
+    if kept is None:
+        return
+    client = await world.plane.there()
+    secret = client.peek("secrets", kept.namespace, kept.name)
+    if secret is None:
+        return
+    name = rng.choice(("", *sorted(secret["data"])))
+    text = base64.b64decode(secret["data"].get(name, ""))
+    spoilt = rng.choice((b"", b"no PEM", text[: len(text) // 2], text.replace(b"A", b"B")))
+    with suppress(StatusError, JournalFailed):
+        if name and fault.what == "secret":
+            data = {name: base64.b64encode(spoilt).decode()}
+            await client.patch("secrets", kept.namespace, kept.name, {"data": data})
+            world.note("person", f"spoils {name} of the Secret {kept.name}")
+        else:
+            await client.delete("secrets", kept.namespace, kept.name)
+            world.note("person", f"deletes the Secret {kept.name}")
+
+
+async def _spoil_bundle(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    kept, rng = world.certificates, random.Random(fault.draw)
+    if kept is None or not kept.targets:
+        return
+    key = rng.choice(kept.targets)
+    resource = f"{key.plural}.{key.group}"
+    bundle = base64.b64encode(rng.choice((b"", b"no PEM", *kept.spoilt_with))).decode()
+    client = await world.plane.there()
+    if (found := client.peek(resource, "", key.name)) is None:
+        return
+    if "webhooks" in found:
+        for each in found["webhooks"]:
+            each["clientConfig"]["caBundle"] = bundle
+        patch = {"webhooks": found["webhooks"]}
+    else:
+        patch = {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}}
+    with suppress(StatusError, JournalFailed):
+        await client.patch(resource, "", key.name, patch)
+        world.note("person", f"spoils the CA bundles of {resource} {key.name}")
+
+
+async def _keep_twice(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    if world.certificates is None:
+        return
+    world.certificates.keep_twice(fault.seconds)
+    ends = [each.keep_certificates() for each in world.running if each.alive]
+    await _spoil_secret(world, fault, here)
+    await asyncio.sleep(fault.seconds)
+    for end in ends:
+        end()
+
+
+async def _replace_token(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    world.tokens += 1
+    token = f"{PLANTED}-token-{world.tokens}"
+    world.plane.take_only(token)
+    await asyncio.sleep(fault.seconds)
+    world.token = world.plane.token
+    world.note("cluster", "the new token of managers can be read")
+
+
+async def _jump(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    """Forward by hours, or back by minutes."""
+    clocks = [world.plane] if fault.what == "server_jump" else [each.clock for each in here]
+    rng = random.Random(fault.draw)
+    seconds = rng.choice((3600.0, -60.0)) * rng.uniform(1.0, 30.0)
+    world.note("clock", f"jumps by {seconds:+,.0f} s")
+    for each in clocks:
+        each.skew += seconds
+    await asyncio.sleep(fault.seconds)
+    for each in clocks:
+        each.skew -= seconds
+
+
+async def _drift(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    rng = random.Random(fault.draw)
+    factors = [(each, rng.uniform(0.93, 1.07)) for each in here]
+    for each, factor in factors:
+        world.note(each.name, "its clocks begin to drift")
+        each.clock.drift(each.clock.rate * factor)
+    await asyncio.sleep(fault.seconds)
+    for each, factor in factors:
+        each.clock.drift(each.clock.rate / factor)
+
+
+async def _be_bad_weather(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    rng = random.Random(fault.draw)
+    sizes: dict[str, float] = {
+        **dict.fromkeys(("loss", "refusals", "torn", "twice"), fault.size),
+        **dict.fromkeys(("lag", "stale"), fault.seconds),
+        "behind": rng.uniform(0.0, world.now),
+        "slow": rng.choice(_SLOW),
+    }
+    undo = world.weathers[fault.replica].change(**{fault.what: sizes.get(fault.what, True)})
+    if fault.what == "behind":
+        await _cut(world, fault, here)  # new connections are to either server
+    await asyncio.sleep(fault.seconds)
+    undo()
+    if fault.what == "silent":
+        await _cut(world, fault, [each for each in world.running if each.number == fault.replica])
+
+
+_BEFALLING: dict[str, Callable[[World, Fault, Sequence[Replica]], Awaitable[None]]] = {
+    "kill": _kill,
+    "stop": _stop,
+    "scale": _scale,
+    "mode": _change_mode,
+    "reborn": _be_reborn,
+    "freeze": _freeze,
+    "cut": _cut,
+    "compact": _compact,
+    "power": _cut_power,
+    "backup": _cut_power,
+    "rights": _take_rights,
+    "some_rights": _take_some_rights,
+    "definition": _take_definition,
+    "token": _replace_token,
+    "secret": _spoil_secret,
+    "bundle": _spoil_bundle,
+    "keepers": _keep_twice,
+    "jump": _jump,
+    "server_jump": _jump,
+    "drift": _drift,
 }
-"""What goes wrong: how often, and in words."""
-
-OF_CERTIFICATES = frozenset({"secret", "bundle", "keepers"})
-"""What goes wrong only where managers keep certificates."""
-ALONE = tuple(each for each in KINDS_OF_FAULT if each not in {"scale", "mode"})
-"""What goes wrong where one manager works: fewer of them, or one that leads, make no difference then."""
-NO_EXCUSE = frozenset({"secret", "keepers"})
-"""In spite of which each webhook is trusted at every moment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that goes wrong at a time, for a while, in virtual seconds; `size` is a part of requests."""
-
-    at: Seconds
-    what: Annotated[str, Meta(pattern=f"^({'|'.join(KINDS_OF_FAULT)})$")]
-    replica: Annotated[int, Meta(ge=0)]
-    seconds: Seconds
-    size: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    draw: Annotated[int, Meta(ge=0)] = 0
-    """Seeds what else is drawn for it."""
-
-    def __str__(self) -> str:
-        words = KINDS_OF_FAULT[self.what][1]
-        seconds, size = f"{self.seconds:.1f} s", f"{self.size:.0%}"
-        return words.format(manager=f"manager-{self.replica}", seconds=seconds, size=size)
-
-
-def faults(
-    rng: random.Random,
-    replicas: int,
-    *,
-    seconds: float,
-    count: int,
-    near: Sequence[float],
-    kinds: Sequence[str] = ALONE,
-) -> list[Fault]:
-    """Draw the faults of a run, half of them about one of the times `near`."""
-    weights = [KINDS_OF_FAULT[kind][0] for kind in kinds]
-    made = [
-        Fault(
-            at=_when(rng, seconds, near),
-            what=rng.choices(kinds, weights)[0],
-            replica=rng.randrange(replicas),
-            seconds=rng.choice((1.0, 5.0, 20.0, 60.0)) * rng.uniform(0.5, 1.5),
-            size=rng.choice((0.05, 0.3, 0.8)),
-            draw=rng.getrandbits(64),
-        )
-        for _ in range(count)
-    ]
-    return sorted(made, key=lambda fault: fault.at)
-
-
-def _when(rng: random.Random, seconds: float, near: Sequence[float]) -> float:
-    if near and rng.random() < 0.5:  # noqa: PLR2004 - half
-        return max(0.0, rng.choice(near) - rng.choice((0.0, 0.002, 0.5, 5.0, -0.05, -0.5)))
-    return rng.uniform(0.0, seconds)
+"""What is done by more than a `Weather`."""

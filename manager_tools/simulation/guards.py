@@ -139,7 +139,6 @@ def _guard(original: Any, shown: str, why: str, found: list[str]) -> Any:
 
 
 def _where(args: tuple[Any, ...]) -> str:
-    """Return the host or address among a socket function's arguments."""
     return ", ".join(repr(each) for each in args[:2] if not isinstance(each, socket.socket))
 
 
@@ -260,7 +259,6 @@ def is_operators(file: str) -> bool:
 
 @cache
 def _not_theirs() -> tuple[str, ...]:
-    """Return the folders that contain no operator's code."""
     paths = sysconfig.get_paths()
     folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     folders += [str(Path(sys.modules[name].__file__ or "").parent) for name in _RUNTIME]

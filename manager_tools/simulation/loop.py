@@ -100,8 +100,7 @@ class _Handle(asyncio.Handle):
         self._callback = callback
         self._args = args
         self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
+        self._repr = self._source_traceback = None
 
 
 class _Timer(asyncio.TimerHandle):
@@ -109,22 +108,24 @@ class _Timer(asyncio.TimerHandle):
 
     __slots__ = ()
 
-    def __init__(self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Context) -> None:
-        self._context = context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
+    def __init__(
+        self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Context | None
+    ) -> None:
+        _Handle.__init__(self, callback, args, loop, context)  # type: ignore[arg-type]
         self._when = when
         self._scheduled = True
 
     def cancel(self) -> None:
-        """Cancel the timer like any other, and drop its callback."""
         self._cancelled = True
         handle: Any = self
         handle._callback = handle._args = None
+
+
+def _refused(method: str) -> Any:
+    async def refuse(loop: VirtualLoop, *_: Any, **__: Any) -> NoReturn:
+        loop.services.refuse(f"loop.{method}() is called")
+
+    return refuse
 
 
 class NotVirtual(RuntimeError):
@@ -154,7 +155,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._timers = 0
         self._rng = rng
         self._epoch = EPOCH - ticks / TICKS
-        self.on_wall_clock: Callable[[], None] = _nothing
+        self.on_wall_clock: Callable[[], None] = lambda: None
         """Called whenever somebody asks for the time of day."""
         self.services = Services()
         """What can be reached by name."""
@@ -194,7 +195,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             when = (when - clock.offset) / clock.rate + 1 / TICKS
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
+        timer = _Timer(when, callback, args, self, context)
         self._timers += 1
         heapq.heappush(self._scheduled, (when, self._timers, timer))
         return timer
@@ -312,21 +313,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Refuse, as anything that needs a network."""
         self.services.refuse(f"the name of {sockaddr[0]} is looked up")
 
-    async def create_datagram_endpoint(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as anything that needs a network."""
-        self.services.refuse("loop.create_datagram_endpoint() is called")
-
-    async def create_server(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as anything that needs a network."""
-        self.services.refuse("loop.create_server() is called")
-
-    async def create_unix_connection(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as anything that needs a network."""
-        self.services.refuse("loop.create_unix_connection() is called")
-
-    async def create_unix_server(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as anything that needs a network."""
-        self.services.refuse("loop.create_unix_server() is called")
+    create_datagram_endpoint = _refused("create_datagram_endpoint")
+    create_server = _refused("create_server")
+    create_unix_connection = _refused("create_unix_connection")
+    create_unix_server = _refused("create_unix_server")
 
     def _run_once(self) -> None:
         """Run turns like the standard library's loops, apart from time, order and freezes.
@@ -395,10 +385,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 def _text(host: str | bytes) -> str:
     return host.decode() if isinstance(host, bytes) else host
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 def _is_task(handle: Any) -> bool:

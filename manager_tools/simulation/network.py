@@ -7,12 +7,11 @@ drawn from one source of randomness; the `Weather` defines how frequent they are
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import random
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -26,90 +25,24 @@ from manager.kube.credentials import Credentials
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
 from manager.kube.wire import LONGEST, WireRequest
 from manager.util.author_code import line_that_asks
-from manager_tools.simulation.control_plane import ControlPlane
-from manager_tools.simulation.loop import VirtualLoop
+from manager_tools.simulation.scene import Scene, Sent, Weather, sender
 
 _Arrived = deque[tuple[float, bytes] | None]
 """Pieces of a stream, with the time at which each is there; None after the last one."""
 
 
-@dataclass
-class Weather:
-    """Condition of the network, and of the server as one process sees it."""
+_TO_THE_SECOND = 0.5
+_AT_ONCE = 1e-6
+"""Seconds that the rounding of a timer may make."""
+_LOOKS_EVERY = 5.0
+"""Seconds after which a stream that is behind may have caught up."""
+_NEVER_SENT = 0.2
+"""The part of requests that do not arrive when the sender gives up meanwhile."""
 
-    delay: float = 0.002
-    """Longest time that a request, an answer or a piece of a stream takes, in seconds."""
-    loss: float = 0.0
-    """Part of the requests, and of the answers, that get lost with their connection."""
-    refusals: float = 0.0
-    """Part of the requests that the server answers with 429, 500 or 503."""
-    lag: float = 0.0
-    """Seconds by which watches, and lists that may be answered from a cache, are behind."""
-    stale: float = 0.0
-    """Seconds by which lists are behind; watches are not streamed lists then."""
-    torn: float = 0.0
-    """Part of a stream's pieces that break off within a line."""
-    twice: float = 0.0
-    """Part of the writes that arrive twice, one right after the other."""
-    skips: bool = False
-    """Streams carry nothing, and then only the last state of each object."""
-    untrusted: bool = False
-    """The API server does not take the certificate of its webhooks."""
-    behind: float = 0.0
-    """Seconds by which the second of two API servers is behind; lists and watches go to either."""
-    refusing: bool = False
-    """No connection can be made."""
-    silent: bool = False
-    """Nothing arrives, in either direction, and nobody says so."""
-    no_bookmarks: bool = False
-    """Watches send no bookmarks but the one that ends a list."""
-    slow: float = 0.0
-    """Seconds that the server takes at most to answer, after what it was asked for has had its effect."""
-    _changes: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+_SPLIT = 0.05
+"""The part of a stream's pieces that come in two."""
 
-    def change(self, **values: Any) -> Callable[[], None]:
-        """Override values until the returned function is called; the last of several overrides counts."""
-
-        def undo() -> None:
-            self._changes = [each for each in self._changes if each is not values]
-            self._sum_up(values)
-
-        self._changes.append(values)
-        self._sum_up(values)
-        return undo
-
-    def _sum_up(self, names: Iterable[str]) -> None:
-        for name in names:
-            wanted = [each[name] for each in self._changes if name in each]
-            setattr(self, name, wanted[-1] if wanted else getattr(Weather, name))
-
-
-@dataclass(eq=False)
-class Sent:
-    """Request that has left a process, as observers of the simulation see it."""
-
-    process: str
-    method: str
-    path: str
-    number: int = 0
-    """How many writes of this process came before it."""
-    by_clock: bool = False
-    """Whether time alone has caused the reconcile that sent it."""
-
-    def __str__(self) -> str:
-        return f"{self.process}: {self.method} {self.path}"
-
-    @property
-    def is_upkeep(self) -> bool:
-        """Return whether it is about leases or Events, and so changes no object of an operator."""
-        return "/leases" in self.path or "/events" in self.path
-
-
-sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", default=None)
-"""On behalf of which request the control plane does what it does."""
-
-Told = Callable[[str, str], None]
-"""Gets what happened, for a time line: the process, and what."""
+_REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
 
 class Network:
@@ -119,69 +52,55 @@ class Network:
 
     def __init__(
         self,
-        plane: ControlPlane,
+        scene: Scene,
         process: str,
         credentials: Credentials,
         *,
         rng: random.Random,
         weather: Weather,
-        told: Told,
-        crash: Callable[[Sent, str], bool] = lambda _sent, _when: False,
-        counted: Callable[[], None] = lambda: None,
-        by_clock: Callable[[], bool] = lambda: False,
-        versions: Sequence[tuple[float, int]] = (),
-        has_all_rights: Callable[[], bool] = lambda: False,
-        refused: Callable[[str, str, str], None] = lambda _process, _message, _asked_at: None,
-        context: contextvars.Context,
+        crash: Callable[[Sent, str], bool],
+        counted: Callable[[], None],
     ) -> None:
-        """Connect one process to the control plane.
-
-        `context` is the server's, whose work continues when the client is frozen or dead.
+        """Connect one process to the control plane of a scene.
 
         `crash` returns, before and after each write takes effect, whether the process dies there. `counted`
-        is called for each request. `by_clock` returns whether time alone has caused the request. `refused`
-        is called for a request that is forbidden while the process `has_all_rights`, with the process, the
-        message and the line of code that sent it. `versions` are the server's past resource versions, with
-        the time of each.
+        is called for each request.
         """
         self.weather = weather
         self.writes = 0
-        self._plane = plane
+        self._scene = scene
+        self._plane = scene.plane
         self._process = process
         self._credentials = credentials
         self._rng = rng
-        self._told = told
         self._crash = crash
         self._counted = counted
-        self._by_clock = by_clock
-        self._versions = versions
-        self._has_all_rights = has_all_rights
-        self._refused = refused
         self._open: dict[_Exchange, None] = {}
         self._dead = False
-        self._context = context
+        # The server's: its work continues when the client is frozen or dead.
+        self._context = scene.context
 
     @asynccontextmanager
-    async def exchange(self, request: WireRequest) -> AsyncIterator[_Answer]:
+    async def exchange(self, request: WireRequest) -> AsyncIterator[_Exchange]:
         """See `Wire`. Sent again once if the credentials were rejected and there are new ones."""
         header = (await self._credentials.current()).header
-        exchange = _Exchange(asyncio.get_running_loop(), request.path)
+        exchange = _Exchange(self, request, header)
         try:
-            answer = await self._send(exchange, request, header)
-            if answer.status == HTTPStatus.UNAUTHORIZED:
+            await self._send(exchange)
+            if exchange.status == HTTPStatus.UNAUTHORIZED:
                 renewed = (await self._credentials.current(rejected=header)).header
                 if renewed != header:
                     self._leave(exchange)
-                    exchange = _Exchange(asyncio.get_running_loop(), request.path)
-                    answer = await self._send(exchange, request, renewed)
+                    exchange = _Exchange(self, request, renewed)
+                    await self._send(exchange)
             if exchange.forbidden:
-                self._refused(self._process, exchange.forbidden, line_that_asks())
-            yield answer
+                self._scene.forbidden(self._process, exchange.forbidden, line_that_asks())
+            yield exchange
         finally:
             self._leave(exchange)
 
-    async def _send(self, exchange: _Exchange, request: WireRequest, header: str | None) -> _Answer:
-        """Return the answer to a request; the caller must leave `exchange` in any case."""
+    async def _send(self, exchange: _Exchange) -> None:
+        """Return once there is an answer; the caller must leave `exchange` in any case."""
         self._counted()
         self._open[exchange] = None
         if self._dead:
@@ -189,14 +108,14 @@ class Network:
         if self.weather.refusing or not self._plane.is_up:
             await asyncio.sleep(self._delay())
             raise Unreachable("connection refused (simulated)")
-        path, _, query = request.path.partition("#")[0].partition("?")
-        sent = Sent(self._process, request.method, request.path, by_clock=self._by_clock())
+        request, by_clock = exchange.request, self._scene.clock_use.causes_write()
+        sent = Sent(self._process, request.method, request.path, by_clock=by_clock)
         if request.permit is not None:
             request.permit()
         exchange.carrying = asyncio.get_running_loop().create_task(
-            self._carry(exchange, sent, request, header, path, query), context=self._context.copy()
+            self._carry(exchange, sent), context=self._context.copy()
         )
-        return _Answer(await exchange.answered, exchange, self)
+        await exchange.answered
 
     def _leave(self, exchange: _Exchange) -> None:
         self._open.pop(exchange, None)
@@ -205,39 +124,31 @@ class Network:
     @property
     def requests(self) -> list[str]:
         """Return the paths of the open requests."""
-        return [exchange.path for exchange in self._open]
+        return [exchange.request.path for exchange in self._open]
 
-    def abort(self) -> None:
+    def abort(self, why: str = "the connection was aborted") -> None:
         """See `Wire`."""
         for exchange in list(self._open):
-            exchange.fail("the connection was aborted")
+            exchange.fail(why)
 
     async def aclose(self) -> None:
         """See `Wire`."""
         self.abort()
 
-    def cut(self) -> None:
-        """Break all connections from outside."""
-        for exchange in list(self._open):
-            exchange.fail("the connection was cut (simulated)")
-
     def unplug(self) -> None:
         """Disconnect the dead process: only requests already on their way may still take effect."""
         self._dead = True
 
-    async def _carry(
-        self,
-        exchange: _Exchange,
-        sent: Sent,
-        request: WireRequest,
-        header: str | None,
-        path: str,
-        query: str,
-    ) -> None:
-        """Carry a sent request to the server and back, with faults."""
+    def _is_silent(self) -> bool:
+        return self.weather.silent
+
+    def _note(self, what: str) -> None:
+        self._scene.note(self._process, what)
+
+    async def _carry(self, exchange: _Exchange, sent: Sent) -> None:
+        request, chance = exchange.request, self._rng.random
         writes = request.method != "GET"
         sender.set(sent)
-        chance = self._rng.random
         if self._is_silent():
             return
         await asyncio.sleep(self._delay())
@@ -251,12 +162,12 @@ class Network:
                 return
         exchange.arrived = True
         cluster = self._plane.cluster
-        answer = await self._served(exchange, request, header, path, query)
+        answer = await self._served(exchange)
         if not self._plane.is_up or self._plane.cluster is not cluster:
             exchange.fail("connection lost: the cluster was killed (simulated)")
             return
         if writes:
-            self._told(self._process, f"{request.method} {request.path} -> {answer.status}{_reason(answer)}")
+            self._note(f"{request.method} {request.path} -> {answer.status}{_reason(answer)}")
             if self._crash(sent, "after"):
                 return
         if self._is_silent():
@@ -266,20 +177,17 @@ class Network:
             return
         asyncio.get_running_loop().call_later(self._delay(), exchange.answer, answer)
 
-    async def _served(
-        self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
-    ) -> ApiResponse:
+    async def _served(self, exchange: _Exchange) -> ApiResponse:
         """Return the answer after the server's processing time."""
-        chance = self._rng.random
+        chance, request = self._rng.random, exchange.request
         if chance() < self.weather.refusals:
             answer = self._refusal()
         else:
             if request.method != "GET" and chance() < self.weather.twice:
-                first = await self._ask(exchange, request, header, path, query)
-                again = f"{request.method} {request.path} -> {first.status}, and arrives again"
-                self._told(self._process, again)
-            answer = await self._ask(exchange, request, header, path, query)
-            if answer.status == HTTPStatus.FORBIDDEN and self._has_all_rights():
+                first = await self._ask(exchange)
+                self._note(f"{request.method} {request.path} -> {first.status}, and arrives again")
+            answer = await self._ask(exchange)
+            if answer.status == HTTPStatus.FORBIDDEN and not self._scene.rights_taken:
                 exchange.forbidden = orjson.loads(answer.body)["message"]
         if self.weather.slow:
             # The write has taken effect already. A delay before it could let it happen under another
@@ -287,19 +195,18 @@ class Network:
             await asyncio.sleep(self._rng.uniform(0.0, self.weather.slow))
         return answer
 
-    async def _ask(
-        self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
-    ) -> ApiResponse:
+    async def _ask(self, exchange: _Exchange) -> ApiResponse:
+        request = exchange.request
+        path, _, query = request.path.partition("#")[0].partition("?")
         asked = parse_qs(query, keep_blank_values=True) if query else {}
         headers = {name.lower(): value for name, value in request.headers.items()}
-        headers["authorization"] = header or ""
+        headers["authorization"] = exchange.header or ""
         if self.weather.stale and request.method == "GET":
             if "sendInitialEvents" in asked:
-                return self._error(422, "Invalid", "sendInitialEvents is forbidden for watch (simulated)")
+                return _error(422, "Invalid", "sendInitialEvents is forbidden for watch (simulated)")
             version = self._past(self.weather.stale)
             if "watch" not in asked and "continue" not in asked and version is not None:
-                asked |= {"resourceVersion": [str(version)], "resourceVersionMatch": ["Exact"]}
-        handle = self._plane.cluster.handle
+                asked |= _exactly(version)
         sent = ApiRequest(
             method=request.method,
             path=unquote(path),
@@ -310,7 +217,7 @@ class Network:
         try:
             if self.weather.behind and request.method == "GET" and self._rng.random() < _TO_THE_SECOND:
                 return await self._ask_second(exchange, sent)
-            return await handle(sent)
+            return await self._plane.cluster.handle(sent)
         except StatusError as refusal:
             return ApiResponse.failure(refusal)
 
@@ -327,14 +234,12 @@ class Network:
             raise future_version(wanted, version)
         for name in ("watch", "sendInitialEvents", "resourceVersionMatch", "timeoutSeconds", "limit"):
             asked.pop(name, None)
-        exact = {"resourceVersion": [str(version)], "resourceVersionMatch": ["Exact"]}
         accept = request.headers.get("accept", "").replace("Metadata;", "MetadataList;")
-        listed = await handle(
-            replace(request, query={**asked, **exact}, headers={**request.headers, "accept": accept})
-        )
+        headers = {**request.headers, "accept": accept}
+        listed = await handle(replace(request, query={**asked, **_exactly(version)}, headers=headers))
         if listed.status != HTTPStatus.OK or not listed.body.startswith(b'{"kind":"'):
             return listed
-        self._told(self._process, f"{request.path} is read as of version {version}, from a server behind")
+        self._note(f"{request.path} is read as of version {version}, from a server behind")
         if not streamed:
             return listed
         exchange.first = _initial_events(orjson.loads(listed.body), version)
@@ -345,35 +250,26 @@ class Network:
 
     def _past(self, seconds: float) -> int | None:
         """Return the newest resource version of `seconds` ago that is still known."""
-        then = self._true_time() - seconds
+        then = self._scene.now - seconds
         found = None
-        for when, version in self._versions:
+        for when, version in self._scene.versions:
             if when > then:
                 break
             found = version
         return None if found is None else max(found, self._plane.cluster.store.oldest)
 
-    def _error(self, code: int, reason: str, message: str) -> ApiResponse:
-        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
-        return ApiResponse.json({**status, "reason": reason, "message": message}, status=code)
-
     def _refusal(self) -> ApiResponse:
         code = self._rng.choice((429, 500, 503))
-        answer = self._error(code, _REASONS[code], "simulated")
+        answer = _error(code, _REASONS[code], "simulated")
         if code != 500:  # noqa: PLR2004 - the one without
             answer.headers["Retry-After"] = "1"
         return answer
 
-    def _is_silent(self) -> bool:
-        return self.weather.silent
-
     def _delay(self) -> float:
         return self._rng.uniform(0.0, self.weather.delay)
 
-    async def pieces(self, answer: ApiResponse, exchange: _Exchange) -> AsyncGenerator[bytes, None]:
+    async def pieces(self, stream: AsyncIterator[bytes], exchange: _Exchange) -> AsyncGenerator[bytes, None]:
         """Yield the pieces of a stream in order, each delayed by the current lag."""
-        stream = answer.stream
-        assert stream is not None
         arrived: _Arrived = deque()
         pumping = asyncio.get_running_loop().create_task(
             self._pump(stream, arrived, exchange), context=self._context.copy()
@@ -387,7 +283,7 @@ class Network:
                     middle = self._rng.randrange(1, len(piece))
                     yield piece[:middle]
                     if torn:
-                        self._told(self._process, "a watch breaks off within a line")
+                        self._note("a watch breaks off within a line")
                         exchange.fail("connection lost within a line (simulated)")
                     await exchange.wait(0.0)
                     piece = piece[middle:]
@@ -404,7 +300,7 @@ class Network:
         try:
             async for piece in stream:
                 delay = self._delay()
-                arrived.append((self._true_time() + delay, piece))
+                arrived.append((self._scene.now + delay, piece))
                 loop.call_later(delay, exchange.wake)
         except ConnectionCut:
             pass
@@ -421,7 +317,7 @@ class Network:
         if came is None:
             return None
         when, piece = came
-        while (late := when + self._lag(exchange) - self._true_time()) > _AT_ONCE:
+        while (late := when + self._lag(exchange) - self._scene.now) > _AT_ONCE:
             await exchange.wait(min(late, _LOOKS_EVERY))
         while self.weather.silent:
             await exchange.wait(1.0)
@@ -442,27 +338,17 @@ class Network:
         while arrived and arrived[0] is not None:
             pieces.append(arrived[0][1])
             arrived.popleft()
-        self._told(self._process, f"a watch skips to the last of {len(pieces)} states")
+        self._note(f"a watch skips to the last of {len(pieces)} states")
         return _latest(b"".join(pieces))
 
-    def _true_time(self) -> float:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        return loop.true_time
+
+def _exactly(version: int) -> dict[str, list[str]]:
+    return {"resourceVersion": [str(version)], "resourceVersionMatch": ["Exact"]}
 
 
-_TO_THE_SECOND = 0.5
-_AT_ONCE = 1e-6
-"""Seconds that the rounding of a timer may make."""
-_LOOKS_EVERY = 5.0
-"""Seconds after which a stream that is behind may have caught up."""
-_NEVER_SENT = 0.2
-"""The part of requests that do not arrive when the sender gives up meanwhile."""
-
-_SPLIT = 0.05
-"""The part of a stream's pieces that come in two."""
-
-_REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
+def _error(code: int, reason: str, message: str) -> ApiResponse:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
+    return ApiResponse.json({**status, "reason": reason, "message": message}, status=code)
 
 
 def _reason(answer: ApiResponse) -> str:
@@ -506,11 +392,15 @@ def _without_bookmarks(piece: bytes) -> bytes:
 
 
 class _Exchange:
-    """Request and response in transit."""
+    """Request and response in transit: `manager.kube.wire.WireResponse` once it is answered."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
-        self.path = path
-        self.answered: asyncio.Future[ApiResponse] = loop.create_future()
+    status: int
+    headers: dict[str, str]
+
+    def __init__(self, network: Network, request: WireRequest, header: str | None) -> None:
+        self.request, self.header = request, header
+        self._loop = asyncio.get_running_loop()
+        self.answered: asyncio.Future[ApiResponse] = self._loop.create_future()
         self.carrying: asyncio.Task[None] | None = None
         self.arrived = False
         self.first = b""
@@ -519,13 +409,29 @@ class _Exchange:
         """Why it was forbidden, when its process had all rights."""
         self.behind = False
         """It is answered by a server that is behind."""
-        self._loop = loop
+        self._network = network
         self._lost = ""
         self._waiter: asyncio.Future[None] | None = None
 
     def answer(self, answer: ApiResponse) -> None:
         if not self.answered.done():
+            self.status = answer.status
+            self.headers = {"Content-Type": answer.content_type, **answer.headers}
             self.answered.set_result(answer)
+
+    async def read(self, limit: int = LONGEST) -> bytes:
+        body = b"".join([piece async for piece in self.chunks()])
+        if len(body) > limit:
+            raise ProtocolError(f"the answer is longer than {limit} bytes")
+        return body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        answer = self.answered.result()
+        if answer.stream is None:
+            yield answer.body
+            return
+        async for piece in self._network.pieces(answer.stream, self):
+            yield piece
 
     def fail(self, why: str) -> None:
         if not self.answered.done():
@@ -565,29 +471,3 @@ class _Exchange:
             if alarm is not None:
                 alarm.cancel()
         self.check()
-
-
-class _Answer:
-    """`manager.kube.wire.WireResponse` from the simulated network."""
-
-    def __init__(self, answer: ApiResponse, exchange: _Exchange, network: Network) -> None:
-        self.status = answer.status
-        self.headers = {"Content-Type": answer.content_type, **answer.headers}
-        self._answer = answer
-        self._exchange = exchange
-        self._network = network
-
-    async def read(self, limit: int = LONGEST) -> bytes:
-        body = self._answer.body
-        if self._answer.stream is not None:
-            body = b"".join([piece async for piece in self.chunks()])
-        if len(body) > limit:
-            raise ProtocolError(f"the answer is longer than {limit} bytes")
-        return body
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        if self._answer.stream is None:
-            yield self._answer.body
-            return
-        async for piece in self._network.pieces(self._answer, self._exchange):
-            yield piece

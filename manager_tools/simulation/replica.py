@@ -9,10 +9,9 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from manager.election.config import ElectionConfig, LeaseTiming
-from manager.election.coordinator import Coordinator
+from manager.election.coordinator import Coordinator, LeadershipLost
 from manager.election.elector import LeaderElector
-from manager.election.guard import LeadershipLost
+from manager.election.lease import ElectionConfig, LeaseTiming
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
 from manager.operator import AnyOperator, add_controller
@@ -22,14 +21,15 @@ from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.tls.served import ServedCertificate
-from manager.webhook.endpoints import Endpoint, endpoints_of
+from manager.webhook.endpoint import Endpoint
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from manager_tools.simulation.certificates import READ_EVERY, WebhookCertificates
 from manager_tools.simulation.loop import ProcessClock, VirtualLoop, process_clock
-from manager_tools.simulation.network import Network, Sent
-from manager_tools.simulation.scene import FROZEN, Scene, current_process
-from manager_tools.simulation.workload import LEASE_NAMESPACE, PLANTED, PROGRAM
+from manager_tools.simulation.network import Network
+from manager_tools.simulation.plan import LEASE_NAMESPACE, PLANTED, PROGRAM
+from manager_tools.simulation.scene import FROZEN, Scene, Sent, current_process
 
 TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=12.0)
 """Seconds. Longer than by default, since much of what a run costs is renewals while all is calm."""
@@ -95,7 +95,7 @@ class Replica:
         self.stop = asyncio.Event()
         self.metrics = Metrics()
         self.dead = False
-        self.endpoints: dict[str, Endpoint] = {}
+        self.endpoints: dict[str, Endpoint[Any]] = {}
         self.context = contextvars.copy_context()
         self.context.run(process_clock.set, self.clock)
         self.context.run(current_process.set, self.name)
@@ -118,36 +118,27 @@ class Replica:
         )
 
     def _transport(self, beside: Transport | None = None) -> Transport:
-        transport = Transport(
-            self._network(), metrics=self.metrics, rng=self.rng, user_agent=PROGRAM.agent, beside=beside
-        )
-        self.transports.append(transport)
-        return transport
-
-    def _network(self) -> Network:
         network = Network(
-            self.world.plane,
+            self.world,
             self.name,
             self.credentials,
             rng=random.Random(self.rng.getrandbits(64)),
             weather=self.weather,
-            told=self.world.note,
             crash=self._crash,
             counted=self._counted,
-            by_clock=self.world.clock_use.causes_write,
-            versions=self.world.versions,
-            has_all_rights=lambda: not self.world.rights_taken,
-            refused=self.world.forbidden,
-            context=self.world.context,
+        )
+        transport = Transport(
+            network, metrics=self.metrics, rng=self.rng, user_agent=PROGRAM.agent, beside=beside
         )
         self.networks.append(network)
-        return network
+        self.transports.append(transport)
+        return transport
 
     def _assemble(self) -> None:
         world = self.world
         transport = self._transport()
         coordinator: Coordinator | None = None
-        if world.replicas > 1 or world.shards:
+        if world.plan.replicas > 1 or world.plan.shards:
             election = ElectionConfig(
                 transport=self._transport(beside=transport),
                 namespace=LEASE_NAMESPACE,
@@ -157,9 +148,9 @@ class Replica:
                 metrics=self.metrics,
                 timing=TIMING,
             )
-            if world.shards and self.number not in world.leads:
-                self.owned = OwnedShards(world.shards, self.metrics, grace=GRACE)
-                coordinator = ShardCoordinator(election, self.owned, count=world.shards)
+            if world.plan.shards and self.number not in world.leads:
+                self.owned = OwnedShards(world.plan.shards, self.metrics, grace=GRACE)
+                coordinator = ShardCoordinator(election, self.owned, count=world.plan.shards)
             else:
                 coordinator = LeaderElector(election)
         operators = [self._operator_in(each, self) for each in world.operators]
@@ -296,7 +287,7 @@ class Replica:
     def has_looked(self) -> None:
         """Count a read of the outside, on whose answer the operator will act; freeze here if planned."""
         self.world.looks += 1
-        if self.world.crash_at == (self.world.looks, "look"):
+        if self.world.plan.crash_at == (self.world.looks, "look"):
             self._freeze()
 
     def _freeze(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,7 @@ from manager.telemetry.runs import current_record
 from manager_tools.simulation.control_plane import ControlPlane
 from manager_tools.simulation.guards import is_operators
 from manager_tools.simulation.loop import VirtualLoop
-from manager_tools.simulation.network import Sent, Weather
-from manager_tools.simulation.workload import PLANTED
+from manager_tools.simulation.plan import PLANTED, Plan
 
 FROZEN = 90.0
 """Seconds: more than the lease lasts, on anybody's clock."""
@@ -33,6 +32,82 @@ _CONSEQUENCES = 660.0
 _OF_THE_RUNTIME = ("manager.util.clock", "manager_tools.simulation.loop")
 
 current_process: contextvars.ContextVar[str] = contextvars.ContextVar("current_process", default="")
+
+
+sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", default=None)
+"""On behalf of which request the control plane does what it does."""
+
+
+@dataclass
+class Weather:
+    """Condition of the network, and of the server as one process sees it."""
+
+    delay: float = 0.002
+    """Longest time that a request, an answer or a piece of a stream takes, in seconds."""
+    loss: float = 0.0
+    """Part of the requests, and of the answers, that get lost with their connection."""
+    refusals: float = 0.0
+    """Part of the requests that the server answers with 429, 500 or 503."""
+    lag: float = 0.0
+    """Seconds by which watches, and lists that may be answered from a cache, are behind."""
+    stale: float = 0.0
+    """Seconds by which lists are behind; watches are not streamed lists then."""
+    torn: float = 0.0
+    """Part of a stream's pieces that break off within a line."""
+    twice: float = 0.0
+    """Part of the writes that arrive twice, one right after the other."""
+    skips: bool = False
+    """Streams carry nothing, and then only the last state of each object."""
+    untrusted: bool = False
+    """The API server does not take the certificate of its webhooks."""
+    behind: float = 0.0
+    """Seconds by which the second of two API servers is behind; lists and watches go to either."""
+    refusing: bool = False
+    """No connection can be made."""
+    silent: bool = False
+    """Nothing arrives, in either direction, and nobody says so."""
+    no_bookmarks: bool = False
+    """Watches send no bookmarks but the one that ends a list."""
+    slow: float = 0.0
+    """Seconds that the server takes at most to answer, after what it was asked for has had its effect."""
+    _changes: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+
+    def change(self, **values: Any) -> Callable[[], None]:
+        """Override values until the returned function is called; the last of several overrides counts."""
+
+        def undo() -> None:
+            self._changes = [each for each in self._changes if each is not values]
+            self._sum_up(values)
+
+        self._changes.append(values)
+        self._sum_up(values)
+        return undo
+
+    def _sum_up(self, names: Iterable[str]) -> None:
+        for name in names:
+            wanted = [each[name] for each in self._changes if name in each]
+            setattr(self, name, wanted[-1] if wanted else getattr(Weather, name))
+
+
+@dataclass(eq=False)
+class Sent:
+    """Request that has left a process, as observers of the simulation see it."""
+
+    process: str
+    method: str
+    path: str
+    number: int = 0
+    """How many writes of this process came before it."""
+    by_clock: bool = False
+    """Whether time alone has caused the reconcile that sent it."""
+
+    def __str__(self) -> str:
+        return f"{self.process}: {self.method} {self.path}"
+
+    @property
+    def is_upkeep(self) -> bool:
+        """Return whether it is about leases or Events, and so changes no object of an operator."""
+        return "/leases" in self.path or "/events" in self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +175,8 @@ class ClockUse:
 class Scene(ABC):
     """A run of one seed, as its processes, certificates and faults see it."""
 
-    seed: str
+    plan: Plan
     operators: Sequence[AnyOperator]
-    replicas: int = 2
-    crash_at: tuple[int, str] | None = None
-    """A write of a manager, and what comes with it; see `crash_points`."""
-    shards: int = 0
-    """The number of shards into which managers divide the objects; with 0 one of them leads."""
     clocks_are_right: bool = False
     """Whether managers' clocks are right from the start, and not only when all is calm."""
 
@@ -123,7 +193,7 @@ class Scene(ABC):
     """What managers can read; there have been so many others before it."""
 
     def __post_init__(self) -> None:
-        self.weathers = [Weather() for _ in range(self.replicas)]
+        self.weathers = [Weather() for _ in range(self.plan.replicas)]
         self.leads: set[int] = set()
         """The numbers of those that lead or wait for a while, where the others share."""
         self.clock_use = ClockUse(self.operators)
@@ -136,6 +206,11 @@ class Scene(ABC):
         self._ending = False
         self._hopeless = False
         self._main: asyncio.Task[Any]
+
+    @property
+    def seed(self) -> str:
+        """Return the seed of the plan, for sources of chance beside the world's own."""
+        return str(self.plan.seed)
 
     @property
     def now(self) -> float:
@@ -180,7 +255,7 @@ class Scene(ABC):
             return False
         if when == "before":
             self.writes += 1
-        if self.crash_at != (self.writes, when):
+        if self.plan.crash_at != (self.writes, when):
             return False
         self.trouble_until = self.now + FROZEN
         return True

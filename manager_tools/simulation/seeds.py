@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import math
 import multiprocessing
 import random
@@ -15,39 +14,25 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import msgspec
-from msgspec import Meta
+from typing import Any, Unpack
 
 from manager.api import Resource
 from manager.operator import AnyOperator
 from manager.util.garbage import tune_garbage_collector
-from manager.util.nesting import TOO_DEEP, is_too_deep
 from manager_tools.simulation.comparing import different_from_fresh, missing, resource_of, without_history
-from manager_tools.simulation.fault_effects import befall
-from manager_tools.simulation.faults import ALONE, KINDS_OF_FAULT, OF_CERTIFICATES, Fault, faults
+from manager_tools.simulation.faults import befall
 from manager_tools.simulation.guards import guarded
 from manager_tools.simulation.loop import simulate
+from manager_tools.simulation.plan import Plan, plan_of
 from manager_tools.simulation.scene import Violation
 from manager_tools.simulation.services import Handler
-from manager_tools.simulation.workload import Step, steps
-from manager_tools.simulation.world import STAYS_CALM, Outside, World
+from manager_tools.simulation.world import STAYS_CALM, Given, Outside, World
 
 Samples = Mapping[str, Sequence[dict[str, Any]]]
 """Specs, by kind and group."""
 
-_MINUTES = 5.0
-_MOST_STEPS = 40
-_MOST_FAULTS = 10
-_DENSE = 8
-"""Of so many seeds, the last has three times as many steps and faults, which find more for their time.
-
-In it, managers keep the certificates of their webhooks.
-"""
-_DENSE_MINUTES = 8.0
 _STAYS_CALM = 4
 """Of so many seeds, the first is watched for longer once all is calm, as are those with certificates."""
 _SEES_RENEWALS = 2_500.0
@@ -63,48 +48,6 @@ _SHRINKS_FOR = 45.0
 _NOT_FRESH, _IN_FRESH = "not as a fresh install has it", "in a fresh install"
 _OF_COMPARISON = (_NOT_FRESH, _IN_FRESH)
 """What begins with one of these only a comparison with a fresh install finds."""
-
-When = Annotated[str, Meta(pattern="^(before|after|freeze|stale|meddle|refuse|look)$")]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Plan of a simulation run; all other decisions are drawn from its seed."""
-
-    seed: int
-    replicas: Annotated[int, Meta(ge=1, le=9)]
-    steps: tuple[Step, ...]
-    faults: tuple[Fault, ...]
-    crash_at: tuple[int, When] | None = None
-    shards: Annotated[int, Meta(ge=0, le=256)] = 0
-    keeps_certificates: bool = False
-    """Whether managers keep the certificates of their webhooks, and the API server trusts no others."""
-
-    def to_json(self) -> str:
-        """Encode the plan for `from_json`."""
-        return json.dumps(asdict(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str | bytes, *, kinds: int) -> Plan:
-        """Decode a plan; raise ValueError if it is invalid for this number of kinds."""
-        if is_too_deep(text.encode() if isinstance(text, str) else text):
-            raise ValueError(f"it is no plan of a simulation: {TOO_DEEP}")
-        try:
-            plan = msgspec.json.decode(text, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"it is no plan of a simulation: {error}") from None
-        if plan.shards & (plan.shards - 1):
-            raise ValueError("it is no plan of a simulation: it is no power of two - at `$.shards`")
-        beyond = [f"steps[{at}].kind" for at, each in enumerate(plan.steps) if each.kind >= kinds]
-        beyond += [
-            f"faults[{at}].replica" for at, each in enumerate(plan.faults) if each.replica >= plan.replicas
-        ]
-        if beyond:
-            there = f"there are {kinds} kinds and {plan.replicas} replicas"
-            raise ValueError(
-                f"it is no plan of a simulation: {there}, and the first is 0 - at `$.{beyond[0]}`"
-            )
-        return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,47 +80,7 @@ class Outcome:
         return re.sub(r"[0-9][-0-9a-z.]*|[^\s/]*/\S*", "*", what)[:60]
 
 
-def plan_of(
-    seed: int,
-    operators: Sequence[AnyOperator],
-    *,
-    minutes: float | None = None,
-    fault: str | None = None,
-    shards: int = 0,
-) -> Plan:
-    """Return the plan of a seed, with virtual minutes of user actions and faults, or of one kind of fault.
-
-    With `shards`, there are more replicas, and they divide the objects into that many shards.
-    """
-    rng = random.Random(f"{seed}/plan")
-    dense = fault is None and seed % _DENSE == _DENSE - 1
-    times_as_many = 3 if dense else 1
-    keeps = dense or fault in OF_CERTIFICATES
-    if minutes is None:
-        minutes = _DENSE_MINUTES if dense else _MINUTES
-    replicas, seconds = rng.choice((2, 3, 4, 5) if shards else (1, 2, 2, 3)), minutes * 60
-    count = rng.randrange(5, _MOST_STEPS) * times_as_many
-    done = steps(rng, len(operators), seconds=seconds, count=count)
-    times, count = [step.at for step in done], rng.randrange(_MOST_FAULTS) * times_as_many
-    if fault is None:
-        kinds = tuple(KINDS_OF_FAULT) if shards else ALONE
-        kinds = tuple(each for each in kinds if keeps or each not in OF_CERTIFICATES)
-        wrong = faults(rng, replicas, seconds=seconds, count=count, near=times, kinds=kinds)
-    else:
-        wrong = faults(rng, replicas, seconds=seconds, count=max(count, 1), near=times, kinds=(fault,))
-    return Plan(
-        seed=seed,
-        replicas=replicas,
-        steps=tuple(done),
-        faults=tuple(wrong),
-        shards=shards,
-        keeps_certificates=keeps,
-    )
-
-
-def crash_points(
-    plan: Plan, operators: Sequence[AnyOperator], *, samples: Samples | None = None
-) -> Iterator[Plan]:
+def crash_points(plan: Plan, operators: Sequence[AnyOperator], **given: Unpack[Given]) -> Iterator[Plan]:
     """Yield plans with one fault at each write of a manager, and no other fault.
 
     A single replica dies right `before` or `after` the write and restarts, or another replica takes over. It
@@ -186,7 +89,7 @@ def crash_points(
     replica after each read of the outside.
     """
     calm = replace(plan, faults=(), replicas=1)
-    seen = run(calm, operators, compare=False, samples=samples)
+    seen = run(calm, operators, compare=False, **given)
     for number in range(1, seen.writes + 1):
         for when in ("before", "after"):
             for replicas in (1, 2):
@@ -200,59 +103,30 @@ def crash_points(
 
 
 def run(
-    plan: Plan,
-    operators: Sequence[AnyOperator],
-    *,
-    compare: bool = True,
-    samples: Samples | None = None,
-    services: Mapping[str, Handler] | None = None,
-    may_differ: Iterable[str] = (),
-    heartbeats: Iterable[str] = (),
+    plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True, **given: Unpack[Given]
 ) -> Outcome:
-    """Run it, and see that a fresh install comes to the same; `samples` are specs by resource.
-
-    For `services`, `may_differ` and `heartbeats`, see `assert_holds`.
-    """
-    fields = frozenset(may_differ), frozenset(heartbeats)
+    """Run it, and see that a fresh install comes to the same."""
     with _collected_at_the_end():
-        return _run(plan, operators, compare, samples or {}, services or {}, *fields)
+        return _run(plan, operators, compare, given)
 
 
-def _run(
-    plan: Plan,
-    operators: Sequence[AnyOperator],
-    compare: bool,
-    samples: Samples,
-    services: Mapping[str, Handler],
-    may_differ: frozenset[str],
-    heartbeats: frozenset[str],
-) -> Outcome:
+def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, given: Given) -> Outcome:
     world = World(
-        seed=str(plan.seed),
+        plan=plan,
         operators=operators,
-        steps=plan.steps,
-        faults=plan.faults,
         befall=befall,
-        replicas=plan.replicas,
-        crash_at=plan.crash_at,
-        shards=plan.shards,
-        keeps_certificates=plan.keeps_certificates,
         stays_calm=_calm_seconds(plan),
         outside=_outsides(operators),
-        samples=samples,
-        services=services,
-        may_differ=may_differ,
-        heartbeats=heartbeats,
+        given=given,
     )
     before = _open_files()
-    with guarded() as world.refused:
-        simulate(world.run(), random.Random(f"{plan.seed}/order"))
-        left = _open_files() - before
+    _simulate(world)
+    left = _open_files() - before
     violations, lost, doubled = list(world.violations), 0, 0
     if left:
         violations.append(Violation(world.timeline[-1][0], f"{len(left)} files are left open"))
     if compare and not violations:
-        more, lost, doubled = _compared(world, plan)
+        more, lost, doubled = _compared(world)
         violations += more
     return Outcome(
         plan,
@@ -269,13 +143,18 @@ def _run(
     )
 
 
+def _simulate(world: World) -> None:
+    with guarded() as world.refused:
+        simulate(world.run(), random.Random(f"{world.plan.seed}/order"))
+
+
 def _calm_seconds(plan: Plan) -> float:
     if plan.keeps_certificates:
         return _SEES_RENEWALS
     return STAYS_CALM if plan.seed % _STAYS_CALM == 0 else 0.0
 
 
-def _compared(world: World, plan: Plan) -> tuple[list[Violation], int, int]:
+def _compared(world: World) -> tuple[list[Violation], int, int]:
     """Compare with a fresh install: the differences, how many objects it has more, and how many it lacks.
 
     Where operators ask for the time, its objects are created when they were, and it is looked at at the same
@@ -284,20 +163,14 @@ def _compared(world: World, plan: Plan) -> tuple[list[Violation], int, int]:
     follows_clock = world.clock_use.is_read
     fresh = replace(
         world,
-        steps=(),
-        faults=(),
-        replicas=1,
-        shards=0,
-        keeps_certificates=False,
-        crash_at=None,
+        plan=Plan(world.plan.seed, replicas=1, steps=(), faults=()),
         objects=world.asked if follows_clock else [each._replace(at=0.0) for each in world.asked],
         stays_calm=0.0,  # that it stays calm has been seen already
         clocks_are_right=True,
         drawn_before=world.drawn,
         moments=[moment for moment, _ in world.states] if follows_clock else (),
     )
-    with guarded() as fresh.refused:
-        simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
+    _simulate(fresh)
     at, lost, doubled, found = world.timeline[-1][0], 0, 0, list[str]()
     resources = world.clock_use.resources | fresh.clock_use.resources
     for (_, have), (_, wanted) in zip(world.states, fresh.states, strict=False):
@@ -329,18 +202,16 @@ def _collected_at_the_end() -> Iterator[None]:
 
 
 def run_all(
-    plans: Iterable[Plan], operators: Sequence[AnyOperator], *, jobs: int, samples: Samples | None = None
+    plans: Iterable[Plan], operators: Sequence[AnyOperator], *, jobs: int, **given: Unpack[Given]
 ) -> Generator[Outcome, None, None]:
     """Run the plans in several processes; yield results in order, without time lines of runs that hold."""
     if jobs == 1:
         for plan in plans:
-            yield _slim(run(plan, operators, samples=samples))
+            yield _slim(run(plan, operators, **given))
         return
     context = multiprocessing.get_context("fork")
     with ExitStack() as stack:
-        pool = ProcessPoolExecutor(
-            jobs, mp_context=context, initializer=_begin, initargs=(operators, samples)
-        )
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(operators, given))
         stack.callback(pool.shutdown, cancel_futures=True)
         running: deque[Future[Outcome]] = deque()
         for plan in plans:
@@ -357,11 +228,8 @@ def shrunk(
     *,
     runs: int = _SHRINKS,
     seconds: float = _SHRINKS_FOR,
-    samples: Samples | None = None,
-    services: Mapping[str, Handler] | None = None,
-    may_differ: Iterable[str] = (),
-    heartbeats: Iterable[str] = (),
     enough: Callable[[], object] = lambda: False,
+    **given: Unpack[Given],
 ) -> Outcome:
     """Return the same failure with fewer faults and steps.
 
@@ -376,15 +244,7 @@ def shrunk(
             return False
         runs, since = runs - 1, now()
         compare = outcome.sort.startswith(_OF_COMPARISON)
-        came = run(
-            plan,
-            operators,
-            compare=compare,
-            samples=samples,
-            services=services,
-            may_differ=may_differ,
-            heartbeats=heartbeats,
-        )
+        came = run(plan, operators, compare=compare, **given)
         longest = max(longest, now() - since)
         if alike := came.sort == outcome.sort:
             best = came
@@ -435,9 +295,9 @@ def assert_holds(
     `heartbeats` names fields that an operator changes for ever on purpose. They may differ, too, and a write
     that changes nothing else is no unrest. What follows the manager's clock or `@every` needs no such name.
     """
-    given: dict[str, Any] = {
+    given: Given = {
         "samples": specs_of(each.to_wire() for each in samples),
-        "services": services,
+        "services": services or {},
         "may_differ": frozenset(may_differ),
         "heartbeats": frozenset(heartbeats),
     }
@@ -521,8 +381,8 @@ def _begin(*known: Any) -> None:
 
 
 def _run_slim(plan: Plan) -> Outcome:
-    operators, samples = _known
-    return _slim(run(plan, operators, samples=samples))
+    operators, given = _known
+    return _slim(run(plan, operators, **given))
 
 
 def _slim(outcome: Outcome) -> Outcome:

@@ -1,49 +1,33 @@
-"""User actions in a cluster, generated from the kinds' own schemas."""
+"""People of a simulation: what they do to a cluster, with values drawn from the kinds' own schemas."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from http import HTTPStatus
+from typing import Any
 
-from msgspec import Meta
+import orjson
 
-from manager.util.program import Program
+from devcluster import DevCluster
+from devcluster.access.authentication import ADMIN
+from devcluster.api.local import LocalClient
+from devcluster.controllers.images import ImageReference, InvalidImageName
+from devcluster.errors import StatusError
+from devcluster.http_call import ApiRequest
+from manager.operator import AnyOperator, Owns
+from manager_tools.simulation.comparing import EVICT, controller_of, owned_resources, resource_of
+from manager_tools.simulation.control_plane import ControlPlane
+from manager_tools.simulation.plan import NAMES, NAMESPACES, PLANTED, Step
 
 Object = dict[str, Any]
-
-PROGRAM = Program("simulated", "0")
-LEASE_NAMESPACE = "kube-system"
-
-PLANTED = "planted"
-"""What every password, token and other secret begins with, as far as a simulation makes it."""
-
-NAMESPACES = ("default", "team")
-NAMES = ("web", "db", "tron")
-"""Few, so that names are taken, and given again."""
-
-ACTS = {
-    "create": 8,
-    "change": 6,
-    "delete": 3,
-    "orphan": 1,
-    "apply": 1.5,
-    "spoil child": 2,
-    "relabel child": 1,
-    "apply child": 1,
-    "delete child": 2,
-    "evict pod": 1,
-    "take name": 1.5,
-    "free name": 1,
-    "annotate": 1,
-    "empty status": 1,
-    "hold": 1,
-    "let go": 0.7,
-    "delete namespace": 0.3,
-}
-"""What people do, and how often."""
+Place = tuple[str, str, str]
+"""Resource, namespace and name."""
 
 _WORDS = (
     *("", "a", "web", "db", "tron", "dog", "cat", "secret word", "ä b", "x" * 70),
@@ -60,38 +44,346 @@ _EDGE = 0.1
 _MOST = 100
 """Of which there may be so many, there is no point in having as many as the schema allows."""
 
+_ATTEMPTS = 6
+"""How often somebody tries to write a spec that the API server takes."""
 
-Seconds = Annotated[float, Meta(ge=0, le=86_400)]
-"""Of virtual time; a plan that somebody has written has no more than a day."""
+_EITHER = 0.5
+"""The chance of a sample as a spec, of a name taken from an operator's object, and the like."""
+
+_MARK = "spoilt"
+"""A label and an annotation of theirs."""
+
+_SPOILT: tuple[Object, ...] = (
+    {"metadata": {"labels": None}},
+    {"metadata": {"ownerReferences": None}},
+    {"spec": {"replicas": 0}},
+    {"metadata": {"labels": {_MARK: "yes"}}},
+)
+
+_APPLIED: tuple[Object, ...] = (
+    {"metadata": {"labels": {_MARK: "by-somebody"}}},
+    {"metadata": {"annotations": {_MARK: "by another manager"}}},
+    {"spec": {"replicas": 0}},
+)
+"""What another field manager applies to what it does not own."""
+
+_HELD = "people.simulated/hold"
+"""Their finalizer, which keeps what is deleted until they take it away."""
+
+_TAKERS: dict[str, Object] = {
+    "ConfigMap": {"data": {"somebody": "else's"}},
+    "Secret": {"data": {}},
+    "Service": {"spec": {"ports": [{"port": 80}], "selector": {"app": "other"}}},
+    "Deployment": {
+        "spec": {
+            "selector": {"matchLabels": {"app": "other"}},
+            "template": {
+                "metadata": {"labels": {"app": "other"}},
+                "spec": {"containers": [{"name": "other", "image": "other"}]},
+            },
+        }
+    },
+}
+"""Others' objects whose names may be in the way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """User action at a virtual time; `draw` seeds all its random choices."""
+@dataclass
+class _Turn:
+    """An action: its source of chance, the operator's number, and the object or child that it is about."""
 
-    at: Seconds
-    act: Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
-    kind: Annotated[int, Meta(ge=0)]
-    """Of the operators' kinds, which."""
-    draw: Annotated[int, Meta(ge=0)]
-
-    def __str__(self) -> str:
-        return f"{self.at:8.3f}  {self.act}"
+    rng: random.Random
+    number: int
+    place: Place
 
 
-def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list[Step]:
-    """Generate `count` actions on that number of kinds, within `seconds`."""
-    acts, weights = list(ACTS), list(ACTS.values())
-    made = [
-        Step(
-            at=0.0 if number < kinds else rng.uniform(0.0, seconds),
-            act="create" if number < kinds else rng.choices(acts, weights)[0],
-            kind=number if number < kinds else rng.randrange(kinds),
-            draw=rng.getrandbits(64),
+class People:
+    """Simulated users; each of their steps has its own seed, so that others can be omitted."""
+
+    def __init__(
+        self, plane: ControlPlane, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
+    ) -> None:
+        """Create users; half of the objects that they create come from `samples`, specs by `Kind.group`."""
+        self.accepted: Counter[str] = Counter()
+        """How many objects of each resource were taken."""
+        self._samples = samples
+        self._plane = plane
+        self._operators = operators
+        self._schemas = [_spec_schema(plane.cluster, operator) for operator in operators]
+        owned = (each for operator in operators for each in operator.sources if isinstance(each, Owns))
+        self._kinds = {resource_of(each.kind): each.kind.gvk.kind for each in owned}
+        self._owned = owned_resources(operators)
+        self._own = [resource_of(each.kind) for each in operators]
+        self._resources = dict.fromkeys([*self._own, *self._owned])
+
+    @property
+    def _client(self) -> LocalClient:
+        return self._plane.client
+
+    async def act(self, step: Step) -> str:
+        """Do it, by the method of its name, and say what was done; return early where there is no child."""
+        rng = random.Random(step.draw)
+        kind = self._operators[step.kind].kind
+        name = f"{rng.choice(NAMES)}-{step.kind}"
+        namespace = rng.choice(NAMESPACES) if kind.namespaced else ""
+        place: Place | None = (resource_of(kind), namespace, name)
+        said = f"{step.act}: {resource_of(kind)} {namespace}/{name}"
+        try:
+            if step.act.endswith(" child"):
+                place = self._child(rng)
+                said = " ".join((said, *(place or ())))
+            if place is None:
+                return said
+            more = await getattr(self, f"_{step.act.replace(' ', '_')}")(_Turn(rng, step.kind, place))
+        except StatusError as error:
+            more = f"-> {error.code} {error.reason}"
+        return f"{said} {more or ''}"
+
+    async def _create(self, turn: _Turn) -> str:
+        schema, gvk = self._schemas[turn.number], self._operators[turn.number].kind.gvk
+        samples, (resource, namespace, name) = self._samples.get(f"{gvk.kind}.{gvk.group}"), turn.place
+        for _ in range(_ATTEMPTS):
+            obj: Object = {"metadata": {"name": name}}
+            if schema is not None:
+                obj["spec"] = drawn(schema, turn.rng)
+            if samples and turn.rng.random() < _EITHER:
+                obj["spec"] = turn.rng.choice(samples)
+            try:
+                await self._client.create(resource, namespace, obj)
+            except StatusError as error:
+                if error.code != HTTPStatus.UNPROCESSABLE_ENTITY:
+                    raise
+            else:
+                self.accepted[resource] += 1
+                return _shown(obj.get("spec"))
+        return "-> nothing that is valid"
+
+    async def _change(self, turn: _Turn) -> str | None:
+        live, schema = self._client.peek(*turn.place), self._schemas[turn.number]
+        if live is None or schema is None:
+            return None
+        return await self._patch(turn.place, {"spec": changed(live.get("spec") or {}, schema, turn.rng)})
+
+    async def _patch(self, place: Place, patch: Object, **more: Any) -> str:
+        await self._client.patch(*place, patch, **more)
+        return _shown(patch)
+
+    async def _apply(self, turn: _Turn) -> str | None:
+        """Another field manager's, by force; the object is made if there is none."""
+        schema = self._schemas[turn.number]
+        if schema is None:
+            return None
+        live = self._client.peek(*turn.place) or {}
+        patch = changed(live.get("spec") or {}, schema, turn.rng)
+        spec = {field: value for field, value in patch.items() if value is not None}
+        return await self._apply_over(turn.place, {"spec": spec})
+
+    async def _apply_child(self, turn: _Turn) -> str:
+        return await self._apply_over(turn.place, turn.rng.choice(_APPLIED))
+
+    async def _apply_over(self, place: Place, fields: Object) -> str:
+        resource, namespace, name = place
+        served = self._client._resource(resource)
+        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+        body = {"apiVersion": served.api_version, "kind": served.kind, **fields}
+        body["metadata"] = {**fields.get("metadata", {}), **metadata}
+        answer = await self._plane.cluster.handle(
+            ApiRequest(
+                method="PATCH",
+                path=f"{served.paths[-1].format(namespace=namespace)}/{name}",
+                query={"fieldManager": ["somebody"], "force": ["true"]},
+                headers={"content-type": "application/apply-patch+yaml"},
+                body=orjson.dumps(body),
+                user=ADMIN,
+            )
         )
-        for number in range(count)
+        return f"{_shown(fields)} -> {answer.status}"
+
+    async def _relabel_child(self, turn: _Turn) -> str:
+        labels = (self._client.peek(*turn.place) or {})["metadata"].get("labels") or {_MARK: ""}
+        label = {turn.rng.choice(sorted(labels)): turn.rng.choice(("other", None, "7f"))}
+        return await self._patch(turn.place, {"metadata": {"labels": label}})
+
+    async def _delete(self, turn: _Turn) -> None:
+        propagation = turn.rng.choice(("Background", "Foreground"))
+        await self._client.delete(*turn.place, propagation=propagation)
+
+    async def _orphan(self, turn: _Turn) -> None:
+        await self._client.delete(*turn.place, propagation="Orphan")
+
+    async def _annotate(self, turn: _Turn) -> None:
+        annotations = {"seen": str(turn.rng.getrandbits(16))}
+        await self._patch(turn.place, {"metadata": {"annotations": annotations}})
+
+    async def _empty_status(self, turn: _Turn) -> None:
+        await self._patch(turn.place, {"status": None}, subresource="status")
+
+    async def _take_name(self, turn: _Turn) -> str | None:
+        child = self._child(turn.rng)
+        if child is not None and turn.rng.random() < _EITHER:
+            # The operator has no chance to make it anew.
+            resource, *place = child
+            kind = self._kinds[resource]
+            if kind in _TAKERS:
+                await self._client.delete(*child)
+                await self._client.create(resource, place[0], _taker(kind, place[1], "away"))
+                return " ".join(child)
+        _, namespace, name = turn.place
+        for source in self._operators[turn.number].sources:
+            if isinstance(source, Owns) and source.kind.gvk.kind in _TAKERS:
+                taker = _taker(source.kind.gvk.kind, name, "first")
+                await self._client.create(resource_of(source.kind), namespace, taker)
+                return source.kind.gvk.kind
+        return None
+
+    async def _free_name(self, turn: _Turn) -> str | None:
+        taken = self._taken("first", "away")
+        if not taken:
+            return None
+        found = turn.rng.choice(taken)
+        await self._client.delete(*found)
+        return " ".join(found)
+
+    async def _hold(self, turn: _Turn) -> str | None:
+        """Have a finalizer of theirs on an object or a child, and perhaps delete it."""
+        own = [place for place, _ in self._placed([turn.place[0]])]
+        held = turn.rng.choice(own) if own and turn.rng.random() < _EITHER else self._child(turn.rng)
+        if held is None:
+            return None
+        more = await self._with_finalizers(held, lambda there: [*there, _HELD])
+        if turn.rng.random() < _EITHER:
+            await self._client.delete(*held)
+            more = f"{more}, and delete it"
+        return more
+
+    async def _let_go(self, turn: _Turn) -> str | None:
+        held = self._held("", self._resources)
+        return await self._release(turn.rng.choice(held)) if held else None
+
+    async def _release(self, place: Place) -> str | None:
+        return await self._with_finalizers(place, lambda there: [each for each in there if each != _HELD])
+
+    async def _with_finalizers(self, place: Place, made: Callable[[list[str]], list[str]]) -> str | None:
+        """Change the finalizers, unless another client writes the object after the read."""
+        live = self._client.peek(*place)
+        if live is None:
+            return None
+        there = live["metadata"].get("finalizers") or []
+        version = live["metadata"]["resourceVersion"]
+        metadata = {"finalizers": list(dict.fromkeys(made(there))), "resourceVersion": version}
+        return f"{' '.join(place)} {await self._patch(place, {'metadata': metadata})}"
+
+    def _held(self, namespace: str, resources: Iterable[str]) -> list[Place]:
+        return [
+            place
+            for place, each in self._placed(resources)
+            if _HELD in (each["metadata"].get("finalizers") or ()) and namespace in {"", place[1]}
+        ]
+
+    async def release_all(self, *resources: str, namespace: str = "") -> None:
+        """Remove people's finalizers from these resources or all, in a namespace or everywhere."""
+        while held := self._held(namespace, resources or self._resources):
+            for each in held:
+                with suppress(StatusError):  # conflict: try again
+                    await self._release(each)
+
+    async def give_back(self) -> None:
+        """Let go of what they hold, of names that were taken away from operators, and of invalid images.
+
+        A fresh install would not come as far as the operators had: the pods from before an update to an image
+        that cannot start keep running.
+        """
+        await self.release_all()
+        for each in self._taken("away"):
+            await self._client.delete(*each)
+        for place, obj in list(self._placed(self._own)):
+            spec = obj.get("spec") or {}
+            invalid = [name for name in spec if name.lower().endswith("image") and not _is_image(spec[name])]
+            if invalid:
+                with suppress(StatusError):  # it is being deleted, or was refused
+                    await self._patch(place, {"spec": dict.fromkeys(invalid)})
+
+    def _taken(self, *how: str) -> list[Place]:
+        owned = self._placed(self._owned)
+        return [place for place, each in owned if each["metadata"].get("labels", {}).get("taken") in how]
+
+    async def _spoil_child(self, turn: _Turn) -> str:
+        return await self._patch(turn.place, turn.rng.choice(_SPOILT))
+
+    async def _delete_child(self, turn: _Turn) -> None:
+        await self._client.delete(*turn.place)
+
+    async def _evict_pod(self, turn: _Turn) -> str | None:
+        """Have a node evict a pod, which stays as Failed."""
+        pods = self._placed(["pods"])
+        running = [place for place, each in pods if each["status"].get("phase") == "Running"]
+        if not running:
+            return None
+        place = turn.rng.choice(running)
+        return " ".join(place) + await self._patch(place, {"metadata": {"annotations": {EVICT: "memory"}}})
+
+    async def _delete_namespace(self, _: _Turn) -> str:
+        namespace = NAMESPACES[-1]
+        await self._client.delete("namespaces", "", namespace)
+        await asyncio.sleep(15)
+        await self.release_all(namespace=namespace)
+        await asyncio.sleep(15)
+        await self._plane.lasting(
+            lambda client: client.create("namespaces", "", {"metadata": {"name": namespace}})
+        )
+        return f"{namespace}, and make it anew"
+
+    def _child(self, rng: random.Random) -> Place | None:
+        children = [place for place, each in self._placed(self._owned) if controller_of(each)]
+        return rng.choice(children) if children else None
+
+    def _placed(self, resources: Iterable[str]) -> Iterator[tuple[Place, Object]]:
+        for resource in resources:
+            for each in self._client.list(resource):
+                metadata = each["metadata"]
+                yield (resource, str(metadata.get("namespace", "")), str(metadata["name"])), each
+
+
+def marks_of_others(data: bytes) -> set[str]:
+    """Return the labels, annotations and finalizers that users have added to an operator's object."""
+    if not any(each.encode() in data for each in (_MARK, _HELD)):
+        return set()
+    metadata = orjson.loads(data)["metadata"]
+    found = {
+        f"{field} {_MARK}={metadata[field][_MARK]}"
+        for field in ("labels", "annotations")
+        if _MARK in (metadata.get(field) or ())
+    }
+    return found | ({f"finalizer {_HELD}"} if _HELD in (metadata.get("finalizers") or ()) else set())
+
+
+def _taker(kind: str, name: str, how: str) -> Object:
+    return {**_TAKERS[kind], "metadata": {"name": name, "labels": {"taken": how}}}
+
+
+def _is_image(text: str) -> bool:
+    try:
+        ImageReference.parse(text)
+    except InvalidImageName:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _spec_schema(cluster: DevCluster, operator: AnyOperator) -> Object | None:
+    name = resource_of(operator.kind)
+    definition = cluster.client.peek("customresourcedefinitions.apiextensions.k8s.io", "", name)
+    if definition is None:
+        return None
+    [schema] = [
+        version["schema"]["openAPIV3Schema"]
+        for version in definition["spec"]["versions"]
+        if version["storage"]
     ]
-    return sorted(made, key=lambda step: step.at)
+    found: Object | None = schema["properties"].get("spec")
+    return found
 
 
 def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:

@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
 from prometheus_client import generate_latest
@@ -23,7 +23,7 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.controller.queue import WorkQueue
-from manager.election.shard_count import lease_of_shard
+from manager.election.elector import lease_of_shard
 from manager.operator import AnyOperator, rights_of
 from manager.shards.cache_filter import ShardFilter
 from manager.shards.shard_set import ShardSet
@@ -45,20 +45,25 @@ from manager_tools.simulation.comparing import (
     chance_in,
     changed_fields,
     controller_of,
-    made_state,
     resource_of,
     resource_of_manifest,
     state_of,
 )
 from manager_tools.simulation.control_plane import ControlPlane
-from manager_tools.simulation.faults import NO_EXCUSE, Fault
 from manager_tools.simulation.loop import VirtualLoop
-from manager_tools.simulation.network import Sent, sender
-from manager_tools.simulation.people import People, marks_of_others
+from manager_tools.simulation.plan import (
+    LEASE_NAMESPACE,
+    NAMESPACES,
+    NO_EXCUSE,
+    PLANTED,
+    PROGRAM,
+    Fault,
+    Step,
+)
 from manager_tools.simulation.replica import Replica
-from manager_tools.simulation.scene import Scene, current_process
+from manager_tools.simulation.scene import Scene, Sent, current_process, sender
 from manager_tools.simulation.services import Handler, Services
-from manager_tools.simulation.workload import LEASE_NAMESPACE, NAMESPACES, PLANTED, PROGRAM, Step
+from manager_tools.simulation.workload import People, marks_of_others
 
 Object = dict[str, Any]
 
@@ -142,7 +147,6 @@ class _Webhooks(WebhookClient):
         """Close connections; there are none by default."""
 
     async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
-        """See `WebhookClient`."""
         if (service := client_config.get("service")) is not None:
             path, [host, *_] = service["path"], hosts_of(client_config)
         else:
@@ -183,31 +187,30 @@ class _Webhooks(WebhookClient):
         return answer
 
 
+class Given(TypedDict, total=False):
+    """What an author gives for a run; see `assert_holds`."""
+
+    samples: Mapping[str, Sequence[Object]]
+    """Specs that a kind takes, by kind and group."""
+    services: Mapping[str, Handler]
+    may_differ: Iterable[str]
+    heartbeats: Iterable[str]
+
+
 @dataclass(kw_only=True)
 class World(Scene):
-    """The run of one seed; `steps` are what people do, `faults` what goes wrong."""
+    """The run of one plan."""
 
-    steps: Sequence[Step] = ()
-    faults: Sequence[Fault] = ()
     befall: Callable[[World, Fault], Awaitable[None]]
     """Has a fault go wrong, and right again after its time."""
     outside: Mapping[AnyOperator, type[Outside]] = field(default_factory=dict)
-    samples: Mapping[str, Sequence[Object]] = field(default_factory=dict)
-    """Specs that a kind takes, by its resource."""
+    given: Given = field(default_factory=Given)
     objects: Sequence[Asked] = ()
     """What is created, and when."""
-    keeps_certificates: bool = False
-    """Whether managers keep the certificates of their webhooks, as in a pod; else any one is trusted."""
     stays_calm: float = STAYS_CALM
     """So long after the last change nothing may be written."""
-    services: Mapping[str, Handler] = field(default_factory=dict)
-    """What answers HTTP, by its URL."""
     refused: list[str] = field(default_factory=list)
     """What there is no network for; see `guarded`."""
-    may_differ: frozenset[str] = frozenset()
-    """Fields of objects that may differ from those of a fresh install."""
-    heartbeats: frozenset[str] = frozenset()
-    """Fields of objects that operators change for ever on purpose."""
     moments: Sequence[float] = ()
     """When to look at the state; else when all is calm."""
     drawn_before: frozenset[str] = frozenset()
@@ -227,6 +230,8 @@ class World(Scene):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.rng = random.Random(f"{self.seed}/world")
+        self.heartbeats = frozenset(self.given.get("heartbeats", ()))
+        """Fields of objects that operators change for ever on purpose."""
         self.running: list[Replica] = []
         self.buried: list[Replica] = []
         self.away: set[int] = set()
@@ -246,7 +251,7 @@ class World(Scene):
         self._wrong = 0
         self._checking: asyncio.Task[None] | None = None
         webhooks = Webhooks([each for operator in self.operators for each in registrations(operator)])
-        if self.keeps_certificates and webhooks:
+        if self.plan.keeps_certificates and webhooks:
             self.certificates = WebhookCertificates(self, webhooks, PROGRAM, LEASE_NAMESPACE)
         self.manifests = self._installed()
         self._own = {resource_of(each.kind): each for each in self.operators}
@@ -255,16 +260,15 @@ class World(Scene):
         """What the cluster had come to in the end, at one moment or several."""
         self.asked: list[Asked] = []
         self._digest = hashlib.sha256()
-        self._generations = [0] * self.replicas
+        self._generations = [0] * self.plan.replicas
         self.people: People
 
     def _installed(self) -> list[Object]:
-        """Return what `generate` writes for these operators, as it is installed."""
         rules = [rule for operator in self.operators for rule in rights_of(operator)]
         found = roles.of_manager(PROGRAM.name, rules)
         if self.certificates is not None:
             found |= roles.of_webhooks(self.certificates.converted, prefix=PROGRAM.prefix)
-        if self.shards:
+        if self.plan.shards:
             found |= roles.of_shards()
         return roles.installed(found, namespace=LEASE_NAMESPACE)
 
@@ -276,7 +280,6 @@ class World(Scene):
         return self._digest.hexdigest()
 
     def _seen(self, change: Change) -> None:
-        """Check and record a change, during the write."""
         kept = change.new or change.final
         assert kept is not None
         self._digest.update(kept.data if change.new is not None else b"-" + kept.data)
@@ -327,7 +330,6 @@ class World(Scene):
         )
 
     def _restless(self) -> str:
-        """Return the object that a manager has written last, with the fields that this has changed."""
         change = self.last_written
         if change is None or self.now - self.last_write > _CALM_AFTER:
             return "something"
@@ -338,7 +340,6 @@ class World(Scene):
         return f"{', '.join(changed_fields(change)[:_MOST_SHOWN]) or 'nothing'} of {what}"
 
     def _started(self) -> None:
-        """Reset the state after each start of the cluster."""
         self.versions.clear()
         if self.certificates is not None:
             self.certificates.started()
@@ -371,11 +372,11 @@ class World(Scene):
         """Check that no replica but the sender holds the lease, or the lease of the object's shard."""
         if self.certificates is not None and self.certificates.may_be_written_by_two(sent.path):
             return
-        if self.shards:
+        if self.plan.shards:
             number = self._range_of(change) if change is not None else 0 if sent.method == "CALL" else None
             if number is not None and (holder := self.holder(number)) not in {sent.process, ""}:
                 self.violated(f"{sent} came while {holder} had shard {number}")
-        elif self.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
+        elif self.plan.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
             self.violated(f"{sent} came while {holder} had the lease")
 
     def _range_of(self, change: Change) -> int | None:
@@ -390,7 +391,7 @@ class World(Scene):
         operator = self._own.get(resource)
         if operator is None:
             return None
-        return ShardSet.of(self.shards, ()).number_of(uid) if operator.shared_out else 0
+        return ShardSet.of(self.plan.shards, ()).number_of(uid) if operator.shared_out else 0
 
     def holder(self, number: int = 0) -> str:
         """Return the holder of the leader's lease, or of a shard's lease."""
@@ -417,7 +418,7 @@ class World(Scene):
         self._main = main
         loop.on_wall_clock = self.clock_use.was_asked
         handlers = {
-            **self.services,
+            **self.given.get("services", {}),
             **{url: to for each in self.outside.values() for url, to in each.services.items()},
         }
         loop.services = Services(handlers, self.refused)
@@ -438,7 +439,7 @@ class World(Scene):
             for operator, outside in self.outside.items():
                 self.outsides[operator] = outside(self)
                 await stack.enter_async_context(self.outsides[operator].running())
-            for number in range(self.replicas):
+            for number in range(self.plan.replicas):
                 self._start(number)
             try:
                 await asyncio.sleep(_DEFINED_AFTER)
@@ -460,7 +461,7 @@ class World(Scene):
         in_pods = self.certificates is not None
         for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators), in_pods):
             await client.create(resource, "", copy.deepcopy(obj))
-        self.people = People(self.plane, self.operators, self.samples)
+        self.people = People(self.plane, self.operators, self.given.get("samples", {}))
         for manifest in self.manifests:
             await client.create(
                 resource_of_manifest(manifest), manifest["metadata"].get("namespace", ""), manifest
@@ -494,7 +495,7 @@ class World(Scene):
 
     def meddle(self) -> None:
         """People come right after a write of a manager, and change something."""
-        step = replace(self.rng.choice(self.steps), at=self.now)
+        step = replace(self.rng.choice(self.plan.steps), at=self.now)
 
         async def act() -> None:
             for each in ("change", "spoil child"):
@@ -518,7 +519,6 @@ class World(Scene):
             self._start(number)
 
     async def _live(self) -> None:
-        """Run the people's changes and the planned faults."""
 
         async def keep_running() -> None:
             while True:
@@ -544,13 +544,13 @@ class World(Scene):
                 await self._wait_trusted(self.certificates)
                 watching = self._watch_certificates(self.certificates)
                 self._checking = asyncio.create_task(watching, name="certificates")
-            acts = [group.create_task(self._at(step.at, self._take, step)) for step in self.steps]
-            acts += [group.create_task(self._at(fault.at, go_wrong, fault)) for fault in self.faults]
+            acts = [group.create_task(self._at(step.at, self._take, step)) for step in self.plan.steps]
+            acts += [group.create_task(self._at(fault.at, go_wrong, fault)) for fault in self.plan.faults]
             if acts:
                 await asyncio.wait(acts)
             await self.plane.there()
             self.ended_at = self.now
-            if self.crash_at is not None:
+            if self.plan.crash_at is not None:
                 await asyncio.sleep(_AFTER_A_CRASH)
             await self.people.give_back()
             keeping.cancel()
@@ -617,7 +617,7 @@ class World(Scene):
         if self.clock_use.is_read:
             dues = [due for each in self.running if each.alive for due in each.next_due()]
             until = max([until, *(due + _IDLE for due in dues if due < since + _CLOCK_WATCHED)])
-        if self.certificates is not None and self.crash_at is not None:
+        if self.certificates is not None and self.plan.crash_at is not None:
             await self._stay_calm_and_run(until)
         else:
             await asyncio.sleep(until - since)
@@ -629,7 +629,6 @@ class World(Scene):
         return True
 
     async def _stay_calm_and_run(self, until: float) -> None:
-        """Certificates are renewed all the time, and a manager may die then."""
         while self.now < max(until, self.trouble_until + _AFTER_A_CRASH):
             await asyncio.sleep(1.0)
             self._replace()
@@ -638,16 +637,18 @@ class World(Scene):
     def leader(self) -> Replica | None:
         """Return the leading replica."""
         alive = [each for each in self.running if each.alive]
-        alone = self.replicas == 1 and not self.shards
+        alone = self.plan.replicas == 1 and not self.plan.shards
         return next((each for each in alive if alone or self.holder() == each.name), None)
 
     def _unowned(self) -> list[int]:
         """Return the shards without a running replica; their Leases may name replicas that are gone."""
-        return [number for number in range(self.shards) if not any(each.has(number) for each in self.running)]
+        return [
+            number for number in range(self.plan.shards) if not any(each.has(number) for each in self.running)
+        ]
 
     def _check_shares(self) -> None:
-        shares = [sum(map(each.has, range(self.shards))) for each in self.running]
-        if sum(shares) != self.shards or max(shares) - min(shares) > 1:
+        shares = [sum(map(each.has, range(self.plan.shards))) for each in self.running]
+        if sum(shares) != self.plan.shards or max(shares) - min(shares) > 1:
             self.violated(f"shards are shared out unevenly in the end: {shares}")
 
     async def _check(self) -> None:
@@ -655,9 +656,9 @@ class World(Scene):
         if leader is None:
             self.violated("nobody leads in the end")
             return
-        if self.shards:
+        if self.plan.shards:
             self._check_shares()
-        for working in self.running if self.shards else [leader]:
+        for working in self.running if self.plan.shards else [leader]:
             for controller in working.manager.controllers:
                 if not await self._is_idle(controller.queue):
                     self.violated(f"the queue of {controller.name} is not empty in the end")
@@ -703,23 +704,22 @@ class World(Scene):
 
     async def _state(self) -> State:
         outsides = self.outsides.values()
-        ignored = (self.may_differ | self.heartbeats).union(*(each.ignored for each in outsides))
+        ignored = self.heartbeats.union(
+            self.given.get("may_differ", ()), *(each.ignored for each in outsides)
+        )
         kept = frozenset[str]().union(*(each.kept for each in outsides))
         chance = chance_in(self.cluster, ignored, self.drawn)
-        uids: dict[str, str] = {}
-        objects = {
-            **{f"outside {operator.name}": await each.state() for operator, each in self.outsides.items()},
-            **state_of(
-                self.cluster,
-                self.operators,
-                chance,
-                shared=bool(self.shards),
-                made=self.made,
-                uids=uids,
-            ),
-            **made_state(self.cluster, self.operators, self.made, chance, kept, uids),
-        }
-        return State(objects, {place: self.born.get(uid, 0.0) for place, uid in uids.items()})
+        outside = {f"outside {operator.name}": await each.state() for operator, each in self.outsides.items()}
+        state = state_of(
+            self.cluster,
+            self.operators,
+            chance,
+            shared=bool(self.plan.shards),
+            made=self.made,
+            kept=kept,
+            born=self.born,
+        )
+        return state._replace(objects={**outside, **state.objects})
 
     async def _is_idle(self, queue: WorkQueue[Any] | None) -> bool:
         """Return whether the queue becomes empty for a moment, as operators may requeue periodically."""
@@ -731,7 +731,7 @@ class World(Scene):
 
     def _check_caches(self, replica: Replica) -> None:
         """Check that the caches match the store, or its part in the replica's shards."""
-        shards = ShardSet.of(self.shards or 1, filter(replica.has, range(self.shards)))
+        shards = ShardSet.of(self.plan.shards or 1, filter(replica.has, range(self.plan.shards)))
         for shared in replica.manager.cache._shared.values():
             informer = shared.informer
             if informer.spec.label_selector or informer.spec.field_selector:
@@ -773,7 +773,6 @@ def _has_secret(data: bytes) -> bool:
 
 @functools.cache
 def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tuple[str, Object]]:
-    """Return the CRDs and webhook configurations of the operators, with their resources."""
     where = by_url(_WEBHOOKS)
     if in_pods:
         where = by_service(LEASE_NAMESPACE, f"{PROGRAM.prefix}{SERVICE}")

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from manager.util.yaml_text import NotYaml, load_all
+from manager.util.yaml_text import NotYaml, yaml_documents
 from tests.conformance.differences import Known, differences
 from tests.recordings.asking import Server
 from tests.recordings.corpus import examine, is_definition
@@ -40,7 +40,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Json], int]:
     unread = 0
     for path in sorted(each for each in folder.rglob("*") if each.suffix in SUFFIXES and each.is_file()):
         try:
-            documents = load_all(path.read_text())
+            documents = yaml_documents(path.read_text())
         except (NotYaml, UnicodeDecodeError):
             unread += 1
             continue

@@ -124,7 +124,6 @@ def dumped(document: Any) -> bytes:
 
 
 def _places(document: Any) -> Any:
-    """Every value in it that has a holder, as the holder and its key."""
     pairs = document.items() if isinstance(document, dict) else enumerate(document)
     for key, value in list(pairs):
         yield document, key

@@ -31,12 +31,12 @@ from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.rotation import Stored
 from manager.certificates.store import Material
-from manager.client.ownership import holds, own_entries, takeover_patch
+from manager.client.ownership import Ownership, holds
 from manager.client.write import merge_diff
-from manager.console.changes import Change, _fields
+from manager.console.changes import Change, fields_of
 from manager.console.collect import Collected, Collector, Node, bad_leaves
 from manager.console.explanation import explain, to_objects
-from manager.console.templates import read_templates
+from manager.console.web import read_assets
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -44,7 +44,7 @@ from manager.kube.decoding import decode_event, decode_list, lines
 from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from, status_error
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.server.access import has_expired
+from manager.server.access import claims_of
 from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.telemetry.metrics import Metrics
@@ -52,10 +52,9 @@ from manager.tls.certificate import new_authority
 from manager.tls.key_pair import CertificateUnusable
 from manager.util.address import BindAddress, parse_address
 from manager.util.duration import parse_duration
-from manager.webhook.admission import AdmissionEndpoint
+from manager.webhook.admission import AdmissionEndpoint, json_patch
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import BadReview
-from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Admission, Conversion
 from manager_tools.commands.explain import decode_report, to_text
 from petstore.proto import petstore_pb2 as pb
@@ -289,8 +288,8 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
         return
     if not isinstance(managed, list) or not all(isinstance(entry, dict) for entry in managed):
         return  # refused before
-    own = own_entries({"metadata": {"managedFields": managed}}, "test")
-    takeover_patch(managed, "test")
+    own = Ownership({"metadata": {"managedFields": managed}}, "test")
+    own.takeover()
     for owned in (own.applied, own.created):
         if owned is not None:
             for exact in (False, True):
@@ -337,7 +336,7 @@ PEMS = [AUTHORITY.certificate, PAIR.certificates, PAIR.key, b"", PAIR.certificat
     )
 )
 def certificates(entries: dict[str, bytes]) -> None:
-    stored = Stored(Material.of(entries), NOW)
+    stored = Stored(Material(*entries.values()), NOW)
     for signer in stored.signers:
         stored.authority(signer)
     assert stored.serving is None or stored.serving.pem
@@ -351,7 +350,7 @@ TOKENS = [b"eyJhbGciOiJSUzI1NiJ9.eyJleHAiOjE3NjcyMjU2MDAsInN1YiI6ImEifQ.c2ln", b
 
 @target(token=st.one_of(inputs.texts(), inputs.mutated(TOKENS).map(lambda data: data.decode("latin-1"))))
 def tokens(token: str) -> None:
-    assert has_expired(token) in {True, False}
+    assert claims_of(token).have_expired in {True, False}
 
 
 # Files and flags.
@@ -532,7 +531,7 @@ WEBHOOKS = webhooks_of(*OPERATORS)
 ADMISSIONS = [each for each in WEBHOOKS if isinstance(each, Admission)]
 REVIEWS = [review_of(each, operation) for each in ADMISSIONS for operation in ("CREATE", "UPDATE", "DELETE")]
 PANICS = Metrics().webhook_panics
-ENDPOINTS = [endpoint for each in ADMISSIONS for endpoint in AdmissionEndpoint.all_of(each, panics=PANICS)]
+ENDPOINTS = [AdmissionEndpoint(one, panics=PANICS) for each in ADMISSIONS for one in each.webhooks]
 
 
 @target(endpoint=st.sampled_from(ENDPOINTS), body=inputs.odd_json(REVIEWS))
@@ -652,7 +651,7 @@ FAILS = orjson.dumps(
 )
 """A pod that is as pods are, beside all that is odd."""
 
-_, PAGES = read_templates()
+PAGES = read_assets().environment
 
 
 def odd_object(original: Any) -> st.SearchStrategy[bytes]:
@@ -777,7 +776,7 @@ def manager_answers(answer: bytes) -> None:
 def last_changes(before: Any, after: Any) -> None:
     states = [inputs.dumped({**each, "metadata": ROOT["metadata"]}) for each in (before, after)]
     spec = WatchSpec(gvk=GroupVersionKind("example.com", "v1", "Foo"), plural="foos")
-    found = _fields(Change(spec, ObjectKey("ns", "foo"), 0.0, *states))
+    found = fields_of(Change(spec, ObjectKey("ns", "foo"), 0.0, *states))
     assert all(isinstance(text, str) for field in found for text in field)
 
 

@@ -44,7 +44,7 @@ def run_suite(*parts: str) -> Results:
     taking = [Taking.of(peer, peer.make()) for peer in PEERS]
     budget = Budget(600, lambda what: None)
     suite = Suite(taking, parts, results, rounds=1, sizes=SIZES, save=lambda: None, budget=budget)
-    suite.run(Progress(suite.seconds(), io.StringIO()))
+    suite.run(Progress(io.StringIO()))
     assert [each.failed for samples in results.samples.values() for each in samples if each.failed] == []
     return results
 

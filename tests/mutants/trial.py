@@ -115,7 +115,6 @@ class Trials:
         return self.verdicts.setdefault(mutant, Verdict())
 
     def _record(self, items: list[pytest.Item]) -> None:
-        """Run the tests once on code that writes down which function is called."""
         begun = time.monotonic()
         print(f"mutants: {len(items)} tests on the code as it is", flush=True)
         touched: set[str] = set()
@@ -271,7 +270,6 @@ class _Reports:
         self.results.append(report.outcome)
 
     def __iter__(self) -> Iterator[pytest.Item]:
-        """Each test, after it was run."""
         for item, following in zip(self._items, [*self._items[1:], None], strict=True):
             self.results.clear()
             self.before(item)
@@ -298,7 +296,6 @@ def _recorded(items: list[pytest.Item], swap: Swap, touched: set[str], folder: P
 
 
 def _try(items: list[pytest.Item], costs: dict[str, Cost], folder: Path) -> NoReturn:
-    """Run these tests until one fails, and end the process: with 0 if none has."""
     by = folder / "by"
 
     def before(item: pytest.Item) -> None:
@@ -320,7 +317,6 @@ def _limit(cpu: float, wall: float) -> None:
 
 
 def _run(jobs: Iterable[Job], workers: int) -> None:
-    """Each in a process that is forked for it, with a folder for what it leaves behind."""
     running: dict[int, tuple[Job, Path]] = {}
     waiting = deque(jobs)
     parent = os.getpid()
@@ -370,12 +366,10 @@ def _files(code: Iterable[Path]) -> list[Path]:
 
 
 def _is_own(test: str, path: Path) -> bool:
-    """Return whether a test is in the folder of the package that the file is of."""
     return f"/{path.parent.name}/" in test.partition("::")[0]
 
 
 def _functions(code: CodeType) -> Iterator[CodeType]:
-    """Yield a module's functions and methods; nested functions are part of them."""
     for each in code.co_consts:
         if isinstance(each, CodeType):
             if each.co_flags & inspect.CO_OPTIMIZED:

@@ -93,7 +93,6 @@ def _run(folder: Path, *module: str) -> str:
 
 @functools.cache
 def _created() -> tempfile.TemporaryDirectory[str]:
-    """Create the copy once, as the page's `create api` leaves it."""
     kept = tempfile.TemporaryDirectory()
     folder = Path(kept.name)
     for name in ("apis", "controllers", "config"):
@@ -112,7 +111,6 @@ def _imported(code: str, lines: str) -> str:
 
 
 def _assigned(code: str, name: str, line: str) -> str:
-    """Give a constant another value."""
     lines = code.splitlines(keepends=True)
     (at,) = (number for number, each in enumerate(lines) if each.strip().startswith(f"{name} = "))
     line = indent(line, lines[at][: -len(lines[at].lstrip())])

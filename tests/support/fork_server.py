@@ -232,7 +232,6 @@ def _keep(request: _Request, server: int) -> _Request:
 
 
 def _become(request: _Request) -> None:
-    """Restore the state of a process at the start of a program."""
     os.setsid()
     os.write(request.status, NUMBER.pack(os.getpid()))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

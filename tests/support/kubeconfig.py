@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import yaml
 
-from manager.util.yaml_text import load_all
+from manager.util.yaml_text import yaml_documents
 from tests.support.certificates import trusting
 
 
@@ -55,7 +55,7 @@ class Credentials:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the current context of a kubeconfig whose credentials are inside the file."""
-        (config,) = load_all(path.read_bytes())
+        (config,) = yaml_documents(path.read_bytes())
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]

@@ -82,7 +82,6 @@ class Page:
         return found
 
     def _prose(self) -> Iterator[tuple[int, str]]:
-        """Lines outside of blocks."""
         lines = self._text.splitlines()
         inside = set[int]()
         for block in self.blocks():

@@ -92,7 +92,6 @@ def is_allowed(plane: ControlPlane, user: str, **attributes: dict[str, str]) -> 
 
 
 def _permissions(role: dict[str, Any]) -> Iterator[tuple[Permission, dict[str, list[str]]]]:
-    """Return the permissions, each with the object names that limit it, if any."""
     for rule in role["rules"]:
         names = {"resourceNames": rule["resourceNames"]} if "resourceNames" in rule else {}
         assert rule.keys() == {"apiGroups", "resources", "verbs", *names}

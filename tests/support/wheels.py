@@ -136,7 +136,6 @@ def build_library(folder: Path) -> Path:
 
 
 def _needed(requirements: Iterable[str], extra: str) -> Iterator[tuple[str, str]]:
-    """Names, each with "" and with its extras."""
     for text in requirements:
         requirement = Requirement(text)
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):

@@ -16,7 +16,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import ScriptedWire
-from tests.unit.server.conftest import serve_pages
+from tests.support.served_pages import serve_pages
 
 __all__ = ["LogLines", "serve_pages"]
 

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from manager.controller import Controller, ControllerOptions, Request, Result
-from manager.election.coordinator import Coordinator
-from manager.election.guard import Leadership
+from manager.election.coordinator import Coordinator, Leadership
 from manager.kube.transport import Transport
 from manager.process.manager import STOP_MARGIN, Lifespan, Manager, Runnable
 from manager.settings import SettingValues

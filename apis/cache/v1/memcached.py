@@ -6,7 +6,19 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from manager.api import ApiModel, Column, Int32, Resource, Scale, Status, cel, crd
+from manager.api import (
+    AVAILABLE,
+    DEGRADED,
+    PROGRESSING,
+    ApiModel,
+    Column,
+    Int32,
+    Resource,
+    Scale,
+    Status,
+    cel,
+    crd,
+)
 
 __all__ = ["Memcached", "MemcachedSpec", "MemcachedStatus"]
 
@@ -29,9 +41,9 @@ class MemcachedStatus(
     Status,
     about="the servers",
     conditions={
-        "Available": "the desired number of servers is ready",
-        "Progressing": "servers are being started, replaced or removed",
-        "Degraded": "a problem keeps the servers from the desired state",
+        AVAILABLE: "the desired number of servers is ready",
+        PROGRESSING: "servers are being started, replaced or removed",
+        DEGRADED: "a problem keeps the servers from the desired state",
     },
 ):
     """The memcached servers as last observed."""
@@ -52,7 +64,7 @@ class MemcachedStatus(
     columns=(
         Column("Size", "integer", ".spec.size", "Desired servers"),
         Column("Ready", "integer", ".status.readyReplicas", "Ready servers"),
-        Column.reason_of("Available"),
+        Column.reason_of(AVAILABLE),
     ),
     scale=Scale(".spec.size", ".status.replicas", ".status.selector"),
     short_names=("mc",),

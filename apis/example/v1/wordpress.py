@@ -6,9 +6,23 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from manager.api import ApiModel, Column, Int32, Resource, Status, cel, crd, together
+from manager.api import (
+    AVAILABLE,
+    DEGRADED,
+    PROGRESSING,
+    ApiModel,
+    Column,
+    ConditionType,
+    Int32,
+    Resource,
+    Status,
+    cel,
+    crd,
+    together,
+)
 
 __all__ = [
+    "DATABASE_READY",
     "PASSWORD_LENGTH",
     "PASSWORD_PATTERN",
     "ReclaimPolicy",
@@ -18,6 +32,8 @@ __all__ = [
     "WordpressSpec",
     "WordpressStatus",
 ]
+
+DATABASE_READY = ConditionType("DatabaseReady")
 
 ServiceType = Literal["NodePort", "LoadBalancer", "ClusterIP"]
 ReclaimPolicy = Literal["Retain", "Delete"]
@@ -130,10 +146,10 @@ class WordpressStatus(
     Status,
     about="the site",
     conditions={
-        "DatabaseReady": "its database takes connections",
-        "Available": "the site and its database are up",
-        "Progressing": "objects are being created or replaced, or waited for",
-        "Degraded": "a problem keeps the site from the desired state",
+        DATABASE_READY: "its database takes connections",
+        AVAILABLE: "the site and its database are up",
+        PROGRESSING: "objects are being created or replaced, or waited for",
+        DEGRADED: "a problem keeps the site from the desired state",
     },
 ):
     """The site as last observed."""
@@ -153,7 +169,7 @@ class WordpressStatus(
             "Whether the site is available",
         ),
         Column("URL", "string", ".status.url", "URL of the site"),
-        Column.reason_of("Available"),
+        Column.reason_of(AVAILABLE),
         Column("Port", "integer", ".status.nodePort", "Port on every node", priority=1),
     ),
     short_names=("wp",),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Int32, Resource, Status, crd
+from manager.api import READY, ApiModel, Column, Int32, Resource, Status, crd
 
 __all__ = ["MySrv", "MySrvSpec", "MySrvStatus"]
 
@@ -21,7 +21,7 @@ class MySrvSpec(ApiModel):
 
 
 class MySrvStatus(
-    Status, about="the service", conditions={"Ready": "the operator has acknowledged the current spec"}
+    Status, about="the service", conditions={READY: "the operator has acknowledged the current spec"}
 ):
     """The state of the announcement."""
 
@@ -34,7 +34,7 @@ class MySrvStatus(
         Column("Name", "string", ".spec.name", "Name of the service"),
         Column("Port", "integer", ".spec.port", "Port of the service"),
         Column("Status", "string", ".status.status", "State of the announcement"),
-        Column.reason_of("Ready"),
+        Column.reason_of(READY),
     ),
 )
 class MySrv(Resource, group="myapp.idcos.com", version="v1alpha1", plural="mysrvs"):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from apis.petstore.v1beta1.pet import PetStatus, SpokenName
-from manager.api import ApiModel, Column, Resource, crd, schema_format
+from manager.api import READY, ApiModel, Column, Resource, crd, schema_format
 
 __all__ = ["Pet", "PetSpec"]
 
@@ -37,7 +37,7 @@ class PetSpec(ApiModel):
             '.status.conditions[?(@.type=="Ready")].status',
             "Whether the store has the record",
         ),
-        Column.reason_of("Ready"),
+        Column.reason_of(READY),
     ),
     storage=False,
     deprecated="petstore.example.com/v1alpha1 Pet is deprecated; use petstore.example.com/v1beta1 Pet",

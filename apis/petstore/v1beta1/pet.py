@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from manager.api import (
+    READY,
     ApiModel,
     Column,
+    ConditionType,
     Resource,
     Status,
     cel,
@@ -16,7 +18,9 @@ from manager.api import (
     schema_format,
 )
 
-__all__ = ["ADDRESS_PATTERN", "Pet", "PetOwner", "PetSpec", "PetStatus", "SpokenName"]
+__all__ = ["ADDRESS_PATTERN", "STORE_REACHABLE", "Pet", "PetOwner", "PetSpec", "PetStatus", "SpokenName"]
+
+STORE_REACHABLE = ConditionType("StoreReachable")
 
 # The store's rule for blank names. Go's and CEL's trim() remove fewer characters.
 _SAYS_SOMETHING = cel(
@@ -63,8 +67,8 @@ class PetStatus(
     Status,
     about="the pet",
     conditions={
-        "Ready": "the store has a record with this name, species and birthday",
-        "StoreReachable": "the store answered the last call for this pet",
+        READY: "the store has a record with this name, species and birthday",
+        STORE_REACHABLE: "the store answered the last call for this pet",
     },
 ):
     """The pet as last observed in the store."""
@@ -85,7 +89,7 @@ class PetStatus(
             '.status.conditions[?(@.type=="Ready")].status',
             "Whether the store has the record",
         ),
-        Column.reason_of("Ready"),
+        Column.reason_of(READY),
     ),
 )
 class Pet(Resource, group="petstore.example.com", version="v1beta1", plural="pets"):

@@ -6,9 +6,11 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Resource, Status, crd
+from manager.api import ApiModel, Column, ConditionType, Resource, Status, crd
 
-__all__ = ["Colour", "Foo", "FooSpec", "FooStatus"]
+__all__ = ["HAPPY", "Colour", "Foo", "FooSpec", "FooStatus"]
+
+HAPPY = ConditionType("Happy")
 
 Colour = Literal[
     "red",
@@ -37,7 +39,7 @@ class FooSpec(ApiModel):
 class FooStatus(
     Status,
     about="the Foo",
-    conditions={"Happy": "the friend exists; reason and message say why, or why not"},
+    conditions={HAPPY: "the friend exists; reason and message say why, or why not"},
 ):
     """The Foo as last observed."""
 
@@ -54,7 +56,7 @@ class FooStatus(
         Column("Friend", "string", ".spec.name", "Name of the friend, a pod"),
         Column("Happy", "boolean", ".status.happy", "Whether the friend exists"),
         Column("Colour", "string", ".status.colour", "Colour of the Foo"),
-        Column.reason_of("Happy"),
+        Column.reason_of(HAPPY),
     ),
 )
 class Foo(Resource, group="tutorial.my.domain", version="v1", plural="foos"):

@@ -7,6 +7,7 @@ import sys
 
 from apis.cache.v1.memcached import Memcached
 from manager import ObjectKey, Operator, Result
+from manager.api import Resource
 from manager.cli import main as run_command
 from manager.operator import AnyOperator
 from manager.util.version import VERSION
@@ -16,44 +17,15 @@ from manager_kinds.core_v1 import Pod
 COUNT = 10
 
 
-class PodsOperator(Operator[Pod]):
-    """A cache of all Pods, whole; nothing reads it."""
+def caching(name: str, kind: type[Resource], *, metadata_only: bool = False) -> AnyOperator:
+    """Return an operator with a cache of all objects, whole or for their metadata; nothing reads it."""
 
-    name = "pods"
+    class Caching(Operator[kind]):
+        def setup(self) -> None:
+            self.manager.cache.informer(kind, metadata_only=metadata_only)
 
-    def setup(self) -> None:
-        """Cache whole pods."""
-        self.manager.cache.informer(Pod)
-
-
-class PodsMetadataOperator(Operator[Pod]):
-    """A cache of all Pods, for their metadata; nothing reads it."""
-
-    name = "pods-metadata"
-
-    def setup(self) -> None:
-        """Cache the metadata of pods."""
-        self.manager.cache.informer(Pod, metadata_only=True)
-
-
-class DeploymentsOperator(Operator[Deployment]):
-    """A cache of all Deployments, whole; nothing reads it."""
-
-    name = "deployments"
-
-    def setup(self) -> None:
-        """Cache whole Deployments."""
-        self.manager.cache.informer(Deployment)
-
-
-class DeploymentsMetadataOperator(Operator[Deployment]):
-    """A cache of all Deployments, for their metadata; nothing reads it."""
-
-    name = "deployments-metadata"
-
-    def setup(self) -> None:
-        """Cache the metadata of Deployments."""
-        self.manager.cache.informer(Deployment, metadata_only=True)
+    Caching.name = name
+    return Caching
 
 
 class Reading(Operator[Memcached]):
@@ -66,10 +38,10 @@ class Reading(Operator[Memcached]):
 
 
 OPERATORS: dict[str, tuple[AnyOperator, ...]] = {
-    "pods-metadata": (PodsMetadataOperator,),
-    "pods": (PodsOperator,),
-    "deployments": (DeploymentsOperator,),
-    "deployments-metadata": (DeploymentsMetadataOperator,),
+    "pods-metadata": (caching("pods-metadata", Pod, metadata_only=True),),
+    "pods": (caching("pods", Pod),),
+    "deployments": (caching("deployments", Deployment),),
+    "deployments-metadata": (caching("deployments-metadata", Deployment, metadata_only=True),),
     "ten": tuple(type(f"Reading{index}", (Reading,), {"name": f"c{index}"}) for index in range(COUNT)),
 }
 

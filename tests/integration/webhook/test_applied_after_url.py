@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from controllers.main import OPERATORS, PROGRAM
+from manager.certificates.local_registration import LocalRegistration
 from manager.certificates.targets import DEFINITION, Target
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
-from manager.webhook.local_registration import LocalRegistration
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from tests.conftest import StartControlPlane

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any
 
 import pytest
 
-from manager.cache.record import RecordDecoder
-from manager.cache.reflector import Reflector
+from manager.cache.record import CacheEvent, RecordDecoder
+from manager.cache.reflector import Reflector, Upstream
 from manager.cache.sink import Sink
 from manager.cache.spec import WatchSpec
 from manager.cache.store import Store
@@ -17,66 +20,75 @@ from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.cache.objects import EventLog, Pod, running
 from tests.unit.cache.server import PodServer
+from tests.unit.conftest import LogLines
 
 
-class Following:
-    """A reflector, its store, and what was told."""
+class Scene:
+    """A reflector, its store, what was told, and the server that it follows."""
 
-    def __init__(self, reflector: Reflector, store: Store, sink: Sink, told: EventLog) -> None:
-        self.reflector = reflector
-        self.store = store
-        self.sink = sink
-        self.told = told
+    def __init__(self, server: PodServer, log: LogLines, upstream: Upstream, **watch: Any) -> None:
+        """`watch` are the fields of the watch's specification, and its namespace."""
+        self.serve, self.sent, self.sorts, self.wire = server.on, server.sent, server.sorts, server.wire
+        self.transport, self.metrics, self.log = upstream.transport, upstream.metrics, log
+        self.told, self.store = EventLog(), Store()
+        server.stores.append(self.store)
+        namespace = watch.pop("namespace", "")
+        decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=watch.get("metadata_only", False))
+        self.sink = Sink(self.store, decoder, namespace, publish=self._publish)
+        spec = WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **watch)
+        self.reflector = Reflector(spec, self.sink, upstream)
+
+    def _publish(self, events: Sequence[CacheEvent]) -> None:
+        for event in events:
+            self.told(event)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         return running(self.reflector)
 
+    async def synced(self) -> None:
+        await self.sink.synced.wait()
+
     async def sync(self) -> None:
         """Run until it has all, and no longer."""
         async with self.running():
-            await self.sink.synced.wait()
+            await self.synced()
+
+    @property
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    @property
+    def problem(self) -> str | None:
+        return self.reflector.problem
+
+    @property
+    def said(self) -> list[str]:
+        """Return the lines of the log that are not only for debugging."""
+        return [line["event"] for line in self.log if line["log_level"] != "debug"]
 
     @property
     def names(self) -> list[str]:
         return sorted(record.key.name for record in self.store)
 
+    @property
+    def restarts(self) -> dict[str, float]:
+        """Return how often the watch started again, by reason."""
+        samples = (each for metric in self.metrics.watch_restarts.collect() for each in metric.samples)
+        return {each.labels["reason"]: each.value for each in samples if each.name.endswith("_total")}
 
-Make = Callable[..., Following]
 
-
-@pytest.fixture
-async def make(server: PodServer, transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
-    def build(
-        *, namespace: str = "", metadata_only: bool = False, labels: str = "", fields: str = ""
-    ) -> Following:
-        told, store = EventLog(), Store()
-        server.stores.append(store)
-        spec = WatchSpec(
-            gvk=Pod.gvk,
-            plural=Pod.plural,
-            metadata_only=metadata_only,
-            label_selector=labels,
-            field_selector=fields,
-        )
-        decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=metadata_only)
-        sink = Sink(
-            store, decoder, namespace, publish=lambda events: [told(event) for event in events] and None
-        )
-        reflector = Reflector(
-            spec,
-            sink,
-            transport=transport,
-            mapper=RestMapper(transport),
-            restarts=metrics.watch_restarts,
-            rng=rng,
-        )
-        return Following(reflector, store, sink, told)
-
-    return build
+Make = Callable[..., Scene]
 
 
 @pytest.fixture
-async def following(make: Make) -> Following:
+async def make(
+    server: PodServer, log_lines: LogLines, transport: Transport, metrics: Metrics, rng: random.Random
+) -> Make:
+    return partial(Scene, server, log_lines, Upstream(transport, RestMapper(transport), metrics, rng))
+
+
+@pytest.fixture
+async def scene(make: Make) -> Scene:
     return make()
 
 

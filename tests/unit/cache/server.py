@@ -22,7 +22,7 @@ class PodServer:
     """Scripted server: each sort of request has its own steps; the last stays. Unscripted sorts stall."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
-        self._wire = wire
+        self.wire = wire
         self._path = path
         self._steps: dict[str, deque[Step]] = {sort: deque([Stall()]) for sort in ("stream", "list", "watch")}
         self._steps["check"] = deque([self._agree])
@@ -49,11 +49,11 @@ class PodServer:
 
     def sent(self, sort: str) -> list[Sent]:
         """Return the requests of a sort so far."""
-        return [sent for sent in self._wire.sent("GET", self._path) if sort_of(sent) == sort]
+        return [sent for sent in self.wire.sent("GET", self._path) if sort_of(sent) == sort]
 
     def sorts(self) -> list[str]:
         """Return the sorts of all requests, in order."""
-        return [sort_of(sent) for sent in self._wire.sent("GET", self._path)]
+        return [sort_of(sent) for sent in self.wire.sent("GET", self._path)]
 
 
 def sort_of(sent: Sent) -> str:

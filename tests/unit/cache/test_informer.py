@@ -10,6 +10,7 @@ import pytest
 from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache.informer import Informer, deleted_uid, is_removed
 from manager.cache.record import CacheEvent, EventType, RecordDecoder
+from manager.cache.reflector import Upstream
 from manager.cache.spec import WatchSpec
 from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper
@@ -32,11 +33,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
         return Informer(
             WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
             RecordDecoder(Pod.gvk, field_manager="m", metadata_only=metadata_only),
-            transport=transport,
-            mapper=RestMapper(transport),
-            restarts=metrics.watch_restarts,
-            failures=metrics.cache_failures,
-            rng=rng,
+            Upstream(transport, RestMapper(transport), metrics, rng),
         )
 
     return build
@@ -96,13 +93,6 @@ class TestInformerRun:
             stream.event("ADDED", pod("a", 11))
             await moments()
         assert told.events[0].received == pytest.approx(5)
-
-    async def test_informer_counts_objects_and_bytes(self, informer: Informer):
-        informer.subscribe(EventLog())
-        raw = encoded(pod("a", 5))
-        informer.observe_write(raw)
-        assert (informer.spec.resource, informer.spec.projection) == ("pods", "full")
-        assert (len(informer), informer.size) == (1, len(raw))
 
 
 class TestInformerSubscribe:
@@ -175,13 +165,6 @@ class TestInformerSubscribe:
 
 
 class TestInformerObserveWrite:
-    async def test_own_write_is_read_back_at_once(self, informer: Informer):
-        informer.observe_write(encoded(pod("a", 5)))
-        held = informer.get(ObjectKey("ns", "a"))
-        assert held is not None
-        assert held.decode(Pod).metadata.resource_version == "5"
-        assert [record.version for record in informer.list(namespace="ns")] == [5]
-
     async def test_own_write_is_reported_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
@@ -262,13 +245,6 @@ class TestInformerObserveDelete:
         held = informer.get(self.A)
         assert held is not None
         assert held.deleting
-
-
-async def test_informer_lists_objects_by_a_custom_index(informer: Informer):
-    informer.add_index("node", lambda record, meta: [record.decode(Pod).spec["nodeName"]])
-    informer.observe_write(encoded(pod("a", 5, spec={"nodeName": "n1"})))
-    informer.observe_write(encoded(pod("b", 6, spec={"nodeName": "n2"})))
-    assert [record.key.name for record in informer.list(index=("node", "n2"))] == ["b"]
 
 
 DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

@@ -6,12 +6,21 @@ import asyncio
 
 import pytest
 
-from manager.cache.failure import State
-from tests.support.scripted_wire import Cut, Delayed, LostBefore, Reply, ScriptedWire, Stream, Unreached
-from tests.unit.cache.conftest import Following
+from manager.cache.reflector import (
+    HistoryDoubted,
+    HistoryRestored,
+    NotStreaming,
+    Pause,
+    State,
+    WatchClosed,
+    WatchTimedOut,
+    rule_for,
+)
+from manager.kube import errors
+from tests.support.scripted_wire import Cut, Delayed, LostBefore, Reply, Stream, Unreached
+from tests.unit.cache.conftest import Scene
 from tests.unit.cache.objects import encoded, moments, pod
-from tests.unit.cache.server import DISCOVERY, Listed, PodServer, bookmark, page
-from tests.unit.conftest import LogLines
+from tests.unit.cache.server import DISCOVERY, Listed, bookmark, page
 
 pytestmark = pytest.mark.virtual_time
 
@@ -20,142 +29,126 @@ NO_STREAMING = Reply.status(422, "Invalid", "sendInitialEvents: Forbidden: forbi
 
 
 class TestReflectorProblem:
-    async def test_problem_of_missing_permission_ends_when_it_is_granted(
-        self, following: Following, server: PodServer, log_lines: LogLines
-    ):
-        server.on("stream", FORBIDDEN)
-        async with following.running():
+    async def test_problem_of_missing_permission_ends_when_it_is_granted(self, scene: Scene):
+        scene.serve("stream", FORBIDDEN)
+        async with scene.running():
             await asyncio.sleep(600)
-            assert following.reflector.problem == (
+            assert scene.problem == (
                 'pods: forbidden: pods is forbidden: User "x" cannot watch resource "pods"'
             )
-            assert not following.sink.synced.is_set()
-            assert 20 < len(server.sent("stream")) < 50
-            server.on("stream", Listed(10, ("a", 1)))
+            assert not scene.sink.synced.is_set()
+            assert 20 < len(scene.sent("stream")) < 50
+            scene.serve("stream", Listed(10, ("a", 1)))
             await asyncio.sleep(30)
-            assert following.reflector.problem is None
-            assert following.names == ["a"]
-        warnings = [line for line in log_lines if line["log_level"] == "warning"]
+            assert scene.problem is None
+            assert scene.names == ["a"]
+        warnings = [line for line in scene.log if line["log_level"] == "warning"]
         assert len(warnings) == 4, "at once, and after one, three and seven minutes"
         assert sum(line["times"] for line in warnings) > 15
-        assert [line["event"] for line in log_lines if line["log_level"] == "info"] == ["synced"]
+        assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
 
-    async def test_problem_keeps_known_objects_and_is_logged_as_over_when_the_watch_stays(
-        self, following: Following, server: PodServer, log_lines: LogLines
-    ):
+    async def test_problem_keeps_known_objects_and_is_logged_as_over_when_the_watch_stays(self, scene: Scene):
         stream = Listed(10, ("a", 1))
-        server.on("stream", stream)
-        server.on("watch", *[FORBIDDEN] * 4, Stream())
-        async with following.running():
+        scene.serve("stream", stream)
+        scene.serve("watch", *[FORBIDDEN] * 4, Stream())
+        async with scene.running():
             await asyncio.sleep(10)
             stream.end()
             await asyncio.sleep(4)
-            assert following.reflector.problem is not None
-            assert following.names == ["a"]
+            assert scene.problem is not None
+            assert scene.names == ["a"]
             await asyncio.sleep(56)
-            assert following.reflector.problem is None
-        told = [line["event"] for line in log_lines if line["log_level"] != "debug"]
+            assert scene.problem is None
+        told = scene.said
         assert told == ["synced", "not following", "watching again"]
 
-    async def test_problem_is_logged_as_over_once_when_the_watch_brings_news(
-        self, following: Following, server: PodServer, log_lines: LogLines
-    ):
+    async def test_problem_is_logged_as_over_once_when_the_watch_brings_news(self, scene: Scene):
         stream, good = Listed(10, ("a", 1)), Stream()
         empty = [Stream() for _ in range(40)]
         for each in empty:
             each.end()
-        server.on("stream", stream)
-        server.on("watch", *empty, good)
-        server.on("list", page(10))
-        async with following.running():
+        scene.serve("stream", stream)
+        scene.serve("watch", *empty, good)
+        scene.serve("list", page(10))
+        async with scene.running():
             await asyncio.sleep(10)
             stream.end()
             await asyncio.sleep(500)
-            told = [line["event"] for line in log_lines if line["log_level"] != "debug"]
+            told = scene.said
             assert told[0] == "synced"
             assert told[1:] == ["not following"] * (len(told) - 1)
             assert 1 < len(told) < 6
             await asyncio.sleep(1500)
             good.event("BOOKMARK", bookmark(20))
             await moments()
-        told = [line["event"] for line in log_lines if line["log_level"] != "debug"]
+        told = scene.said
         assert told[-1] == "watching again"
         assert told.count("watching again") == 1
 
-    async def test_problem_is_none_when_a_watch_fails_once(self, following: Following, server: PodServer):
+    async def test_problem_is_none_when_a_watch_fails_once(self, scene: Scene):
         stream = Listed(10)
-        server.on("stream", stream)
-        server.on("watch", LostBefore())
-        async with following.running():
+        scene.serve("stream", stream)
+        scene.serve("watch", LostBefore())
+        async with scene.running():
             await asyncio.sleep(10)
             stream.cut()
             await moments()
-            assert following.reflector.problem is None
+            assert scene.problem is None
             await asyncio.sleep(2)
-            assert following.reflector.problem is not None
+            assert scene.problem is not None
 
-    async def test_problem_of_a_missing_kind_ends_when_it_is_installed(
-        self, following: Following, wire: ScriptedWire, server: PodServer
-    ):
-        server.on("stream", Listed(10, ("a", 1)))
-        wire.on("GET", "/api/v1", Reply.json({"resources": []}))
-        async with following.running():
+    async def test_problem_of_a_missing_kind_ends_when_it_is_installed(self, scene: Scene):
+        scene.serve("stream", Listed(10, ("a", 1)))
+        scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+        async with scene.running():
             await asyncio.sleep(120)
-            assert following.reflector.problem == "pods: not served (is the CRD installed?)"
-            assert following.reflector.state is State.WAIT
-            assert len(wire.sent("GET", "/api/v1")) < 20
-            wire.on("GET", "/api/v1", DISCOVERY)
+            assert scene.problem == "pods: not served (is the CRD installed?)"
+            assert scene.reflector.state is State.WAIT
+            assert len(scene.wire.sent("GET", "/api/v1")) < 20
+            scene.wire.on("GET", "/api/v1", DISCOVERY)
             await asyncio.sleep(11)
-            assert following.reflector.problem is None
-            assert following.names == ["a"]
+            assert scene.problem is None
+            assert scene.names == ["a"]
 
     @pytest.mark.parametrize("code", [404, 429, 503])
-    async def test_problem_is_not_logged_in_the_first_seconds_of_a_new_kind(
-        self, following: Following, wire: ScriptedWire, server: PodServer, log_lines: LogLines, code: int
-    ):
-        server.on("stream", *[Reply.status(code, retry_after=None if code == 404 else 1)] * 3, Listed(10))
-        wire.on("GET", "/api/v1", Reply.json({"resources": []}), DISCOVERY)
-        await following.sync()
-        told = [line["reason"] for line in log_lines if line["event"] == "not following" and "times" in line]
+    async def test_problem_is_not_logged_in_the_first_seconds_of_a_new_kind(self, scene: Scene, code: int):
+        scene.serve("stream", *[Reply.status(code, retry_after=None if code == 404 else 1)] * 3, Listed(10))
+        scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}), DISCOVERY)
+        await scene.sync()
+        told = [line["reason"] for line in scene.log if line["event"] == "not following" and "times" in line]
         assert told == ["not-served"], "before it was there"
 
-    async def test_problem_is_logged_when_a_new_kind_is_refused_for_longer(
-        self, following: Following, server: PodServer, log_lines: LogLines
-    ):
-        server.on("stream", Reply.status(429, "TooManyRequests", retry_after=1))
-        async with following.running():
+    async def test_problem_is_logged_when_a_new_kind_is_refused_for_longer(self, scene: Scene):
+        scene.serve("stream", Reply.status(429, "TooManyRequests", retry_after=1))
+        async with scene.running():
             await asyncio.sleep(15)
-        assert [line["times"] for line in log_lines if line["log_level"] == "warning"] == [1]
+        assert [line["times"] for line in scene.log if line["log_level"] == "warning"] == [1]
 
-    async def test_problem_of_a_removed_kind_keeps_known_objects_and_ends_when_it_returns(
-        self, following: Following, wire: ScriptedWire, server: PodServer
-    ):
+    async def test_problem_of_a_removed_kind_keeps_known_objects_and_ends_when_it_returns(self, scene: Scene):
         stream = Listed(10, ("a", 1))
-        server.on("stream", stream, Listed(90, ("b", 80)))
-        server.on("watch", Reply(404, b"404 page not found"))
-        async with following.running():
+        scene.serve("stream", stream, Listed(90, ("b", 80)))
+        scene.serve("watch", Reply(404, b"404 page not found"))
+        async with scene.running():
             await asyncio.sleep(10)
-            wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+            scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}))
             stream.end()
             await asyncio.sleep(60)
-            assert following.reflector.problem == "pods: not served (is the CRD installed?)"
-            assert following.names == ["a"]
-            wire.on("GET", "/api/v1", DISCOVERY)
+            assert scene.problem == "pods: not served (is the CRD installed?)"
+            assert scene.names == ["a"]
+            scene.wire.on("GET", "/api/v1", DISCOVERY)
             await asyncio.sleep(31)
-            assert following.reflector.problem is None
-            assert following.names == ["b"]
+            assert scene.problem is None
+            assert scene.names == ["b"]
 
-    async def test_reflector_waits_for_retry_after_when_the_server_is_overloaded(
-        self, following: Following, server: PodServer
-    ):
-        server.on("stream", Reply.status(429, "TooManyRequests", retry_after=17), Listed(10))
-        await following.sync()
-        assert asyncio.get_running_loop().time() == pytest.approx(17)
+    async def test_reflector_waits_for_retry_after_when_the_server_is_overloaded(self, scene: Scene):
+        scene.serve("stream", Reply.status(429, "TooManyRequests", retry_after=17), Listed(10))
+        await scene.sync()
+        assert scene.now == pytest.approx(17)
 
     @pytest.mark.parametrize("asked", ["86400", "9999999999", "9" * 400])
     @pytest.mark.parametrize("how", ["a header", "an error event"])
     async def test_overload_is_waited_for_as_long_as_other_failures_and_is_a_problem(
-        self, following: Following, server: PodServer, asked: str, how: str
+        self, scene: Scene, asked: str, how: str
     ):
         refusal: Stream | Reply
         if how == "a header":
@@ -164,42 +157,36 @@ class TestReflectorProblem:
             refusal = Stream()
             status = f'{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{asked}}}}}'
             refusal.feed(f'{{"type":"ERROR","object":{status}}}\n'.encode())
-        server.on("stream", refusal, Listed(10))
-        await following.sync()
-        assert asyncio.get_running_loop().time() == pytest.approx(30)
+        scene.serve("stream", refusal, Listed(10))
+        await scene.sync()
+        assert scene.now == pytest.approx(30)
 
-    async def test_long_pause_of_a_watch_is_a_problem_from_its_first_second(
-        self, following: Following, server: PodServer, log_lines: LogLines
-    ):
+    async def test_long_pause_of_a_watch_is_a_problem_from_its_first_second(self, scene: Scene):
         stream = Listed(10, ("a", 1))
-        server.on("stream", stream)
-        server.on("watch", Stream())
-        async with following.running():
+        scene.serve("stream", stream)
+        scene.serve("watch", Stream())
+        async with scene.running():
             await asyncio.sleep(10)
             stream.event("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 200}})
             await asyncio.sleep(1)
-            assert following.reflector.problem is not None
-            assert [line["event"] for line in log_lines if line["log_level"] == "warning"] == [
+            assert scene.problem is not None
+            assert [line["event"] for line in scene.log if line["log_level"] == "warning"] == [
                 "not following"
             ]
             await asyncio.sleep(35)
-            assert following.reflector.problem is None
+            assert scene.problem is None
 
-    async def test_problem_names_the_failure_to_connect(
-        self, following: Following, wire: ScriptedWire, server: PodServer
-    ):
-        wire.on("GET", "/api/v1", Unreached())
-        async with following.running():
+    async def test_problem_names_the_failure_to_connect(self, scene: Scene):
+        scene.wire.on("GET", "/api/v1", Unreached())
+        async with scene.running():
             await asyncio.sleep(5)
-            assert following.reflector.problem == "pods: cannot connect (scripted)"
+            assert scene.problem == "pods: cannot connect (scripted)"
 
 
 class TestReflectorRequestRate:
     """Request rates: they stay reasonable whatever a server does."""
 
-    async def test_watch_requests_are_one_a_second_when_each_ends_after_an_event(
-        self, following: Following, server: PodServer
-    ):
+    async def test_watch_requests_are_one_a_second_when_each_ends_after_an_event(self, scene: Scene):
         versions = iter(range(11, 10_000))
 
         def one_event(_: object) -> Reply:
@@ -207,22 +194,20 @@ class TestReflectorRequestRate:
 
         stream = Listed(10)
         stream.end()
-        server.on("stream", stream)
-        server.on("watch", one_event)
-        async with following.running():
+        scene.serve("stream", stream)
+        scene.serve("watch", one_event)
+        async with scene.running():
             await asyncio.sleep(100)
-            assert following.reflector.problem is None
-        assert 98 <= len(server.sent("watch")) <= 101
+            assert scene.problem is None
+        assert 98 <= len(scene.sent("watch")) <= 101
 
-    async def test_requests_are_few_when_every_version_has_expired(
-        self, following: Following, server: PodServer
-    ):
-        server.on("stream", NO_STREAMING)
-        server.on("list", page(10, ("a", 1)))
-        server.on("watch", Reply.status(410, "Expired"))
-        async with following.running():
+    async def test_requests_are_few_when_every_version_has_expired(self, scene: Scene):
+        scene.serve("stream", NO_STREAMING)
+        scene.serve("list", page(10, ("a", 1)))
+        scene.serve("watch", Reply.status(410, "Expired"))
+        async with scene.running():
             await asyncio.sleep(3600)
-        assert len(server.sorts()) <= 500
+        assert len(scene.sorts()) <= 500
 
     @pytest.mark.parametrize(
         ("step", "problem"),
@@ -234,64 +219,100 @@ class TestReflectorRequestRate:
             (Reply(200, b""), "pods: the server closed the watch"),
         ],
     )
-    async def test_requests_are_few_when_every_watch_fails(
-        self, following: Following, server: PodServer, step: Reply, problem: str
-    ):
+    async def test_requests_are_few_when_every_watch_fails(self, scene: Scene, step: Reply, problem: str):
         stream = Listed(10)
         stream.end()
-        server.on("stream", stream)
-        server.on("watch", step)
-        async with following.running():
+        scene.serve("stream", stream)
+        scene.serve("watch", step)
+        async with scene.running():
             await asyncio.sleep(3600)
-            assert following.reflector.problem is not None
-            assert problem in following.reflector.problem
-        assert 120 <= len(server.sent("watch")) <= 250
+            assert scene.problem is not None
+            assert problem in scene.problem
+        assert 120 <= len(scene.sent("watch")) <= 250
 
-    async def test_requests_are_few_when_every_watch_sends_garbage(
-        self, following: Following, server: PodServer
-    ):
+    async def test_requests_are_few_when_every_watch_sends_garbage(self, scene: Scene):
         streams = [Listed(10) for _ in range(300)]
         for stream in streams:
             stream.feed(b"<html>\n")
-        server.on("stream", *streams)
-        async with following.running():
+        scene.serve("stream", *streams)
+        async with scene.running():
             await asyncio.sleep(3600)
-        assert 120 <= len(server.sent("stream")) <= 250
+        assert 120 <= len(scene.sent("stream")) <= 250
 
-    async def test_watch_backoff_resets_after_a_good_watch(self, following: Following, server: PodServer):
+    async def test_watch_backoff_resets_after_a_good_watch(self, scene: Scene):
         good = Stream()
         stream = Listed(10)
         stream.end()
-        server.on("stream", stream)
-        server.on("watch", *[Unreached()] * 8, good, Unreached())
-        async with following.running():
+        scene.serve("stream", stream)
+        scene.serve("watch", *[Unreached()] * 8, good, Unreached())
+        async with scene.running():
             await good.opened.wait()
             await asyncio.sleep(10)
             good.cut()
-            before = len(server.sent("watch"))
+            before = len(scene.sent("watch"))
             await asyncio.sleep(6)
-            assert len(server.sent("watch")) >= before + 2
+            assert len(scene.sent("watch")) >= before + 2
 
 
 class TestReflectorStop:
     @pytest.mark.parametrize("sort", ["stream", "list", "watch"])
     async def test_reflector_releases_its_connection_when_cancelled_in_any_state(
-        self, following: Following, server: PodServer, wire: ScriptedWire, sort: str
+        self, scene: Scene, sort: str
     ):
         if sort != "stream":
-            server.on("stream", NO_STREAMING)
+            scene.serve("stream", NO_STREAMING)
         if sort == "watch":
-            server.on("list", page(10, ("a", 1)))
-        server.on(sort, Stream())
-        async with following.running():
+            scene.serve("list", page(10, ("a", 1)))
+        scene.serve(sort, Stream())
+        async with scene.running():
             await moments()
-            assert server.sorts()[-1] == sort
-            assert wire.in_progress == 1
-        assert wire.in_progress == 0
+            assert scene.sorts()[-1] == sort
+            assert scene.wire.in_progress == 1
+        assert scene.wire.in_progress == 0
 
-    async def test_reflector_ends_its_pause_when_it_is_cancelled(
-        self, following: Following, wire: ScriptedWire
-    ):
-        wire.on("GET", "/api/v1", Delayed(1, Unreached()))
-        async with following.running():
+    async def test_reflector_ends_its_pause_when_it_is_cancelled(self, scene: Scene):
+        scene.wire.on("GET", "/api/v1", Delayed(1, Unreached()))
+        async with scene.running():
             await asyncio.sleep(10)
+
+
+RESOLVE, STREAM, LIST, WHOLE, WATCH, CHECK, _ = State
+NO, MAYBE, YES = Pause
+
+AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
+    (errors.NoMatch(), {RESOLVE: RESOLVE}, YES),
+    (errors.NotFound(404), {STREAM: RESOLVE}, YES),
+    (errors.Unreachable(), {RESOLVE: RESOLVE, LIST: LIST, CHECK: CHECK}, YES),
+    (errors.ConnectionLost(), {STREAM: STREAM, WATCH: CHECK}, YES),
+    (errors.DeadlineExceeded(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM}, YES),
+    (errors.DeadlineExceeded(), {WATCH: CHECK}, MAYBE),
+    (errors.Unauthorized(401), {STREAM: STREAM}, YES),
+    (errors.Forbidden(403), {WATCH: WATCH}, YES),
+    (errors.TooManyRequests(429), {WATCH: CHECK}, YES),
+    (errors.ServiceUnavailable(503), {STREAM: STREAM}, YES),
+    (errors.ServerError(500), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: CHECK}, YES),
+    (errors.ServerTimeout(504), {CHECK: STREAM}, YES),
+    (errors.BadRequest(400), {STREAM: LIST}, NO),
+    (errors.BadRequest(400), {LIST: STREAM}, YES),
+    (errors.Invalid(422), {STREAM: LIST}, NO),
+    (NotStreaming(), {STREAM: LIST}, NO),
+    (errors.Gone(410), {STREAM: STREAM, WHOLE: STREAM, WATCH: STREAM}, MAYBE),
+    (errors.Gone(410), {LIST: WHOLE}, NO),
+    (HistoryRestored(), {WATCH: STREAM}, YES),
+    (HistoryDoubted(), {CHECK: STREAM}, YES),
+    (WatchTimedOut(), {STREAM: LIST, WATCH: WATCH}, MAYBE),
+    (WatchClosed(), {STREAM: LIST, WATCH: CHECK}, MAYBE),
+    (errors.ProtocolError(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: STREAM}, YES),
+    (errors.MethodNotAllowed(405), {WATCH: STREAM}, YES),
+    (errors.ApiError(418), {STREAM: LIST}, YES),
+    (errors.KubeError(), {RESOLVE: RESOLVE, STREAM: LIST, WHOLE: STREAM, CHECK: STREAM}, YES),
+]
+
+
+@pytest.mark.parametrize(("failure", "following", "pause"), AFTER)
+def test_rule_for_a_failure_gives_next_state_and_pause(
+    failure: errors.KubeError, following: dict[State, State], pause: Pause
+):
+    rules = {state: rule_for(state, failure) for state in following}
+    assert {state: rule.next or state for state, rule in rules.items()} == following
+    assert {rule.pause for rule in rules.values()} == {pause}

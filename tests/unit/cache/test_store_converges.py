@@ -242,10 +242,8 @@ class Following(RuleBasedStateMachine):
             return
         self.listing.version = change.version
         kind, last = self.event_of(change)
-        if kind == "DELETED":
-            self.sink.unlist_item(last)
-        elif kind is not None:
-            self.sink.list_item(last)
+        if kind is not None:
+            self.sink.list_event(kind, last)
 
     @precondition(lambda self: self.listing)
     @rule()

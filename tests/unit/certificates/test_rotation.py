@@ -1,31 +1,174 @@
+"""Writes of the certificate rotator and their times; the simulation covers failures."""
+
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
-from manager.certificates.rotation import Lifetimes
+from manager.certificates.rotation import CertificateRotator, Lifetimes
+from manager.certificates.store import Material, Snapshot
+from manager.certificates.targets import Absent, Found
+from manager.kube.errors import Invalid
+from manager.tls.certificate import Certificate, certificates_in
 
-DAY = timedelta(days=1)
+pytestmark = pytest.mark.virtual_time
 
-
-def test_lifetimes_default_to_a_year_for_authority_and_90_days_for_serving():
-    lifetimes = Lifetimes()
-    assert lifetimes.authority == 365 * DAY
-    assert lifetimes.serving == 90 * DAY
-
-
-@pytest.mark.parametrize(
-    ("changed", "complaint"),
-    [
-        ({"serving": 122 * DAY}, "a third of its authority's time"),
-        ({"retire": 122 * DAY}, "within a third of its life"),
-        ({"retire": timedelta(seconds=15)}, "later than a new one takes to settle"),
-    ],
+LIFETIMES = Lifetimes(
+    authority=timedelta(hours=1),
+    serving=timedelta(minutes=15),
+    settle=timedelta(seconds=15),
+    retire=timedelta(minutes=2),
 )
-def test_lifetimes_refuse_times_with_which_a_certificate_would_end_too_early(
-    changed: dict[str, timedelta], complaint: str
-):
-    with pytest.raises(ValueError, match=complaint):
-        replace(Lifetimes(), **changed)
+
+
+class Target:
+    """Target that stores its value, forgets it at once, or fails first."""
+
+    def __init__(
+        self, name: str, written: Callable[[str], None], *fails: Exception, forgets: bool = False
+    ) -> None:
+        self._name, self._written, self._fails, self._forgets = name, written, list(fails), forgets
+        self.bundle = b""
+        self.hosts = ("svc.ns.svc",)
+        self.installed = True
+        self.looks = 0
+
+    def __str__(self) -> str:
+        return self._name
+
+    async def look(self) -> Found:
+        await asyncio.sleep(0.001)
+        self.looks += 1
+        if not self.installed:
+            raise Absent(f"{self} is not installed")
+        return Found((self.bundle,), self.hosts, intact=True, body={})
+
+    async def inject(self, found: Found, bundle: bytes) -> None:
+        await asyncio.sleep(0.001)
+        self._written(str(self))
+        if self._fails:
+            error = self._fails.pop()
+            if isinstance(error, Invalid):
+                self.installed = False
+                asyncio.get_running_loop().call_later(5, setattr, self, "installed", True)
+            raise error
+        if not self._forgets:
+            self.bundle = bundle
+
+
+class Scene:
+    """A store, and the targets."""
+
+    def __init__(self, *fails: Exception, forgets: bool = False) -> None:
+        self.material = Material()
+        self.writes: list[str] = []
+        self.targets = [
+            Target(name, self.writes.append, *fails, forgets=forgets) for name in ("mutating", "pets")
+        ]
+
+    async def read(self) -> Snapshot:
+        await asyncio.sleep(0.001)
+        return Snapshot(self.material, None)
+
+    async def write(self, material: Material, instead_of: Snapshot) -> None:
+        await asyncio.sleep(0.001)
+        self.writes.append("store")
+        self.material = material
+
+    @asynccontextmanager
+    async def led(self) -> AsyncIterator[None]:
+        """Run the rotator as leader for a minute, and for the length of the test."""
+        rotator = CertificateRotator(
+            self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES
+        )
+        keeping = asyncio.create_task(rotator.run())
+        await asyncio.sleep(60)
+        yield
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        assert keeping.cancelled(), keeping.exception()
+
+    @property
+    def served(self) -> Certificate:
+        """Return the served certificate; assert that every target trusts its authority alone."""
+        [served] = certificates_in(self.material.certificate)
+        for target in self.targets:
+            [authority] = certificates_in(target.bundle)
+            assert served.vouched_for_by(authority)
+        return served
+
+
+async def test_rotator_writes_only_when_a_renewal_is_due():
+    scene = Scene()
+    async with scene.led():
+        assert scene.writes == ["store", "mutating", "pets"]
+        first = scene.served
+        await asyncio.sleep(LIFETIMES.serving.total_seconds() * 0.6 - 60)
+        assert len(scene.writes) == 3
+        await asyncio.sleep(LIFETIMES.serving.total_seconds() * 0.1)
+        assert scene.writes[3:] == ["store"]
+        assert scene.served.since > first.since
+
+
+async def test_rotator_renews_certificate_when_service_name_changes():
+    scene = Scene()
+    async with scene.led():
+        first = scene.served
+        scene.targets[1].hosts = ("other.ns.svc",)
+        await asyncio.sleep(30)
+        assert scene.served != first
+        assert scene.served.names >= {"svc.ns.svc", "other.ns.svc"}
+        # A missing certificate says nothing about names.
+        before = len(scene.writes)
+        for target in scene.targets:
+            target.installed = False
+        await asyncio.sleep(60)
+        assert len(scene.writes) == before
+
+
+async def test_rotator_keeps_certificates_trusted_everywhere_while_the_ca_is_replaced():
+    scene = Scene()
+    served, bundles = deque[Certificate](maxlen=20), deque[bytes](maxlen=6)
+    async with scene.led():
+        first = scene.served
+        for _ in range(int(LIFETIMES.authority.total_seconds() / 3)):
+            await asyncio.sleep(3)
+            [now] = certificates_in(scene.material.certificate)
+            served.append(now)
+            bundles += (target.bundle for target in scene.targets)
+            # API servers hear of a bundle after some seconds, and replicas of a certificate.
+            for certificate, bundle in {
+                *((now, each) for each in bundles),
+                *((each, target.bundle) for each in served for target in scene.targets),
+            }:
+                assert any(certificate.vouched_for_by(each) for each in certificates_in(bundle))
+        [authority] = certificates_in(scene.targets[0].bundle)
+        assert not first.vouched_for_by(authority)
+
+
+async def test_rotator_issues_new_certificate_after_everything_expired():
+    scene = Scene()
+    async with scene.led():
+        first = scene.served
+    await asyncio.sleep(10 * LIFETIMES.authority.total_seconds())
+    async with scene.led():
+        assert scene.served.since > first.until
+
+
+async def test_rotator_limits_write_rate_when_bundle_is_reset_at_once():
+    scene = Scene(forgets=True)
+    async with scene.led():
+        assert 20 < len(scene.writes) < 60
+
+
+@pytest.mark.parametrize("fault", [Invalid(422, "Invalid", "the test of the patch failed"), KeyError("x")])
+async def test_rotator_retries_target_after_failed_write(fault: Exception):
+    scene = Scene(fault)
+    async with scene.led():
+        assert scene.served
+        assert scene.writes.count("mutating") == 2

@@ -17,15 +17,14 @@ import click
 import pytest
 import yaml
 
-from manager import Context, Operator
 from manager.cli import main
 from manager.cli.commands import GROUP
 from manager.util.version import KUBERNETES_VERSIONS, VERSION
 from tests.support import ROOT
 from tests.support.fork_server import run, start
-from tests.support.gadget import Gadget, GadgetOperator, OldGadget
+from tests.support.gadget import GadgetOperator
 from tests.support.manager_process import run_once
-from tests.unit.cli.conftest import OPERATORS, Command, Install, operator
+from tests.unit.cli.conftest import OPERATORS, Command, Install
 from tests.unit.manager_tools.commands.test_generating import AheadOperator, UnboundedOperator
 
 COMMANDS = (
@@ -89,14 +88,6 @@ def test_version_reports_ours_pythons_and_kubernetes(command: Command, argv: str
         f"Python {python}",
         f"Kubernetes {', '.join(KUBERNETES_VERSIONS)}",
     ]
-
-
-def test_crds_are_one_yaml_stream(command: Command):
-    outcome = command("crds", operators=OPERATORS[:1])
-    assert (outcome.code, outcome.err) == (0, "")
-    [crd] = yaml.safe_load_all(outcome.out)
-    assert crd["kind"] == "CustomResourceDefinition"
-    assert crd["metadata"]["name"] == "memcacheds.cache.example.com"
 
 
 @pytest.mark.parametrize("name", ["crds", "generate", "simulate"])
@@ -174,24 +165,6 @@ def test_main_ends_by_signals_as_the_first_process_of_a_container(
         assert signal.getsignal(number) is before
     finally:
         signal.signal(number, original)
-
-
-@pytest.mark.parametrize("argv", ["run", "crds"])
-def test_command_reports_invalid_operators_in_one_line(command: Command, argv: str):
-    class Lossy(Operator[Gadget]):
-        versions = (OldGadget,)
-
-        async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
-
-    for operators, told in (
-        ([Lossy], "Lossy has versions, and no method"),
-        ([operator("foo"), operator("foo")], "Named and Named are both called foo: give one of them"),
-        (
-            [SimpleNamespace(name="lost")],
-            "namespace(name='lost') is no operator, as in class Name(Operator[Kind])",
-        ),
-    ):
-        assert command(argv, operators=operators).refusal(1).startswith(f"{argv}: {told}")
 
 
 MODULE = "hello_commands"

@@ -12,12 +12,13 @@ import pytest
 from apis.cache.v1.memcached import Memcached
 from controllers.main import OPERATORS as SHIPPED
 from controllers.main import PROGRAM
-from manager import Operator, Watch
+from manager import Context, Operator, Watch
 from manager.api import ApiModel, Resource, crd
 from manager.cli.operators import declared_settings, enabled_operators, owned_by
-from manager.settings import Setting, SettingsError, parse_bool
+from manager.settings import Setting, SettingsError
 from manager.util.duration import parse_duration
 from manager_kinds.apps_v1 import Deployment
+from tests.support.gadget import Gadget, OldGadget
 from tests.unit.cli.conftest import OPERATORS as SELECTED
 from tests.unit.cli.conftest import Assemble, Command, Install, Plain, operator
 
@@ -39,20 +40,7 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_declared_settings_come_in_the_order_of_their_operators():
-    assert declared_settings(OPERATORS, PROGRAM) == (LABEL, INTERVAL, GREETING)
-
-
-def test_declared_settings_list_a_shared_setting_once():
-    assert declared_settings([STORE, operator("other", LABEL)], PROGRAM) == (*(LABEL, INTERVAL),)
-
-
-def test_setting_declared_by_two_operators_is_refused_with_both_names(command: Command):
-    twice = (STORE, operator("other", setting("store-label")))
-    for each in COMMANDS:
-        assert command(each, operators=twice).refusal(1) == (
-            f"{each}: the operator other declares --store-label, "
-            "but --store-label belongs to the operator store"
-        )
+    assert declared_settings((*OPERATORS, operator("other", LABEL)), PROGRAM) == (LABEL, INTERVAL, GREETING)
 
 
 COMMANDS = ("run", "crds", "generate", "simulate", "plan")
@@ -60,6 +48,14 @@ COMMANDS = ("run", "crds", "generate", "simulate", "plan")
 
 class Idle(Operator[Memcached]):
     """Operator that does nothing."""
+
+
+class Lossy(Operator[Gadget]):
+    """Operator without a method for its other version."""
+
+    versions = (OldGadget,)
+
+    async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
 
 
 @crd()
@@ -76,6 +72,8 @@ class SamePlural(Resource, group="cache.example.com", version="v1", plural="memc
     ("more", "told"),
     [
         ((Idle,), "Idle has no reconcile, and no webhook either: it would do nothing"),
+        ((Lossy,), "Lossy has versions, and no method"),
+        ((operator("plain"),), "Named and Named are both called plain: give one of them another"),
         (
             (Memcached,),
             "<class 'apis.cache.v1.memcached.Memcached'> is no operator, as in class Name(Operator",
@@ -89,20 +87,19 @@ class SamePlural(Resource, group="cache.example.com", version="v1", plural="memc
             (type("Other", (Plain,), {"kind": SamePlural, "name": "other"}),),
             "SamePlural: Memcached has the plural memcacheds already",
         ),
-        (
-            (operator("b", setting("log-level")),),
-            "the operator b declares --log-level, but --log-level belongs",
-        ),
-        (
-            (operator("b", setting("operator-manager-colour")),),
-            "the operator b declares --operator-manager-colour, but OPERATOR_MANAGER_* is the manager's own",
-        ),
-        (
-            (operator("b", setting("store-port")),),
-            "the operator b declares --store-port, but Kubernetes sets STORE_PORT for a Service of that name",
+        *(
+            ((operator("b", setting(name)),), f"the operator b declares --{name}, but {told}")
+            for name, told in (
+                ("log-level", "--log-level belongs to the manager itself"),
+                ("help", "--help belongs to the manager itself"),
+                ("watch-namespace", "WATCH_NAMESPACE belongs to the manager itself"),
+                ("operator-manager-log-level", "OPERATOR_MANAGER_LOG_LEVEL belongs to the manager itself"),
+                ("operator-manager-colour", "OPERATOR_MANAGER_* is the manager's own"),
+                ("store-label", "--store-label belongs to the operator store"),
+                ("store-port", "Kubernetes sets STORE_PORT for a Service of that name"),
+            )
         ),
     ],
-    ids=["idle", "a kind", "a text", "model", "plural", "flag", "prefix", "service"],
 )
 def test_commands_refuse_invalid_operators_alike(command: Command, more: tuple[Any, ...], told: str):
     for each in COMMANDS:
@@ -146,39 +143,6 @@ def test_command_passes_on_an_exception_of_the_application(command: Command):
 
     with pytest.raises(ValueError, match=r"^their own$"):
         command("crds", operators=operators)
-
-
-def test_default_of_a_setting_may_be_what_a_file_has(command: Command):
-    numbers = (
-        operator(
-            "numbers",
-            Setting("count", int, default=8, description="How many"),
-            Setting("ratio", float, default=0.5, description="Which part"),
-            Setting("store-open", parse_bool, default=True, description="Whether"),
-        ),
-    )
-    assert [each.default_value() for each in declared_settings(numbers, PROGRAM)] == [8, 0.5, True]
-    shown = " ".join(command("run", "--help", operators=numbers).out.split())
-    assert all(f"(default {each};" in shown for each in ("8", "0.5", "true"))
-    with pytest.raises(ValueError, match=r"^the default \[\] of the setting 'x': a text is expected$"):
-        Setting("x", default=[], description="")  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match=r"^the setting 'x' needs a description"):
-        Setting("x")  # type: ignore[call-overload]
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("log-level", "--log-level belongs to the manager itself"),
-        ("help", "--help belongs to the manager itself"),
-        ("watch-namespace", "WATCH_NAMESPACE belongs to the manager itself"),
-        ("operator-manager-log-level", "OPERATOR_MANAGER_LOG_LEVEL belongs to the manager itself"),
-        ("operator-manager-colour", r"OPERATOR_MANAGER_\* is the manager's own"),
-    ],
-)
-def test_setting_with_the_name_of_a_manager_flag_is_refused(name: str, told: str):
-    with pytest.raises(SettingsError, match=f"^the operator bold declares --{name}, but {told}$"):
-        declared_settings([operator("bold", setting(name))], PROGRAM)
 
 
 def enabled(*entries: str) -> list[str]:
@@ -306,15 +270,6 @@ def test_run_names_a_broken_installed_operator_in_one_line(
     assert said in told
 
 
-def test_run_refuses_an_installed_operator_with_the_name_of_a_built_in_one(
-    command: Command, install: Install
-):
-    install(f"hi = {MODULE}:Second")
-    assert command("run").refusal(1) == (
-        "run: Named and Second of hello-operators 1.2 are both called foo: give one of them another `name`"
-    )
-
-
 def test_run_refuses_two_installed_operators_of_one_name(command: Command, install: Install):
     (Path(sys.path[0]) / f"{MODULE}_again.py").write_text(GREETER)
     install(f"a = {MODULE}:Greeter")
@@ -323,11 +278,3 @@ def test_run_refuses_two_installed_operators_of_one_name(command: Command, insta
         "run: Greeter of hello-operators 1.2 and Greeter of other-operators 1.2 are both called greeter: "
         "give one of them another `name`"
     )
-
-
-@pytest.mark.parametrize("argv", ["version", "--version", "--help"])
-def test_version_and_help_work_beside_a_broken_operator_package(
-    command: Command, install: Install, argv: str
-):
-    install("hi = no_such_module:X")
-    assert command(argv).code == 0

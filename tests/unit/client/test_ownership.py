@@ -12,11 +12,9 @@ from devcluster.types import table
 from manager.client import ownership
 from manager.client.ownership import (
     KEYS,
+    Ownership,
     field_path,
     may_repeat_keys,
-    own_entries,
-    takeover_patch,
-    version_patch,
     without_fields,
 )
 from tests.support.effort import Effort
@@ -316,9 +314,13 @@ def entry(manager: str, operation: str, *fields: str, **more: Any) -> dict[str, 
     return {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": record, **more}
 
 
+def owned(entries: list[dict[str, Any]], *former: str) -> Ownership:
+    return Ownership({"metadata": {"managedFields": entries}}, "memcached", former)
+
+
 def patched(entries: list[dict[str, Any]], *former: str, released: tuple[str, ...] = ()) -> Any:
     """Return the entries after the patch; None without one."""
-    patch = takeover_patch(entries, "memcached", former, tuple(map(field_path, released)))
+    patch = owned(entries, *former).takeover(tuple(map(field_path, released)))
     return None if patch is None else changed(entries, patch)
 
 
@@ -335,7 +337,7 @@ def changed(entries: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[
     return result
 
 
-def test_takeover_patch_turns_our_create_into_an_apply_wherever_its_entry_stands():
+def test_ownership_takeover_turns_our_create_into_an_apply_wherever_its_entry_stands():
     ours = entry("memcached+1f0c", "Update", "a", "b")
     others = [entry("kubectl", "Update", "c"), entry("memcached+1f0c", "Update", subresource="status")]
     assert patched([*others, ours]) == [*others, entry("memcached", "Apply", "a", "b")]
@@ -345,7 +347,7 @@ def test_takeover_patch_turns_our_create_into_an_apply_wherever_its_entry_stands
 
 @pytest.mark.parametrize("operation", ["Update", "Apply"])
 @pytest.mark.parametrize("old", ["old", "old+1f0c"])
-def test_takeover_patch_joins_the_fields_of_former_managers_with_ours(operation: str, old: str):
+def test_ownership_takeover_joins_the_fields_of_former_managers_with_ours(operation: str, old: str):
     old = old if operation == "Update" else "old"
     entries = [
         entry(old, operation, "a"),
@@ -357,11 +359,11 @@ def test_takeover_patch_joins_the_fields_of_former_managers_with_ours(operation:
     joined = [entry("memcached", "Apply", "b", "a", "d"), entries[2], *entries[4:]]
     assert patched(entries, "old", "older") == joined
     assert patched(joined, "old", "older") is None, "it is not done again"
-    assert not own_entries({"metadata": {"managedFields": joined}}, "memcached", ("old", "older")).former
-    assert own_entries({"metadata": {"managedFields": entries}}, "memcached", ("old", "older")).former
+    assert not owned(joined, "old", "older").former
+    assert owned(entries, "old", "older").former
 
 
-def test_version_patch_joins_the_entries_of_each_other_version_apart():
+def test_ownership_translation_joins_the_entries_of_each_other_version_apart():
     entries = [
         entry("old", "Update", "a", apiVersion="v1beta1"),
         entry("memcached", "Apply", "b"),
@@ -370,28 +372,28 @@ def test_version_patch_joins_the_entries_of_each_other_version_apart():
         entry("other", "Update", "e", apiVersion="v1alpha1"),
     ]
     for version, fields in (("v1alpha1", ("d",)), ("v1beta1", ("c", "a"))):
-        found = version_patch(entries, "memcached", ("old",), (), "v1")
+        found = owned(entries, "old").translation((), "v1")
         assert found is not None
         name, patch = found
         entries = changed(entries, patch)
         made = next(each for each in entries if each["manager"] == name)
         assert made == {**entry(name, "Apply"), "apiVersion": version, "fieldsV1": made["fieldsV1"]}
         assert made["fieldsV1"]["f:spec"].keys() == {f"f:{field}" for field in fields}
-        assert version_patch(entries, "memcached", ("old",), (), "v1") == (name, []), "after an interruption"
+        assert owned(entries, "old").translation((), "v1") == (name, []), "after an interruption"
         made["apiVersion"] = "v1"  # as the server does it at an apply
-    assert version_patch(entries, "memcached", ("old",), (), "v1") is None
+    assert owned(entries, "old").translation((), "v1") is None
     assert patched(entries, "old") == [
         entry("memcached", "Apply", "b", "a", "c", "d"),
         entry("other", "Update", "e", apiVersion="v1alpha1"),
     ]
 
 
-def test_version_patch_leaves_entries_of_one_version_as_they_are():
+def test_ownership_translation_leaves_entries_of_one_version_as_they_are():
     entries = [entry("memcached+1", "Update", "a", apiVersion="v1beta1")]
-    assert version_patch(entries, "memcached", ("old",), (), "v1") is None
+    assert owned(entries, "old").translation((), "v1") is None
 
 
-def test_takeover_patch_leaves_released_fields_without_an_owner():
+def test_ownership_takeover_leaves_released_fields_without_an_owner():
     assert patched([entry("memcached", "Apply", "a", "b")], released=(".spec.a",)) == [
         entry("memcached", "Apply", "b")
     ]

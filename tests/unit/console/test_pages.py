@@ -27,7 +27,6 @@ from manager.cli.operators import owned_by
 from manager.console.collect import Collected, Collector
 from manager.console.overview import ReadinessCount
 from manager.console.pages import Console
-from manager.console.search import Wanted, kinds, search
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
@@ -36,11 +35,10 @@ from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
-from tests.support.effort import turns_of_others
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.served_pages import ServePages, Site
 from tests.unit.conftest import LogLines
-from tests.unit.server.conftest import ServePages, Site
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -125,22 +123,6 @@ async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serv
         assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
 
 
-async def test_console_search_through_large_objects_does_not_delay_other_requests():
-    large = {f"example.com/a{number}": "x" * 4000 for number in range(20)}
-    foos = [
-        Foo(
-            metadata=ObjectMeta(name=f"foo-{number}", namespace="default", annotations=large),
-            spec=FooSpec(name="jack"),
-        )
-        for number in range(20)
-    ]
-    async with operated(FooOperator, objects=foos) as world:
-        for foo in foos:
-            await world.until(foo, lambda it: it.status.conditions)
-        look = search(world.manager, Wanted(), kinds(world.manager))
-        assert await turns_of_others(look) >= len(foos)
-
-
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
 async def test_console_refuses_a_host_name_that_is_not_of_this_machine(serve_pages: ServePages, host: str):
     async with visited(serve_pages) as (_, site):
@@ -148,27 +130,6 @@ async def test_console_refuses_a_host_name_that_is_not_of_this_machine(serve_pag
         assert (status, text) == (421, "not a name of this machine\n")
         for own in ("localhost", "127.0.0.1:1", "[::1]:8082"):
             assert (await get(site, Host=own))[0] == 200
-
-
-async def test_console_api_requires_the_right_to_get_the_object_in_a_cluster(serve_pages: ServePages):
-    wire = api_server()
-    async with visited(serve_pages, access_by(wire)) as (_, site):
-        for headers, expected in (
-            ({}, 401),
-            ({"Authorization": "Bearer eve"}, 401),
-            ({"Authorization": "Bearer bob"}, 403),
-        ):
-            status, text = await get(site, **headers)
-            assert status == expected
-            assert "lonely" not in text
-        assert (await get(site, Authorization="Bearer ann"))[0] == 200
-    assert asked(wire)[-1]["resourceAttributes"] == {
-        "verb": "get",
-        "group": "tutorial.my.domain",
-        "resource": "foos",
-        "namespace": "default",
-        "name": "lonely",
-    }
 
 
 PATH = "/objects/foos.tutorial.my.domain/default/lonely"
@@ -325,18 +286,6 @@ async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_lo
         await eventually_async(is_forgotten)
 
 
-@pytest.mark.parametrize("path", ["/", "/search", PATH, "/?part=1", f"{PATH}?part=1"])
-async def test_console_pages_require_a_token_and_rights_in_a_cluster(serve_pages: ServePages, path: str):
-    wire = api_server()
-    async with visited(serve_pages, access_by(wire)) as (_, site):
-        for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
-            status, text = await get(site, path, **headers)
-            assert status == expected
-            assert "lonely" not in text
-    if path == "/":
-        assert asked(wire)[-1]["nonResourceAttributes"] == {"path": "/console", "verb": "get"}
-
-
 async def test_browser_pages_load_no_foreign_resources_and_run_no_foreign_scripts(
     serve_pages: ServePages,
 ):
@@ -449,13 +398,17 @@ async def test_console_actions_answer_404_and_do_nothing_when_the_object_is_miss
 
 
 async def test_pause_ends_with_its_object(serve_pages: ServePages):
-    async with visited(serve_pages) as (world, site):
+    async with lonely() as world:
+        console = console_of(world)
+        listening = asyncio.create_task(console.changes.run())
+        site = await serving(serve_pages, console)
         foo = await world.get(Foo, "lonely")
         for _ in range(2):  # to ask for it again is no second one
             assert (await post(site, f"{PATH}/pause"))[0] == 303
         await world.delete(foo)
         again = await world.create(Foo(metadata=ObjectMeta(name="lonely"), spec=FooSpec(name="joe")))
         await world.until(again, lambda it: it.status.conditions)
+        listening.cancel()
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
@@ -475,22 +428,58 @@ async def test_console_actions_refuse_foreign_origins_foreign_hosts_and_get(
         assert not controller.queue.is_paused(ObjectKey("default", "lonely"))
 
 
-async def test_console_actions_require_the_right_to_update_in_a_cluster(serve_pages: ServePages):
-    wire = api_server()
-    async with visited(serve_pages, access_by(wire)) as (world, site):
-        for path in (f"{PATH}/pause", "/controllers/foos.tutorial.my.domain/pause"):
-            assert (await post(site, path))[0] == 401
-            status, text = await post(site, path, Authorization="Bearer bob")
-            assert status == 403
-            assert "lonely" not in text
-            assert (await post(site, path, Authorization="Bearer ann"))[0] == 303
-        rights = [each["resourceAttributes"] for each in asked(wire)]
-        assert {each["verb"] for each in rights} == {"update"}
-        assert {each["name"] for each in rights} == {"lonely", ""}
-        foo = await world.get(Foo, "lonely")
-        assert "Paused" in await world.events(foo)
+GET_OVERVIEW = {"path": "/console", "verb": "get"}
+FOOS = {"group": "tutorial.my.domain", "resource": "foos"}
+GET_FOO = {"verb": "get", **FOOS, "namespace": "default", "name": "lonely"}
+
+
+@pytest.mark.parametrize(
+    ("path", "right"),
+    [
+        ("/", GET_OVERVIEW),
+        ("/?part=1", GET_OVERVIEW),
+        ("/search", GET_OVERVIEW),
+        ("/debug/tasks", {"path": "/debug/tasks", "verb": "get"}),
+        (PAGE, GET_FOO),
+        (PATH, GET_FOO),
+        (f"{PATH}?part=1", GET_FOO),
+        (PATH.replace("/objects/", "/yaml/"), GET_FOO),
+        (f"{PATH}/pause", {**GET_FOO, "verb": "update"}),
+        (
+            "/controllers/foos.tutorial.my.domain/pause",
+            {"verb": "update", **FOOS, "namespace": "", "name": ""},
+        ),
+    ],
+)
+async def test_console_answers_only_users_with_the_right_in_a_cluster(
+    serve_pages: ServePages, path: str, right: dict[str, str]
+):
+    wire, ask = api_server(), post if right["verb"] == "update" else get
+    async with visited(serve_pages, access_by(wire), debugs=True) as (_, site):
+        for headers, expected in (
+            ({}, 401),
+            ({"Authorization": "Bearer eve"}, 401),
+            ({"Authorization": "Bearer bob"}, 403),
+        ):
+            status, text = await ask(site, path, **headers)
+            assert (status, "lonely" in text) == (expected, False)
+        [review] = asked(wire)
+        assert right in (review.get("nonResourceAttributes"), review.get("resourceAttributes"))
+        assert (await ask(site, path, Authorization="Bearer ann"))[0] == (200 if ask is get else 303)
+
+
+async def test_console_action_is_an_event_with_the_name_of_the_user(serve_pages: ServePages):
+    async with visited(serve_pages, access_by(api_server())) as (world, site):
+        assert (await post(site, f"{PATH}/pause", Authorization="Bearer ann"))[0] == 303
+        assert "Paused" in await world.events(await world.get(Foo, "lonely"))
         said = {each["message"] for each in world.cluster.client.list("events", "default")}
         assert "ann paused it in the console of foo" in said
+
+
+@pytest.mark.parametrize("path", ["/debug/tasks", "/debug/profile"])
+async def test_debug_pages_are_off_by_default(serve_pages: ServePages, path: str):
+    async with visited(serve_pages) as (_, site):
+        assert (await get(site, path))[0] == 404
 
 
 async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: ServePages, log_lines: LogLines):
@@ -536,17 +525,6 @@ async def test_owned_objects_have_pages_and_yaml_without_actions(
                 assert (await get(site, f"/{page}/{missing}"))[0] == 404
 
 
-async def test_console_shows_yaml_to_users_who_may_get_the_object(serve_pages: ServePages):
-    path = PATH.replace("/objects/", "/yaml/")
-    async with visited(serve_pages, access_by(api_server())) as (_, site):
-        for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
-            status, text = await get(site, path, **headers)
-            assert status == expected
-            assert "lonely" not in text
-        status, text = await get(site, path, Authorization="Bearer ann")
-        assert (status, "name: lonely" in text) == (200, True)
-
-
 async def test_page_shows_only_other_objects_that_its_reader_may_get(serve_pages: ServePages):
     wire = api_server()
 
@@ -585,16 +563,3 @@ async def test_tasks_are_reported_with_where_they_wait_and_a_profile_with_where_
         assert "function calls" in text
         for seconds in ("0", "31", "nan", "x"):
             assert (await get(site, f"/debug/profile?seconds={seconds}"))[0] == 400
-
-
-@pytest.mark.parametrize("path", ["/debug/tasks", "/debug/profile"])
-async def test_debug_pages_are_off_by_default_and_guarded_when_on(serve_pages: ServePages, path: str):
-    wire = api_server()
-    async with visited(serve_pages) as (world, site):
-        assert (await get(site, path))[0] == 404
-        guarded = await serve_pages(console_of(world, access_by(wire), debugs=True).pages())
-        assert (await get(guarded, path))[0] == 401
-        status, text = await get(guarded, path, Authorization="Bearer bob")
-        assert status == 403
-        assert "lonely" not in text
-    assert asked(wire)[-1]["nonResourceAttributes"] == {"path": path, "verb": "get"}

@@ -192,7 +192,7 @@ async def test_console_keeps_no_page_that_nobody_asks_for(collected: list[weakre
         await asyncio.sleep(1)
         gc.collect()
         assert [each() for each in collected] == [None, None]
-        assert not [each for known in console._made._known.values() for each in known.values() if each.held]
+        assert not console._made._values
 
 
 async def test_console_makes_a_page_once_for_all_tokens_of_a_user(

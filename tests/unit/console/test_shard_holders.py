@@ -9,7 +9,7 @@ import pytest
 
 from manager.console.explanation import owner_text
 from manager.console.shard_holders import Holders, ShardHolders, ShardLeases
-from manager.election.guard import Leadership
+from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.shards.owned import OwnedShards
 from manager.shards.shard_set import ShardSet

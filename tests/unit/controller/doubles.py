@@ -25,9 +25,9 @@ class Numbers:
     def __init__(self, queue: WorkQueue[Any] | None) -> None:
         assert queue is not None
         self.ready = {priority: queue.depth(priority) for priority in Priority}
-        self.delayed = len(queue._delayed)
-        self.processing = len(queue._in_progress)
-        self.dirty = len(queue._items) - len(queue._delayed) - queue._ready.length
+        self.delayed = queue.delayed
+        self.processing = queue.running
+        self.dirty = len(queue._items) - queue.delayed - len(queue)
         self.backing_off = len(queue._backoff)
         self.idle_getters = len(queue._getters)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from itertools import pairwise
 
@@ -12,7 +11,7 @@ from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import ControllerOptions, Request, Result
 from manager.telemetry.metrics import Metrics
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import ManualSource, Numbers, Reconciler, Running, turns
+from tests.unit.controller.doubles import ManualSource, Reconciler, Running, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -122,89 +121,15 @@ async def test_reconciles_keep_to_the_rate_limit():
         assert running.reconciler.times == [0, 0, 0.5, 1, 1.5, 2]
 
 
-class Quota:
-    """Custom rate limiter: it allows a number of requests at once, and then none until noon."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    async def acquire(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            await asyncio.sleep(1000 - now())
-
-
-async def test_controllers_may_share_a_custom_rate_limiter():
-    quota = Quota(3)
-    async with (
-        Running(Reconciler(), rate_limiter=quota) as one,
-        Running(Reconciler(), rate_limiter=quota) as other,
-    ):
-        one.add("a", "b")
-        await turns()
-        other.add("c", "d")
-        await asyncio.sleep(2000)
-        assert one.reconciler.times == [0, 0]
-        assert other.reconciler.times == [0, 1000]
-
-
-class Steady:
-    """A back-off of an author's own, that does not grow."""
-
-    def __init__(self, delay: float) -> None:
-        self.delay = delay
-        self.failures: dict[Request, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.failures)
-
-    def next_delay(self, key: Request, *, now: float) -> float:
-        self.failures[key] = self.failures.get(key, 0) + 1
-        return self.delay
-
-    def retries(self, key: Request) -> int:
-        return self.failures.get(key, 0)
-
-    def forget(self, key: Request) -> None:
-        self.failures.pop(key, None)
-
-
-async def test_controller_waits_as_long_as_a_custom_backoff_says():
-    backoff = Steady(40)
-    answers = iter([OSError("no"), OSError("no"), Result(requeue=True), None])
-
-    async def act(_: Request) -> Result | None:
-        answer = next(answers)
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
-    async with Running(Reconciler(act), backoff=backoff) as running:
-        running.add("a")
-        await asyncio.sleep(60)
-        assert (Numbers(running.controller._queue).backing_off, len(backoff)) == (1, 1)
-        await asyncio.sleep(100)
-        assert running.reconciler.times == [0, 40, 80, 120]
-        assert len(backoff) == 0
-
-
-@pytest.mark.parametrize("delay", [-1.0, math.nan, math.inf])
-async def test_controller_ends_when_the_backoff_returns_an_invalid_delay(delay: float):
-    async def fail(_: Request) -> Result | None:
-        raise OSError("no")
-
-    async with Running(Reconciler(fail), backoff=Steady(delay)) as running:
-        running.add("a")
-        assert running.task is not None
-        await asyncio.wait([running.task])
-        assert f"a back-off must return seconds from 0 on, not {delay}" in repr(running.task.exception())
-
-
 async def test_stopping_lets_running_reconciles_finish_and_starts_no_more(log_lines: LogLines):
     async with Running(taking(10), max_concurrent_reconciles=2) as running:
         running.add(*"abcd")
         await asyncio.sleep(5)
-        await running.controller.stop(grace=30)
+        stopping = asyncio.create_task(running.controller.stop(grace=30))
+        await turns()
+        running.add("e")
+        assert running.controller.ready_problem() == "stopping"
+        await stopping
         assert now() == 10
         assert running.reconciler.names == ["a", "b"]
         assert running.sample("controller_runtime_reconcile_total", result="success") == 2
@@ -238,19 +163,6 @@ async def test_stop_cancels_unfinished_reconciles_after_the_grace(log_lines: Log
     assert (line["count"], line["controller"]) == (2, "test")
 
 
-async def test_controller_finishes_running_work_after_stop_taking_work():
-    async with Running(taking(10)) as running:
-        running.add("a")
-        await asyncio.sleep(1)
-        running.controller.stop_taking_work()
-        running.add("b")
-        assert running.controller.ready_problem() == "stopping"
-        await running.controller.wait_idle()
-        assert now() == 10
-        await running.task
-        assert running.reconciler.names == ["a"]
-
-
 @pytest.mark.parametrize("synced", [True, False])
 async def test_controller_stops_at_once_when_idle_or_while_it_waits_for_caches(synced: bool):
     async with Running(Reconciler(), sources=[ManualSource(synced=synced)]) as running:
@@ -263,16 +175,15 @@ async def test_controller_stops_at_once_when_idle_or_while_it_waits_for_caches(s
         assert running.reconciler.calls == []
 
 
-async def test_stop_taking_work_during_the_start_lets_no_reconcile_begin():
+async def test_stop_during_the_start_lets_no_reconcile_begin():
     source = ManualSource(synced=False)
     async with Running(Reconciler(), sources=[source]) as running:
         source.add("a")
         source.sync()
         await asyncio.sleep(0)
-        for _ in range(3):  # at whatever step of its start it is
-            running.controller.stop_taking_work()
-            await asyncio.sleep(0)
+        await running.controller.stop(grace=30)
         await running.task
+        assert running.reconciler.calls == []
         assert running.controller.state is ControllerState.STOPPED
 
 
@@ -292,7 +203,6 @@ async def test_controller_never_starts_when_it_was_stopped_before(metrics: Metri
     source = ManualSource()
     standby = controller(Reconciler(), source, metrics)
     await standby.stop(grace=30)
-    await standby.wait_idle()
     await standby.run()
     assert source.queue is None
     assert standby.state is ControllerState.STOPPED

@@ -2,28 +2,23 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from manager.controller.queue import AGED_TURN, DelayedItems, KeyBackoff, QueueItem, ReadyItems, WorkQueue
+from manager.controller.queue import AGED_TURN, KeyBackoff, QueueItem, ReadyItems, WorkQueue
 from manager.controller.reconciler import Priority
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager.util.loop import loop_factory
-from tests.unit.controller.doubles import Numbers
 
 pytestmark = pytest.mark.virtual_time
 
 
 def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
-
-
-async def test_done_raises_key_error_for_a_key_that_is_not_in_progress(queue: WorkQueue[Any]):
-    queue.add("a")
-    with pytest.raises(KeyError):
-        queue.done("a")
 
 
 async def test_rate_limited_adds_wait_longer_each_time_until_forgotten(queue: WorkQueue[Any]):
@@ -46,24 +41,6 @@ async def test_queue_item_has_its_priority_and_first_triggers(queue: WorkQueue[A
     item = await queue.get()
     assert (item.key, item.priority, item.triggered) == ("a", Priority.HIGH, MOST_TRIGGERS + 6)
     assert item.triggers == tuple(triggers[:MOST_TRIGGERS])
-
-
-async def test_queue_numbers_count_every_key_in_one_place(queue: WorkQueue[Any]):
-    queue.add("in progress")
-    await queue.get()
-    queue.add("dirty", priority=Priority.HIGH)
-    await queue.get()
-    queue.add("dirty")
-    queue.add("ready", priority=Priority.LOW)
-    queue.add("delayed", after=60)
-    queue.add_rate_limited("failed")
-    await asyncio.sleep(2)
-    statistics = Numbers(queue)
-    assert statistics.ready == {Priority.LOW: 1, Priority.NORMAL: 1, Priority.HIGH: 0}
-    assert (statistics.delayed, statistics.processing, statistics.dirty) == (1, 2, 1)
-    assert (statistics.backing_off, statistics.idle_getters) == (1, 0)
-    assert queue.unfinished() == pytest.approx(4)
-    assert queue.longest_running() == pytest.approx(2)
 
 
 @pytest.fixture
@@ -106,15 +83,11 @@ async def test_discard_if_only_keeps_a_key_that_another_cause_or_a_delay_added(
     assert len(at_work) == 1
 
 
-async def test_discard_if_only_returns_false_when_nobody_added_the_key(at_work: WorkQueue[Any]):
-    assert not at_work.discard_if_only("a", {"x"})
-
-
-async def test_discard_if_only_keeps_a_key_that_is_not_in_progress(queue: WorkQueue[Any]):
+async def test_discard_if_only_returns_false_when_nobody_asked_during_the_work(queue: WorkQueue[Any]):
     queue.add("a", cause="x")
     assert not queue.discard_if_only("a", {"x"})
     assert await queue.get()
-    queue.done("a")
+    assert not queue.discard_if_only("a", {"x"})
 
 
 async def test_discard_if_only_lets_the_key_be_added_again(at_work: WorkQueue[Any]):
@@ -163,14 +136,20 @@ async def test_retries_metric_counts_rate_limited_adds_only(queue: WorkQueue[Any
     assert sample(metrics, "workqueue_retries_total") == 1
 
 
-async def test_waiting_and_working_are_timed(queue: WorkQueue[Any], metrics: Metrics):
+async def test_waiting_and_working_are_timed_and_a_key_in_progress_waits_from_its_request(
+    queue: WorkQueue[Any], metrics: Metrics
+):
     queue.add("a", after=1)
     await asyncio.sleep(3)
     await queue.get()
-    await asyncio.sleep(5)
+    await asyncio.sleep(2)
+    queue.add("a")
+    await asyncio.sleep(3)
     queue.done("a")
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(2)
     assert sample(metrics, "workqueue_work_duration_seconds_sum") == pytest.approx(5)
+    await queue.get()
+    assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(2 + 3)
 
 
 async def test_work_in_progress_is_shown_with_its_age_at_the_time_of_asking(
@@ -188,18 +167,6 @@ async def test_work_in_progress_is_shown_with_its_age_at_the_time_of_asking(
     queue.done("b")
     assert sample(metrics, "workqueue_unfinished_work_seconds") == 0
     assert sample(metrics, "workqueue_longest_running_processor_seconds") == 0
-
-
-async def test_queue_duration_metric_starts_when_a_key_in_progress_is_added(
-    queue: WorkQueue[Any], metrics: Metrics
-):
-    queue.add("a")
-    await queue.get()
-    queue.add("a")
-    await asyncio.sleep(3)
-    queue.done("a")
-    await queue.get()
-    assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(3)
 
 
 async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(queue: WorkQueue[Any], metrics: Metrics):
@@ -259,125 +226,64 @@ def test_key_backoff_defaults_to_5_milliseconds_up_to_1000_seconds(rng: random.R
     assert 900 <= delays[-1] <= 1000
 
 
-class Released:
-    """Remembers what was released, and when."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.items: list[tuple[str, float]] = []
-
-    def __call__(self, item: QueueItem[str]) -> None:
-        self.items.append((item.key, round(self.loop.time(), 6)))
-
-
-def pending_timers() -> int:
-    """Timers of the loop that were not cancelled."""
-    return len(asyncio.get_running_loop().timers)  # type: ignore[attr-defined]
-
-
 @pytest.fixture
-async def released() -> Released:
-    return Released()
+async def loop_timers() -> Callable[[], int]:
+    """Return a function that counts the loop's timers since the test's start."""
+    loop: Any = asyncio.get_running_loop()
+    before = len(loop.timers)
+    return lambda: len(loop.timers) - before
 
 
-@pytest.fixture
-async def delayed(released: Released) -> DelayedItems[str]:
-    return DelayedItems(asyncio.get_running_loop(), released)
-
-
-def item(key: str) -> QueueItem[str]:
-    return QueueItem(key, Priority.NORMAL)
-
-
-async def test_delayed_items_release_each_item_when_due(delayed: DelayedItems[str], released: Released):
-    for key, due in [("c", 3.0), ("a", 1.0), ("b", 2.000001)]:
-        delayed.push(item(key), due)
-    await asyncio.sleep(10)
-    assert released.items == [("a", 1.0), ("b", 2.000001), ("c", 3.0)]
-
-
-async def test_delayed_items_share_one_timer(delayed: DelayedItems[str]):
-    before = pending_timers()
-    for number in range(1000):
-        delayed.push(item(f"{number}"), 1000.0 - number)
-    assert pending_timers() == before + 1
-
-
-async def test_delayed_items_leave_no_timer_when_all_are_released_or_cleared(
-    delayed: DelayedItems[str], released: Released
-):
-    before = pending_timers()
-    delayed.push(item("a"), 1.0)
-    await asyncio.sleep(2)
-    assert pending_timers() == before
-    delayed.push(item("b"), 5.0)
-    assert [each.key for each in delayed.clear()] == ["b"]
-    assert pending_timers() == before
-    assert len(delayed) == 0
-    delayed.push(item("c"), 8.0)
-    await asyncio.sleep(10)
-    assert released.items == [("a", 1.0), ("c", 8.0)]
-
-
-async def test_delayed_items_drop_a_cancelled_item(delayed: DelayedItems[str], released: Released):
-    early, late = item("early"), item("late")
-    delayed.push(early, 1.0)
-    delayed.push(late, 2.0)
-    delayed.cancel(early)
-    assert len(delayed) == 1
-    assert [each.key for each in delayed.clear()] == ["late"]
-
-
-async def test_delayed_items_release_an_item_moved_to_an_earlier_time_once(
-    delayed: DelayedItems[str], released: Released
-):
-    moved = item("a")
-    delayed.push(moved, 5.0)
-    delayed.push(moved, 1.0)
-    assert len(delayed) == 1
-    await asyncio.sleep(10)
-    assert released.items == [("a", 1.0)]
-    assert len(delayed) == 0
-
-
-async def test_cancelled_items_take_no_lasting_space(delayed: DelayedItems[str]):
-    for number in range(10_000):
-        again = item("busy")
-        delayed.push(again, 3600.0 + number)
-        delayed.cancel(again)
-    assert len(delayed) == 0
-    assert len(delayed._heap) < 200
-
-
-async def test_delayed_items_accept_an_item_again_while_they_release_it():
-    rounds: list[float] = []
-    loop = asyncio.get_running_loop()
-
-    def again(each: QueueItem[str]) -> None:
-        rounds.append(loop.time())
-        if len(rounds) < 3:
-            delayed.push(each, loop.time() + 1)
-
-    delayed = DelayedItems(loop, again)
-    delayed.push(item("a"), 1.0)
-    await asyncio.sleep(10)
-    assert rounds == [1.0, 2.0, 3.0]
-
-
-def test_delayed_items_release_overdue_items_in_order_on_the_real_loop():
-    # For what is due within the millisecond, uvloop hands out no timer.
-    async def released_keys() -> list[str]:
-        loop = asyncio.get_running_loop()
-        released: asyncio.Queue[str] = asyncio.Queue()
-        delayed: DelayedItems[str] = DelayedItems(loop, lambda each: released.put_nowait(each.key))
-        now = loop.time()
-        for number, key in enumerate("cba"):
-            delayed.push(item(key), now - number)
+async def released(queue: WorkQueue[Any]) -> list[tuple[str, float]]:
+    """Return the keys that become ready within ten seconds, each with its time."""
+    keys = []
+    with suppress(TimeoutError):
         async with asyncio.timeout(10):
-            return [await released.get() for _ in range(3)]
+            while (item := await queue.get()) is not None:
+                keys.append((item.key, now()))
+                queue.done(item.key)
+    return keys
+
+
+async def test_delayed_keys_are_ready_when_due_with_one_timer_for_all(
+    queue: WorkQueue[Any], loop_timers: Callable[[], int]
+):
+    for key, after in [("c", 3.0), ("a", 1.0), ("b", 2.5)]:
+        queue.add(key, after=after)
+    assert (queue.delayed, loop_timers()) == (3, 1)
+    assert await released(queue) == [("a", 1.0), ("b", 2.5), ("c", 3.0)]
+    assert (queue.delayed, loop_timers()) == (0, 0)
+
+
+async def test_delayed_key_that_moves_to_an_earlier_time_is_ready_once(queue: WorkQueue[Any]):
+    queue.add("a", after=5)
+    queue.add("a", after=1)
+    queue.add("a", after=3)
+    assert queue.delayed == 1
+    assert await released(queue) == [("a", 1.0)]
+
+
+async def test_keys_that_become_ready_before_their_time_take_no_lasting_space(queue: WorkQueue[Any]):
+    for number in range(10_000):
+        queue.add("busy", after=3600.0 + number)
+        queue.add("busy")
+        await queue.get()
+        queue.done("busy")
+    assert queue.delayed == 0
+    assert len(queue._heap) < 200
+
+
+def test_overdue_keys_are_ready_in_order_on_the_real_loop(metrics: Metrics, rng: random.Random):
+    # For what is due within the millisecond, uvloop hands out no timer.
+    async def taken() -> list[str]:
+        queue = WorkQueue[str]("test", metrics=metrics, backoff=KeyBackoff(rng=rng))
+        for number, key in enumerate("cba"):
+            queue.add(key, after=1e-6 * (3 - number))
+        async with asyncio.timeout(10):
+            return [item.key for _ in range(3) if (item := await queue.get())]
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        assert runner.run(released_keys()) == ["a", "b", "c"]
+        assert sorted(runner.run(taken())) == ["a", "b", "c"]
 
 
 AGEING = 10.0
@@ -414,40 +320,23 @@ def test_ready_items_pop_the_longest_waiting_aged_item_first(ready: ReadyItems[s
     assert [key for key in taken if not key.startswith("high")] == ["normal", "low"]
 
 
-def test_ready_items_pop_raises_key_error_when_empty(ready: ReadyItems[str]):
-    push(ready, "a", Priority.LOW, since=0)
-    ready.pop(now=0)
-    with pytest.raises(KeyError):
-        ready.pop(now=0)
-
-
-async def test_shut_down_makes_every_get_return_none(queue: WorkQueue[Any]):
-    getting = [asyncio.create_task(queue.get()) for _ in range(3)]
-    await asyncio.sleep(1)
-    queue.shut_down()
-    assert await asyncio.gather(*getting) == [None, None, None]
-    assert await queue.get() is None
-
-
-async def test_shut_down_drops_waiting_keys(queue: WorkQueue[Any]):
-    queue.add("a")
-    queue.add("b", after=1)
-    queue.shut_down()
-    assert queue.is_shut_down
-    assert await queue.get() is None
-    assert len(queue) == 0
-
-
-async def test_queue_ignores_adds_after_shut_down(queue: WorkQueue[Any]):
+async def test_shut_down_ends_every_get_drops_waiting_keys_and_ignores_new_ones(queue: WorkQueue[Any]):
     queue.add("in progress")
     await queue.get()
+    getting = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(1)
+    queue.paused = True
+    queue.add("waiting")
     queue.shut_down()
+    assert queue.is_shut_down
     queue.add("a")
     queue.add("b", after=1)
     queue.add_rate_limited("c")
     queue.add("in progress")
     queue.done("in progress")
+    assert await asyncio.gather(*getting) == [None, None, None]
     assert await queue.get() is None
+    assert len(queue) == 0
 
 
 async def test_shut_down_leaves_no_timer_item_or_getter(queue: WorkQueue[Any]):

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from manager.controller.reconciler import ControllerOptions
-from manager.util.rate_limit import TokenBucket
 
 
 @pytest.mark.parametrize(
@@ -14,7 +13,6 @@ from manager.util.rate_limit import TokenBucket
         {"max_concurrent_reconciles": 0},
         {"reconcile_timeout": 0.0},
         {"rate_limit": -1.0},
-        {"rate_limit": 1.0, "rate_limiter": TokenBucket(rate=1)},
         {"resync_period": 0.0},
         {"backoff_base": 0.0},
         {"backoff_base": 10.0, "backoff_cap": 1.0},

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from manager.cache import reflector
-from manager.election.config import LeaseTiming
-from manager.election.elector import RENEW_EARLY
+from manager.election.lease import RENEW_EARLY, LeaseTiming
 from manager.shards.coordinator import balance
 from tests.support import ROOT
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manager.election.config import ElectionConfig, LeaseTiming
 from manager.election.elector import LeaderElector
+from manager.election.lease import ElectionConfig, LeaseTiming
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.watchdog import Watchdog

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from manager.election.config import ElectionConfig
-from manager.election.coordinator import ControllerObjects, OwnedObjects, Work
-from manager.election.guard import Leadership, LeadershipLost
+from manager.election.coordinator import ControllerObjects, Leadership, LeadershipLost, OwnedObjects, Work
+from manager.election.lease import ElectionConfig
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
 from manager.shards.coordinator import ShardCoordinator

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from manager.election.config import ElectionConfig, LeaseTiming
 from manager.election.elector import LeaderElector
+from manager.election.lease import ElectionConfig, LeaseTiming
 from manager.kube.credentials import Credentials, FixedCredentials, TokenFile
 from manager.kube.errors import Fenced
 from manager.kube.http_wire import HttpWire

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 import base64
+import itertools
 import os
 import ssl
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,8 @@ from structlog.testing import capture_logs
 from yarl import URL
 
 from manager.kube import config as config_module
-from manager.kube.config import load_config
+from manager.kube.config import ClusterConfig, load_config
+from manager.kube.credentials import ExecSpec
 from manager.kube.errors import ConfigError
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
@@ -24,16 +28,33 @@ from tests.unit.kube.servers import Answer, LocalServer
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
-def write(path: Path, server: str = "https://a:6443", *, user: Any = None, **cluster: Any) -> Path:
-    value: dict[str, Any] = {
-        "current-context": "a",
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a", "namespace": "ns"}}],
-        "clusters": [{"name": "a", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "a", "user": user or {"token": "secret"}}],
+V1 = "client.authentication.k8s.io/v1"
+V1BETA1 = "client.authentication.k8s.io/v1beta1"
+
+
+def document(name: str = "a", **changes: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": f"ns-{name}"}}],
+        "clusters": [{"name": name, "cluster": {"server": f"https://{name}:6443"}}],
+        "users": [{"name": name, "user": {"token": f"token-{name}"}}],
+        **changes,
     }
+
+
+def write_document(path: Path, content: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(value))
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
     return path
+
+
+def write(path: Path, server: str = "https://a:6443", *, user: Any = None, **cluster: Any) -> Path:
+    changes: dict[str, Any] = {"clusters": [{"name": "a", "cluster": {"server": server, **cluster}}]}
+    if user is not None:
+        changes["users"] = [{"name": "a", "user": user}]
+    return write_document(path, document(**changes))
 
 
 @pytest.fixture
@@ -48,9 +69,7 @@ def pod(tmp_path: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) 
     return folder
 
 
-async def load(
-    flag: Path | None = None, *, context: str | None = None, **environ: str
-) -> config_module.ClusterConfig:
+async def load(flag: Path | None = None, *, context: str | None = None, **environ: str) -> ClusterConfig:
     return await load_config(kubeconfig=flag and str(flag), context=context, environ=environ)
 
 
@@ -74,9 +93,9 @@ async def test_kubeconfig_gives_server_token_namespace_and_its_own_path(tmp_path
     path = write(tmp_path / "config")
     config = await load(path)
     assert config.server == URL("https://a:6443")
-    assert config.namespace == "ns"
-    assert config.source == f"kubeconfig {path}, context 'a'"
-    assert await config.authorization() == "Bearer secret"
+    assert config.namespace == "ns-a"
+    assert config.source == f"kubeconfig {path}: context 'a'"
+    assert await config.authorization() == "Bearer token-a"
     assert config.proxy is None
 
 
@@ -96,11 +115,36 @@ async def test_pod_with_ipv6_addresses_works(pod: Path):
     assert str(config.server) == "https://[fd00::1]"
 
 
-async def test_kubeconfig_variable_may_name_several_files_and_the_first_one_wins(tmp_path: Path):
-    first = write(tmp_path / "first", "https://first")
-    second = write(tmp_path / "second", "https://second")
-    variable = os.pathsep.join([str(tmp_path / "none"), str(first), "", str(second)])
-    assert (await load(KUBECONFIG=variable)).server.host == "first"
+async def test_kubeconfig_takes_each_entry_from_the_first_file_that_has_it(tmp_path: Path):
+    again = document("b")
+    again["clusters"] += [{"name": "a", "cluster": {"server": "https://too-late"}}]
+    files = [
+        tmp_path / "none",
+        write_document(tmp_path / "first", document("a", **{"current-context": ""})),
+        write_document(tmp_path / "second", again),
+        write_document(tmp_path / "third", document("c")),
+    ]
+    variable = os.pathsep.join(["", *map(str, files)])
+    assert (await load(KUBECONFIG=variable)).server.host == "b"
+    assert (await load(KUBECONFIG=variable, context="a")).server.host == "a"
+    assert (await load(KUBECONFIG=variable, context="c")).server.host == "c"
+
+
+async def test_parts_of_one_context_may_come_from_several_files_and_their_folders(tmp_path: Path):
+    first = write_document(tmp_path / "x/first", document(users=[]))
+    second = write_document(tmp_path / "y/second", {"users": [{"name": "a", "user": {"tokenFile": "token"}}]})
+    (tmp_path / "y/token").write_text("beside-second\n")
+    config = await load(KUBECONFIG=f"{first}{os.pathsep}{second}")
+    assert await config.authorization() == "Bearer beside-second"
+
+
+async def test_context_may_name_no_user(tmp_path: Path):
+    path = write_document(
+        tmp_path / "config", document(contexts=[{"name": "a", "context": {"cluster": "a"}}])
+    )
+    config = await load(path)
+    assert await config.authorization() is None
+    assert config.namespace is None
 
 
 async def test_kubeconfig_path_may_begin_with_the_home(tmp_path: Path):
@@ -108,34 +152,15 @@ async def test_kubeconfig_path_may_begin_with_the_home(tmp_path: Path):
     assert (await load(KUBECONFIG="~/x/config", HOME=str(tmp_path))).server.host == "a"
 
 
-@pytest.mark.parametrize(
-    ("address", "cluster", "expected"),
-    [
-        ("https://a:6443", {"certificate-authority": "ca.crt"}, "https://a:6443"),
-        ("https://a/k8s/clusters/c-1", {}, "https://a/k8s/clusters/c-1"),
-    ],
-)
-async def test_server_url_may_be_written_in_several_ways(
-    tmp_path: Path, authority: trustme.CA, address: str, cluster: dict[str, Any], expected: str
-):
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-    assert (await load(write(tmp_path / "config", address, **cluster))).server == URL(expected)
-
-
-async def test_plain_http_has_no_tls(tmp_path: Path):
+async def test_server_url_decides_about_tls(tmp_path: Path):
     assert await (await load(write(tmp_path / "config", "http://a"))).ssl_context() is None
+    assert (await load(write(tmp_path / "config", "https://a/k8s/c-1"))).server == URL("https://a/k8s/c-1")
 
 
-async def test_server_without_scheme_and_authority_uses_http_without_credentials(
-    tmp_path: Path,
-):
+async def test_server_without_scheme_and_authority_uses_http_without_credentials(tmp_path: Path):
     config = await load(write(tmp_path / "config", "a:6443", user={"as": "jane"}))
     assert config.server == URL("http://a:6443")
-    assert config.headers == (("Impersonate-User", "jane"),)
-
-
-V1 = "client.authentication.k8s.io/v1"
-V1BETA1 = "client.authentication.k8s.io/v1beta1"
+    assert config.headers == [("Impersonate-User", "jane")]
 
 
 @pytest.mark.parametrize("key", ["certificate-authority", "insecure-skip-tls-verify"])
@@ -177,7 +202,7 @@ async def test_credentials_for_a_server_without_a_scheme_are_refused_as_they_wou
 ):
     path = write(tmp_path / "config", "a:6443", user=user)
     expected = (
-        rf"^{path}: server of cluster 'a': 'a:6443' does not say https://, so it means plain HTTP, "
+        rf"^{path}: cluster 'a': server: 'a:6443' does not say https://, so it means plain HTTP, "
         "and there the credentials of user 'a' are not sent$"
     )
     with pytest.raises(ConfigError, match=expected):
@@ -223,7 +248,7 @@ async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_pro
 )
 async def test_server_url_with_a_password_is_refused_without_quoting_it(tmp_path: Path, address: str):
     path = write(tmp_path / "config", address)
-    with pytest.raises(ConfigError, match=f"^{path}: server of cluster 'a': ") as caught:
+    with pytest.raises(ConfigError, match=f"^{path}: cluster 'a': server: ") as caught:
         await load(path)
     assert "hunter2" not in str(caught.value)
 
@@ -234,59 +259,62 @@ async def test_proxy_of_the_kubeconfig_cluster_overrides_the_environment(tmp_pat
     assert (await load(write(tmp_path / "none"), HTTPS_PROXY="http://other:2")).proxy == URL("http://other:2")
 
 
+EXEC = {"command": "a", "apiVersion": V1BETA1}
+
+
 @pytest.mark.parametrize(
     ("cluster", "user", "message"),
     [
-        ({"server": "https://"}, {}, "server of cluster 'a': 'https://' is not an http:// or https:// URL"),
+        ({"server": "https://"}, {}, "cluster 'a': server: 'https://' is not an http:// or https:// URL"),
         ({"server": "ftp://a"}, {}, "'ftp://a' is not an http:// or https:// URL"),
         ({"server": ""}, {}, "cluster 'a' names no server"),
         (
             {"certificate-authority": "none"},
             {},
-            "certificate-authority of 'a': .*/none cannot be read: No such",
+            "'a': certificate-authority: .*/none cannot be read: No such",
         ),
-        ({"certificate-authority-data": "x"}, {}, "certificate-authority-data of 'a': not base64"),
-        ({"certificate-authority-data": "eHg="}, {}, "certificate-authority-data of 'a': holds no PEM cert"),
-        (
-            {"insecure-skip-tls-verify": "yes"},
-            {},
-            "insecure-skip-tls-verify of 'a' is neither true nor false",
-        ),
+        ({"certificate-authority-data": "x"}, {}, "certificate-authority-data: not base64"),
+        ({"certificate-authority-data": "eHg="}, {}, "certificate-authority-data: holds no PEM cert"),
+        ({"insecure-skip-tls-verify": "yes"}, {}, r"Expected `bool \| null`, got `str` - at .*insecure"),
         (
             {"insecure-skip-tls-verify": True, "certificate-authority-data": "eHg="},
             {},
             "cluster 'a' has both a certificate-authority and insecure-skip-tls-verify",
         ),
-        ({"tls-server-name": ".a"}, {}, "tls-server-name of cluster 'a': '.a' is not a host's name"),
+        (
+            {"extensions": True},
+            {},
+            r"not a kubeconfig: Expected `array \| null`, got `bool` - at .*extensions",
+        ),
+        ({"tls-server-name": ".a"}, {}, "cluster 'a': tls-server-name: '.a' is not a host's name"),
         ({"tls-server-name": "a\0b"}, {}, "is not a host's name"),
         ({"tls-server-name": "a..b"}, {}, "is not a host's name"),
-        ({"proxy-url": "socks5h://p:1"}, {}, "proxy-url of cluster 'a': not the URL of an http"),
-        ({"proxy-url": "p:1"}, {}, "proxy-url of cluster 'a': it has to begin with http://"),
-        ({}, {"exec": {"command": "a", "apiVersion": V1}}, "exec: interactiveMode is missing: one of Never"),
-        (
-            {},
-            {"exec": {"command": "a", "apiVersion": V1BETA1, "interactiveMode": "No"}},
-            "exec: interactiveMode 'No' is none of Never",
-        ),
-        ({}, {"exec": {"command": "a", "apiVersion": "v1"}}, "exec: apiVersion 'v1' is not client.auth"),
-        ({}, {"exec": {"command": "", "apiVersion": V1BETA1}}, "exec: command is missing"),
-        (
-            {},
-            {"exec": {"command": "a", "apiVersion": V1BETA1, "env": [{"name": "", "value": "b"}]}},
-            "exec: env: a variable has no name",
-        ),
+        ({"proxy-url": "socks5h://p:1"}, {}, "cluster 'a': proxy-url: not the URL of an http"),
+        ({"proxy-url": "p:1"}, {}, "cluster 'a': proxy-url has to begin with http://"),
+        ({}, {"exec": {**EXEC, "apiVersion": V1}}, "exec: interactiveMode is missing: one of Never"),
+        ({}, {"exec": {**EXEC, "interactiveMode": "No"}}, "exec: interactiveMode 'No' is none of Never"),
+        ({}, {"exec": {**EXEC, "apiVersion": "v1"}}, "exec: apiVersion 'v1' is not client.auth"),
+        ({}, {"exec": {"apiVersion": V1BETA1}}, "exec: command is missing"),
+        ({}, {"exec": {**EXEC, "env": [{"name": "", "value": "b"}]}}, "exec: env: a variable has no name"),
+        ({}, {"exec": "aws"}, r"Expected `object \| null`, got `str` - at `\$.users\[0\].user.exec`"),
+        ({}, {"exec": {**EXEC, "command": "none-such"}}, "exec 'none-such': cannot be started"),
         ({}, {"client-certificate": "crt"}, "user 'a' has no client-key"),
         ({}, {"client-key": "key"}, "user 'a' has no client-certificate"),
-        (
-            {},
-            {"client-certificate": "crt", "client-key": "key"},
-            "client-certificate of 'a': .*/crt cannot be",
-        ),
+        ({}, {"client-key": "-----BEGIN\nhunter2"}, "'a': client-key cannot be the name of a file$"),
+        ({}, {"client-certificate": "c", "client-key": "k"}, "client-certificate: .*/c cannot be"),
         ({}, {"tokenFile": "none"}, "user 'a': tokenFile: .*/none cannot be read"),
-        (
-            {},
-            {"exec": {"command": "none-such", "apiVersion": V1BETA1}},
-            "exec 'none-such': cannot be started",
+        ({}, {"token": ["secret"]}, r"Expected `str \| null`, got `array` - at `\$.users\[0\].user.token`"),
+        ({}, {"username": "jane", "password": 12345}, "got `int` - at .*password"),
+        ({}, {"auth-provider": {}, "token": "x"}, "user 'a': auth-provider is not supported: use exec, for"),
+        ({}, {"as": "x", "as-groups": 5}, r"Expected `array \| null`, got `int` - at .*as-groups"),
+        ({}, {"as": "x", "as-user-extra": {"a": 1}}, "got `int` - at .*as-user-extra"),
+        ({}, {"as": "jane\nX-Other: 1"}, "user 'a': as: .* is not one line of text"),
+        ({}, {"as": "x", "as-groups": ["a", "b\r\n"]}, "user 'a': as-groups: .* is not one line of text"),
+        ({}, {"as": "x", "as-user-extra": {"a": ["x\0"]}}, "as-user-extra: .* is not one line of text"),
+        ({}, {"as-groups": ["system:masters"]}, "user 'a' impersonates nobody: 'as' is missing"),
+        *(
+            ({}, {"client-certificate": "c", "client-key-data": data}, "'a': client-key-data: not base64")
+            for data in ("schl\u00fcssel", "YWJj=", "YWJj====", "YQ=", "YQ==YQ==", "YW Jj")
         ),
     ],
 )
@@ -343,3 +371,161 @@ async def test_certificate_of_an_exec_program_is_presented(tmp_path: Path, autho
         assert [request.client for request in server.requests] == ["from-program"] * 2
         assert server.connections == 1
         await wire.aclose()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "here: no current-context; name one with --context"),
+        ("{", "not valid YAML in line 2, column 1: "),
+        ("- a", "not a kubeconfig: Expected `object`, got `array`"),
+        (document(contexts={"a": {}}), r"Expected `array \| null`, got `object` - at `\$.contexts`"),
+        (document(clusters=[{"cluster": {}}]), r"missing required field `name` - at `\$.clusters\[0\]`"),
+        (document(contexts=[]), r"here: no context 'a' \(there are: none\)"),
+        (document(**{"current-context": "z"}), r"here: no context 'z' \(there are: 'a'\)"),
+        (document(clusters=[]), "here: no cluster 'a', which context 'a' refers to"),
+        (document(users=None), "here: no user 'a', which context 'a' refers to"),
+        (document(contexts=[{"name": "a", "context": {}}]), "context 'a' names no cluster"),
+        (document(apiVersion="v2"), "apiVersion is 'v2', and of a kubeconfig it is v1"),
+        (document(kind="Pod"), "kind is 'Pod', and of a kubeconfig it is Config"),
+        (document(users=[{"name": "a"}, {"name": "a"}]), "there are two entries 'a' in users"),
+    ],
+)
+def test_kubeconfig_error_is_one_line_that_begins_with_its_source(tmp_path: Path, content: Any, message: str):
+    path = write_document(tmp_path / "config", content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        config_module._choose([path], "here", None)
+    assert str(caught.value).startswith(("here: ", f"{path}: "))
+    assert "\n" not in str(caught.value)
+
+
+def test_kubeconfig_file_that_cannot_be_read_is_named(tmp_path: Path):
+    with pytest.raises(ConfigError, match=rf"^{tmp_path}: cannot be read: Is a directory$"):
+        config_module._choose([tmp_path], "here", None)
+
+
+@pytest.mark.parametrize("change", [{"apiVersion": None}, {"kind": None}, {"apiVersion": ""}])
+async def test_kubeconfig_is_read_when_it_does_not_say_what_it_is(tmp_path: Path, change: dict[str, Any]):
+    assert (await load(write_document(tmp_path / "config", document(**change)))).server.host == "a"
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [
+        ({"username": "jane", "password": "secret"}, f"Basic {base64.b64encode(b'jane:secret').decode()}"),
+        ({"tokenFile": "token", "token": "fixed"}, "Bearer from-file"),
+    ],
+)
+async def test_user_sends_the_header_of_its_credentials(tmp_path: Path, user: dict[str, Any], expected: str):
+    (tmp_path / "token").write_text("from-file\n")
+    assert await (await load(write(tmp_path / "config", user=user))).authorization() == expected
+
+
+async def test_exec_program_beside_the_kubeconfig_receives_the_cluster_info(
+    tmp_path: Path, authority: trustme.CA
+):
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        '#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/seen"\n'
+        f'echo \'{{"kind": "ExecCredential", "apiVersion": "{V1BETA1}", "status": {{"token": "x"}}}}\'\n'
+    )
+    plugin.chmod(0o700)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+    cluster = {
+        "certificate-authority": "ca.crt",
+        "tls-server-name": "name",
+        "extensions": [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "me"}}],
+    }
+    user = {"exec": {"command": "./plugin", "apiVersion": V1BETA1, "provideClusterInfo": True}}
+    config = await load(write(tmp_path / "config", user=user, **cluster))
+    assert await config.authorization() == "Bearer x"
+    assert orjson.loads((tmp_path / "seen").read_text())["spec"]["cluster"] == {
+        "server": "https://a:6443",
+        "tls-server-name": "name",
+        "certificate-authority-data": base64.b64encode(authority.cert_pem.bytes()).decode(),
+        "config": {"audience": "me"},
+    }
+
+
+async def test_user_may_impersonate_another(tmp_path: Path):
+    extra = {"acme.com/\u00fcber 100%": ["z"], "reason": ["x", "y"]}
+    user = {"token": "x", "as": "jane", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": extra}
+    assert (await load(write(tmp_path / "config", user=user))).headers == [
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "1"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-acme.com%2F%C3%BCber%20100%25", "z"),
+        ("Impersonate-Extra-reason", "x"),
+        ("Impersonate-Extra-reason", "y"),
+    ]
+    assert (await load(write(tmp_path / "config"))).headers == []
+
+
+INFO = "client.authentication.k8s.io/exec"
+ODD: list[Any] = [
+    *([{}, [], [[]], [{}], [5], [None], ["a\nb"], {5: 6}, {"a": "b"}, {"a": 5}, {"a": ["b", 5]}]),
+    *([{None: [None]}, {"a\nb": ["c"]}, [{"name": 5}], [{"name": INFO, "extension": {5: {b"x"}}}]]),
+    *(None, True, False, 0, -1, 2**70, 2**20_000, 1.5, float("nan"), b"\xff"),
+    *("", " ", ".", "..", "/", "//", "~", "a\0b", "a\nb", "\u00e9", "\ud800", "x" * 5000, "=", "eHg="),
+    *("https://a:1", "a:1", "https://", "https://[", "https://a:99999", "https://.", "https://%zz", "a..b:1"),
+]
+CLUSTER = config_module._Cluster.__struct_encode_fields__
+USER = config_module._User.__struct_encode_fields__
+PROGRAM = ExecSpec.__struct_encode_fields__
+
+
+def odd_document(**sections: Any) -> dict[str, Any]:
+    cluster = {"server": "https://a:1", **sections.pop("cluster", {})}
+    user = sections.pop("user", {"as": "jane"})
+    if "exec" in sections:
+        program = {"command": "none-such", "apiVersion": V1BETA1, "provideClusterInfo": True}
+        user = {"exec": {**program, **sections.pop("exec")}}
+    return document(
+        clusters=[{"name": "a", "cluster": cluster}], users=[{"name": "a", "user": user}], **sections
+    )
+
+
+def odd_documents() -> Iterator[Any]:
+    for odd in ODD:
+        yield odd
+        for key in ("current-context", "contexts", "clusters", "users"):
+            yield {**odd_document(), key: odd}
+        for key, kind in itertools.product(("name", "context"), ("cluster", "user", "namespace")):
+            context = {"cluster": "a", "user": "a", kind: odd}
+            yield odd_document(contexts=[{"name": "a", "context": context, key: odd}])
+        for key in CLUSTER:
+            yield odd_document(cluster={key: odd})
+            yield odd_document(cluster={key: odd}, exec={})
+        for key in USER:
+            yield odd_document(user={"as": "jane", key: odd})
+        yield odd_document(user={"as-user-extra": {"a": odd}, "as": "jane"})
+        yield odd_document(user={"as-groups": [odd], "as": "jane"})
+        for key in ("certificate", "key"):
+            yield odd_document(user={"client-certificate": "a", "client-key": "b", f"client-{key}-data": odd})
+        for key in PROGRAM:
+            yield odd_document(exec={key: odd})
+        yield odd_document(exec={"env": [{"name": odd, "value": odd}]})
+
+
+def test_kubeconfig_with_arbitrary_values_is_read_or_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "config"
+    path.touch()
+    with asyncio.Runner() as runner:
+        for each in odd_documents():
+            # Values that YAML cannot express are among them.
+            monkeypatch.setattr("manager.util.yaml_text.load", lambda _, each=each: each)
+            try:
+                found = config_module._find(str(path), None, {"HOME": "/none", "PATH": "/none"})
+                runner.run(found.authorization())
+            except ConfigError as error:
+                refusal = str(error)
+            except Exception as error:
+                error.add_note(f"for {each!r}"[:1000])
+                raise
+            else:
+                continue
+            assert "\n" not in refusal, each
+            assert refusal.startswith((f"{path}:", f"--kubeconfig {path}")), each

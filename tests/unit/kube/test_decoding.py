@@ -18,7 +18,7 @@ from manager.api import ObjectKey
 from manager.cache.informer import deleted_uid
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark
-from manager.client.applier import _decoded
+from manager.client.applier import decoded
 from manager.client.reader import decode_at_once
 from manager.election.lease import Lease
 from manager.kube import rest_mapping
@@ -86,7 +86,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "discovery": rest_mapping._decode,
     "a read past the cache": lambda raw: decode_at_once(raw, Secret, KEY),
     "a subresource": lambda raw: json_object(raw, "a scale"),
-    "what an apply looks at": lambda raw: _decoded(Secret, raw),
+    "what an apply looks at": lambda raw: decoded(Secret, raw),
     "a definition": functools.partial(decode_definition, position="a/position"),
     "a lease": renewed,
 }
@@ -113,7 +113,7 @@ def garbled(draw: st.DrawFn) -> bytes:
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-VALUES = [
+VALUES: list[Any] = [
     WORD,
     WORD.encode().hex(),
     None,
@@ -127,21 +127,10 @@ VALUES = [
     [WORD],
     {WORD: WORD},
     [[]],
-    [5],
-    "9" * 5000,
 ]
-PIECES = [
-    b"",
-    b"",
-    b"[" * 5000,
-    b'{"a":' * 5000,
-    b"9" * 400,
-    b"\\ud800",
-    b"\xff",
-    b'"',
-    b"1e999",
-    WORD.encode(),
-]
+VALUES += [[5], "9" * 5000]
+PIECES = [b"", b"", b"[" * 5000, b'{"a":' * 5000, b"9" * 400, b"\\ud800", b"\xff", b'"', b"1e999"]
+PIECES += [WORD.encode()]
 
 
 @given(raw=garbled())

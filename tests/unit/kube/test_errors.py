@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-
 import orjson
 import pytest
 from hypothesis import given
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 
 from manager.kube import errors
 from manager.kube.errors import (
-    LONGEST_RETRY_AFTER,
     AlreadyExists,
     ApiError,
     Conflict,
@@ -70,13 +67,10 @@ def test_error_from_chooses_the_class_by_status_and_reason(code: int, reason: st
     assert (error.status, error.reason, error.message, str(error)) == (code, reason, "m", "m")
 
 
-def test_already_exists_error_is_not_a_conflict():
-    assert not issubclass(AlreadyExists, Conflict)
-
-
-def test_details_are_kept():
+def test_error_keeps_the_details():
     error = error_from(422, {}, status(422, "Invalid", causes=[{"field": "spec.size"}]))
     assert error.details["causes"] == [{"field": "spec.size"}]
+    assert not issubclass(AlreadyExists, Conflict)
 
 
 @pytest.mark.parametrize(
@@ -118,22 +112,10 @@ def test_retry_after_is_that_of_the_header_or_else_of_the_details():
     assert error_from(429, {}, status(429, "", retryAfterSeconds=7)).retry_after == 7
 
 
-@pytest.mark.virtual_time
-async def test_retry_after_date_counts_from_now():
-    asyncio.get_running_loop().wall_clock = lambda: 0.0  # type: ignore[attr-defined]
-    assert retry_after_seconds("Thu, 01 Jan 1970 00:01:00 GMT") == 60
-    assert retry_after_seconds("Wed, 31 Dec 1969 00:01:00 GMT") == 0
-    assert retry_after_seconds("Thursday, 01-Jan-70 00:01:00 GMT") == 60
-    assert retry_after_seconds("Thu Jan  1 00:01:00 1970") == 60
-    assert retry_after_seconds("Thu, 01 Jan 1970 00:01:00 -0000") == 60
-    assert retry_after_seconds("Thu, 01 Jan 2099 00:00:00 GMT") == LONGEST_RETRY_AFTER
-
-
 NUMBERS = {"0": 0, "007": 7, " 3 ": 3, "1.5": 1.5, "-3": 0, "300": 300, "301": 300, "86400": 300}
 NUMBERS |= {"9" * digits: 300 for digits in (400, 5000, 200_000)} | {"-" + "9" * 5000: 0}
 MEANINGLESS = [None, "", " ", "soon", "1.5.1", "1e3", "1_000", "nan", "inf", "3, 5", "3\n"]
-MEANINGLESS += ["\N{ARABIC-INDIC DIGIT THREE}", "\N{SUPERSCRIPT TWO}", "Thu, 40 Jan 1970 25:61:00 GMT"]
-MEANINGLESS += [f"Thu, 01 Jan {'9' * 20} 00:01:00 GMT", f"Thu, 01 Jan 1970 00:01:00 +{'9' * 16}"]
+MEANINGLESS += ["\N{ARABIC-INDIC DIGIT THREE}", "\N{SUPERSCRIPT TWO}", "Thu, 01 Jan 1970 00:01:00 GMT"]
 
 
 @pytest.mark.parametrize(("value", "seconds"), NUMBERS.items(), ids=lambda value: str(value)[:9])
@@ -155,26 +137,7 @@ def test_retry_after_of_the_status_details_is_limited_to_five_minutes(seconds: s
     assert status_error(raw).retry_after == 0
 
 
-DIGITS = st.text("0123456789", min_size=1, max_size=20)
-
-
-@given(
-    st.text(max_size=80)
-    | st.text("0123456789+-.e_ \t", max_size=500)
-    | st.builds(
-        "{}, {} {} {} {}:{}:{} {}".format,
-        st.sampled_from(["Thu", "Thursday", ""]),
-        DIGITS,
-        st.sampled_from(["Jan", "Feb", "December", "\u0660"]),
-        DIGITS,
-        DIGITS,
-        DIGITS,
-        DIGITS,
-        st.sampled_from(["GMT", "", "-0000", "EST", "z"])
-        | st.builds("{}{}".format, st.sampled_from("+-"), DIGITS),
-    )
-    | st.builds("Thu Jan {} {}:{}:{} {}".format, DIGITS, DIGITS, DIGITS, DIGITS, DIGITS)
-)
+@given(st.text(max_size=80) | st.text("0123456789+-.e_ \t", max_size=500))
 def test_retry_after_seconds_is_at_most_five_minutes_for_any_header(value: str):
     seconds = retry_after_seconds(value)
     assert seconds is None or 0 <= seconds <= 300

@@ -16,11 +16,17 @@ SETTINGS = ROOT / "manager_tools/scaffold/project/pyproject.in.toml"
 PROGRAM = '''\
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
-from manager.api import ApiModel, Condition, ObjectMeta, Resource, Status, crd, preserve_unknown
+from manager import Context, Operator
+from manager.api import (
+    READY, ApiModel, Column, Condition, ConditionType, ObjectMeta, Resource, Status, crd, find_condition,
+    is_true, preserve_unknown, set_condition,
+)
 from manager_kinds.apps_v1 import Deployment, DeploymentSpec, StatefulSet
 from manager_kinds.autoscaling_v2 import HorizontalPodAutoscaler
 from manager_kinds.batch_v1 import CronJob, JobSpec
@@ -45,7 +51,7 @@ class SiteSpec(ApiModel):
     raw: Annotated[PodSpecDict, preserve_unknown()] = Field(default_factory=lambda: PodSpecDict())
 
 
-class SiteStatus(Status, conditions={"Ready": "all pods are ready"}):
+class SiteStatus(Status, conditions={READY: "all pods are ready"}):
     """What is served."""
 
     ready: int = 0
@@ -59,9 +65,25 @@ class Site(Resource, group="example.com", version="v1", plural="sites"):
     status: SiteStatus = Field(default_factory=SiteStatus)
 
 
+CTX: Context
+SITE: Site
+NOW: Callable[[], datetime]
 '''
 
 RIGHT = """\
+MINE = ConditionType("example.com/Mine")
+
+
+class Sites(Operator[Site]):
+    conditions = (READY,)
+
+    async def reconcile(self, site: Site, ctx: Context) -> None:
+        ctx.condition(READY, is_true(site.status.conditions, MINE) or MINE in ctx.conditions, "AsWanted")
+        ctx.set_conditions(Deployment().conditions_for(1))
+        set_condition(site.status.conditions, MINE, "True", "Mine", now=NOW)
+
+
+COLUMN = Column.reason_of(READY)
 TEMPLATE = PodTemplateSpec(spec=PodSpec(containers=[Container(name="web", image_pull_policy="Always")]))
 SITE = Site(metadata=NAMED, spec=SiteSpec(replicas=2, template=TEMPLATE, env=[EnvVar(name="A", value="b")]))
 CONTAINER: ContainerDict = {
@@ -97,7 +119,7 @@ CHILDREN = [
     StatefulSet(spec={"volumeClaimTemplates": [{"spec": {"accessModes": ["ReadWriteOnce"]}}]}),
 ]
 SITE.spec.raw["restartPolicy"] = "Always"
-READY: int = DEPLOYMENTS[0].status.get("readyReplicas", 0)
+COUNT: int = DEPLOYMENTS[0].status.get("readyReplicas", 0)
 SIZE: int = DEPLOYMENTS[0].spec["replicas"]
 SPEC: DeploymentSpec = DeploymentSpec.of(DEPLOYMENTS[0].spec)
 MANY: int | None = SPEC.replicas
@@ -145,6 +167,33 @@ WRONG = {
     "status of a condition": (
         'Condition(type="Ready", status="true", reason="AsWanted")',
         "has incompatible type \"Literal['true']\"",
+    ),
+    "type of a condition": ('CTX.condition("Redy", True, "AsWanted")', 'expected "ConditionType"'),
+    "type of a condition by its constant": (
+        'CTX.condition(REDY, True, "AsWanted")',
+        'Name "REDY" is not defined',
+    ),
+    "type of a condition among several": (
+        'CTX.set_conditions([("Redy", True, "AsWanted", "")])',
+        'expected "tuple[ConditionType, bool, str, str]"',
+    ),
+    "type of a condition that is read": ('CTX.conditions["Redy"]', 'expected type "ConditionType"'),
+    "type of a condition that is looked up": (
+        'find_condition(SITE.status.conditions, "Redy")',
+        'expected "ConditionType"',
+    ),
+    "type of a condition that is compared": (
+        'is_true(SITE.status.conditions, "Redy")',
+        'expected "ConditionType"',
+    ),
+    "type of a condition in a list": (
+        'set_condition([], "Redy", "True", "AsWanted", now=NOW)',
+        'expected "ConditionType"',
+    ),
+    "type of a condition in a column": ('Column.reason_of("Redy")', 'expected "ConditionType"'),
+    "type of a condition of an operator": (
+        'class Sites(Operator[Site]): conditions = ("Redy",)',
+        "Incompatible types in assignment",
     ),
     "metadata": ('ObjectMeta(nme="web")', 'Unexpected keyword argument "nme"'),
     "read of a status": ('Deployment().status["readyReplica"]', 'has no key "readyReplica"'),

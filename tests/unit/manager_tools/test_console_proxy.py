@@ -21,6 +21,7 @@ from manager.util.address import BindAddress
 from manager.util.clock import now
 from manager_tools.console_proxy import Proxy
 from manager_tools.testing import World
+from tests.support.served_pages import ServePages, Site, routes_of
 from tests.unit.console.test_pages import (
     PATH,
     access_by,
@@ -31,7 +32,6 @@ from tests.unit.console.test_pages import (
     post,
     serving,
 )
-from tests.unit.server.conftest import ServePages, Site, routes_of
 
 
 def always(token: str) -> Callable[[str | None], object]:

@@ -37,6 +37,7 @@ THERE = (
     pod("evil-too", f"{ACCOUNT}s"),
     pod("ended", phase="Failed"),
     pod("going", deletionTimestamp="2031-01-01T00:00:00Z"),
+    *(pod("\x1b]0;owned\x07"), pod("--as=admin")),  # no names that an API server would give
     pod("manager-b"),
     pod("manager-a", f"{ACCOUNT}-foo"),
     pod(LONG),
@@ -151,23 +152,19 @@ async def test_account_token_is_for_the_console_alone(wire: ScriptedWire, transp
 
 
 @pytest.mark.parametrize(
-    "answer", [Reply.status(403, "Forbidden"), Reply.json({"status": {"token": "a\nb"}})]
+    ("answer", "error", "told"),
+    [
+        (Reply.status(403, "Forbidden"), ConfigError, "a token of the service account zoo/ann"),
+        (Reply.json({"status": {"token": "a\nb"}}), ConfigError, "a token of the service account zoo/ann"),
+        *(
+            (Reply.json({"status": status}), ProtocolError, "not a TokenRequest")
+            for status in ([1], {}, {"token": None}, None)
+        ),
+    ],
 )
-async def test_account_without_a_token_is_reported(wire: ScriptedWire, transport: Transport, answer: Reply):
-    wire.on("POST", TOKEN, answer)
-    with pytest.raises(ConfigError, match="a token of the service account zoo/ann"):
-        await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()
-
-
-@pytest.mark.parametrize("status", [[1], {}, {"token": None}, None])
-async def test_account_token_raises_protocol_error_when_the_answer_has_no_token(
-    wire: ScriptedWire, transport: Transport, status: Any
+async def test_account_without_a_token_is_reported(
+    wire: ScriptedWire, transport: Transport, answer: Reply, error: type[Exception], told: str
 ):
-    wire.on("POST", TOKEN, Reply.json({"status": status}))
-    with pytest.raises(ProtocolError, match="not a TokenRequest"):
+    wire.on("POST", TOKEN, answer)
+    with pytest.raises(error, match=told):
         await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()
-
-
-async def test_installed_pod_skips_pods_with_invalid_names(wire: ScriptedWire, transport: Transport):
-    there(wire, "", pod("\x1b]0;owned\x07"), pod("--as=admin"), pod("manager-b"))
-    assert await PLACE.pod(transport) == "manager-b"

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from manager import Context, Operator, Result
-from manager.api import (
-    ApiModel,
-    Condition,
-    ObjectKey,
-    ObjectMeta,
-    Resource,
-    crd,
-    list_map,
-)
+from manager.api import ApiModel, Condition, ObjectKey, ObjectMeta, Resource, crd, list_map
 from manager.telemetry.runs import ReconcileRecord
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import Secret
-from manager_tools.testing import World
+from manager_tools.testing import World, operated
 
 
 class GreetingStatus(ApiModel):
@@ -56,14 +49,13 @@ class WideGreeting(
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 
 
-Act = Callable[["GreetingOperator", Greeting, Context], Awaitable[Result | None]]
+Act = Callable[["Doing", Any, Context], Awaitable[Result | None]]
 
 
-class GreetingOperator(Operator[Greeting]):
+class Doing(Operator[Any]):
     """Operator whose reconcile calls the test's function."""
 
     owns = (Secret,)
-    conditions = ("Available", "Progressing", "Degraded")
     act: ClassVar[Any] = None
 
     def setup(self) -> None:
@@ -71,21 +63,38 @@ class GreetingOperator(Operator[Greeting]):
         self.forgotten: list[str] = []
         LAST.append(self)
 
-    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
-        self.seen.append(greeting.metadata.name)
-        return await type(self).act(self, greeting, ctx)  # type: ignore[no-any-return]
+    async def reconcile(self, obj: Any, ctx: Context) -> Result | None:
+        self.seen.append(obj.metadata.name)
+        return await type(self).act(self, obj, ctx)  # type: ignore[no-any-return]
 
     async def gone(self, key: ObjectKey) -> None:
         self.forgotten.append(key.name)
 
 
-LAST: list[GreetingOperator] = []
+LAST: list[Doing] = []
 
 
-def doing(act: Act, **attributes: Any) -> type[GreetingOperator]:
-    """Return an operator whose reconcile calls `act`."""
-    kept = {"act": staticmethod(act), "kind": Greeting, "name": "greeting", **attributes}
-    return type("Doing", (GreetingOperator,), kept)
+def doing(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[Doing]:
+    """Return an operator of that kind whose reconcile calls `act`."""
+    kept = {"act": staticmethod(act), "kind": kind, "name": kind.gvk.kind.lower()}
+    if kind is Greeting:
+        kept["conditions"] = ("Available", "Progressing", "Degraded")
+    return type("Doing", (Doing,), {**kept, **attributes})
+
+
+@asynccontextmanager
+async def greeted(
+    act: Act, until: Callable[[Greeting], Any] = lambda it: it.status.text, **attributes: Any
+) -> AsyncIterator[tuple[World, Greeting]]:
+    """Run an operator whose reconcile calls `act` until its one greeting is as told, or has a text."""
+    async with operated(doing(act, **attributes), objects=[greeting()]) as world:
+        yield world, await world.until(greeting(namespace="default"), until)
+
+
+async def rename(world: World, obj: Greeting, name: str) -> Greeting:
+    """Change the spec, and return the greeting once a reconcile has written the name into its status."""
+    await world.update(obj, lambda it: setattr(it.spec, "name", name))
+    return await world.until(obj, lambda it: it.status.text == name)
 
 
 def greeting(name: str = "hello", **metadata: Any) -> Greeting:
@@ -113,6 +122,10 @@ async def recorded(world: World, enough: Callable[[list[ReconcileRecord]], bool]
     return runs
 
 
+async def idle(operator: Doing, obj: Greeting, ctx: Context) -> None:
+    """Do nothing."""
+
+
 async def settled(world: World) -> int:
     """Wait until no more writes arrive; return the number of writes."""
     version = -1
@@ -138,7 +151,7 @@ def deployment(**changed: Any) -> Deployment:
     return Deployment(metadata=ObjectMeta(name="child", namespace="default"), spec=spec)
 
 
-async def cleanup(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result | None:
+async def cleanup(self: Doing, obj: Greeting, ctx: Context) -> Result | None:
     self.seen.append(f"cleanup {obj.metadata.name}")
     ctx.event("Removed", "it is gone", once_written=True)
     return Result(requeue_after=0.01) if self.seen.count("cleanup hello") < 3 else None

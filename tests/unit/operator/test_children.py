@@ -6,14 +6,8 @@ import itertools
 import pytest
 
 from manager import Context, Watch, rbac
-from manager.api import (
-    ObjectKey,
-    ObjectMeta,
-    OwnerReference,
-)
-from manager.controller import (
-    ControllerOptions,
-)
+from manager.api import ObjectKey, ObjectMeta, OwnerReference
+from manager.controller import ControllerOptions
 from manager.operator.children import changed_fields, is_rolled_out
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import ConfigMap, Secret
@@ -21,10 +15,11 @@ from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import (
     LAST,
+    Doing,
     Greeting,
-    GreetingOperator,
     deployment,
     doing,
+    greeted,
     greeting,
     said,
     secret,
@@ -53,7 +48,7 @@ class TestUnstableChild:
         count = itertools.count(1)
         calm = False
 
-        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             child.metadata.annotations = {"n": "0" if calm else str(next(count))}
             await ctx.apply(child)
@@ -82,7 +77,7 @@ class TestUnstableChild:
             assert self.gauge(world, "WantedDifferently") == 0
 
     async def test_children_stable_names_the_other_manager_that_changes_a_child_in_turn(self):
-        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             child.metadata.labels = {"for": obj.spec.name}
             await ctx.apply(child)
@@ -98,11 +93,10 @@ class TestUnstableChild:
                     await other.patch(child)
                 await asyncio.sleep(0.05)
 
-        async with operated(doing(act), objects=[greeting()]) as world:
-            obj = await world.until(greeting(namespace="default"), said)
+        async with greeted(act, said) as (world, greeted_one):
             async with asyncio.TaskGroup() as group:
                 rival = group.create_task(fight(world))
-                obj = await world.until(obj, lambda it: "ChildrenStable" in said(it))
+                obj = await world.until(greeted_one, lambda it: "ChildrenStable" in said(it))
                 assert said(obj)["ChildrenStable"] == ("False", "ChangedInTurn")
                 [told] = [each.message for each in obj.status.conditions if each.type == "ChildrenStable"]
                 assert "test-rival had set .metadata.labels.for" in told
@@ -117,7 +111,7 @@ class TestUnstableChild:
     async def test_child_slowed_down_is_changed_at_once_when_the_spec_changes(self):
         count = itertools.count(1)
 
-        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             child.metadata.annotations = {"n": str(next(count)) if obj.spec.name == "you" else "calm"}
             await ctx.apply(child)
@@ -134,7 +128,7 @@ class TestUnstableChild:
     async def test_children_stable_reports_a_child_whose_kind_is_only_watched(self):
         count = itertools.count(1)
 
-        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = ConfigMap(metadata=ObjectMeta(name="child", namespace="default"))
             child.metadata.labels = {"greeting": "hello"}
             child.metadata.annotations = {"n": str(next(count))}
@@ -149,7 +143,7 @@ class TestUnstableChild:
     async def test_children_created_without_end_block_the_object(self):
         count = itertools.count(1)
 
-        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             await ctx.apply(ConfigMap(metadata=ObjectMeta(name=f"child-{next(count)}", namespace="default")))
 
         async with operated(doing(act, owns=(ConfigMap,)), objects=[greeting()]) as world:
@@ -166,7 +160,7 @@ class TestUnstableChild:
     async def test_context_patch_is_slowed_down_where_each_reconcile_changes_the_metadata(self):
         count = itertools.count(1)
 
-        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             obj.metadata.annotations["n"] = str(next(count))
             await ctx.patch()
 
@@ -179,7 +173,7 @@ class TestUnstableChild:
             assert next(count) < 310
 
     async def test_child_is_not_slowed_down_when_a_watched_object_changes_it(self):
-        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             source = await ctx.find(ConfigMap, "source")
             child.metadata.annotations = {"n": "0" if source is None else source.metadata.annotations["n"]}
@@ -203,7 +197,7 @@ class TestUnstableChild:
 async def test_rollouts_wait_for_each_other_when_another_version_changes_the_children():
     image = "image:1"
 
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
         child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
         await ctx.apply(child)
@@ -241,7 +235,7 @@ async def test_rollouts_wait_for_each_other_when_another_version_changes_the_chi
 async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec():
     image = "image:1"
 
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         # Nothing of the first one is ever available.
         child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
         child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1

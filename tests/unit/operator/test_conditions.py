@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, ClassVar, Literal
+import re
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
 
 from devcluster.errors import not_found
-from manager import Blocked, Context, Operator
+from manager import Blocked, Context
 from manager.api import (
+    AVAILABLE,
     ApiModel,
     Condition,
     ObjectKey,
@@ -19,15 +20,14 @@ from manager.api import (
     Resource,
     Status,
     crd,
-    find_condition,
     is_true,
     list_map,
     preserve_unknown,
     schema_format,
 )
 from manager.operator.conditions import ConditionList
-from manager_kinds.core_v1 import ConfigMap
 from manager_tools.testing import World, operated, without_manager
+from tests.unit.operator.greetings import LAST, Doing, doing
 
 pytestmark = pytest.mark.virtual_time
 
@@ -85,30 +85,6 @@ def kind_with(status: Any, default: Any = None) -> type[Resource]:
     return crd()(made)
 
 
-Act = Callable[["Doing", Any, Context], Awaitable[None]]
-
-
-def doing(kind: type[Resource], act: Act, **attributes: Any) -> type[Doing]:
-    """Return an operator of that kind whose reconcile calls `act`."""
-    return type("Does", (Doing,), {"kind": kind, "name": "thing", "act": staticmethod(act), **attributes})
-
-
-class Doing(Operator[Any]):
-    """Operator whose reconcile calls the test's function."""
-
-    owns = (ConfigMap,)
-    act: ClassVar[Any] = None
-
-    async def reconcile(self, obj: Any, ctx: Context) -> None:
-        await type(self).act(self, obj, ctx)
-
-    async def gone(self, key: ObjectKey) -> None:
-        GONE.append(key)
-
-
-GONE: list[ObjectKey] = []
-
-
 def thing(kind: type[Resource], **fields: Any) -> Any:
     return kind(metadata=ObjectMeta(name="a", namespace="default"), **fields)
 
@@ -125,31 +101,13 @@ def stored_conditions(world: World) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (TheirStatus | None, {"lastTransitionTime", "message", "observedGeneration", "reason"}),
-        (TheirStatus, {"lastTransitionTime", "message", "observedGeneration", "reason"}),
-    ],
-    ids=["without-status", "without-list"],
-)
-async def test_condition_is_set_when_the_list_is_null(status: Any, words: set[str]):
-    kind = kind_with(status, None if status != TheirStatus else TheirStatus())
-    async with operated(doing(kind, make_ready), objects=[thing(kind)]) as world:
-        await world.until(thing(kind), lambda _: stored_conditions(world))
-        [condition] = stored_conditions(world)
-        assert condition.keys() == {"type", "status", *words}
-        assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", "True", "Kept")
-        assert await world.events(await world.get(kind, "a")) == ["Kept"]
-
-
 async def test_condition_keeps_its_time_and_those_of_others_when_it_is_set_again():
     kind = kind_with(TheirStatus | None)
 
     async def set_words(_: Doing, obj: Any, ctx: Context) -> None:
         ctx.condition("Ready", True, "Kept", obj.spec["words"])
 
-    async with operated(doing(kind, set_words), objects=[thing(kind, spec={"words": "first"})]) as world:
+    async with operated(doing(set_words, kind), objects=[thing(kind, spec={"words": "first"})]) as world:
         await world.until(thing(kind), lambda _: stored_conditions(world))
         [before] = stored_conditions(world)
         changed = await world.get(kind, "a")
@@ -165,35 +123,54 @@ async def test_condition_keeps_its_time_and_those_of_others_when_it_is_set_again
         assert ours["observedGeneration"] == 2
 
 
-async def test_condition_says_what_the_items_can_hold():
-    class OldStatus(ApiModel):
-        conditions: list[OldCondition] = Field(default_factory=list)
+class OldStatus(ApiModel):
+    conditions: list[OldCondition] = Field(default_factory=list)
 
-    kind = kind_with(OldStatus | None)
-    async with operated(doing(kind, make_ready), objects=[thing(kind)]) as world:
+
+class LooseStatus(ApiModel):
+    conditions: list[Annotated[dict[str, Any], preserve_unknown()]] | None = None
+
+
+class OddStatus(ApiModel):
+    conditions: list[OddCondition] | None = None
+
+
+WORDS = {"lastTransitionTime", "message", "observedGeneration", "reason"}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (OldStatus | None, set()),
+        (LooseStatus | None, WORDS),
+        (TheirStatus | None, WORDS),
+        (TheirStatus, WORDS),
+    ],
+)
+async def test_condition_says_what_the_items_can_hold(status: Any, words: set[str]):
+    kind = kind_with(status, TheirStatus() if status is TheirStatus else None)
+    async with operated(doing(make_ready, kind), objects=[thing(kind)]) as world:
         await world.until(thing(kind), lambda _: stored_conditions(world))
-        assert stored_conditions(world) == [{"type": "Ready", "status": "True"}]
+        [condition] = stored_conditions(world)
+        assert condition.keys() == {"type", "status", *words}
+        assert (condition["type"], condition["status"]) == ("Ready", "True")
+        assert condition.get("reason", "Kept") == "Kept"
+        assert await world.events(await world.get(kind, "a")) == ["Kept"]
 
 
-async def test_condition_is_set_when_the_items_are_plain_objects():
-    class LooseStatus(ApiModel):
-        conditions: list[Annotated[dict[str, Any], preserve_unknown()]] | None = None
-
-    kind = kind_with(LooseStatus | None)
-    async with operated(doing(kind, make_ready), objects=[thing(kind)]) as world:
-        await world.until(thing(kind), lambda _: stored_conditions(world))
-        assert stored_conditions(world)[0]["reason"] == "Kept"
+class Plain(Resource, group="test.example.com", version="v1", plural="things", kind="Thing"):
+    spec: dict[str, str] | None = None
 
 
-async def test_blocked_object_gets_one_event_when_its_kind_has_no_conditions():
-    kind = kind_with(BareStatus | None)
+@pytest.mark.parametrize("kind", [kind_with(BareStatus | None), crd(status=False)(Plain)])
+async def test_blocked_object_gets_one_event_when_its_kind_has_no_conditions(kind: type[Resource]):
     seen = []
 
     async def blocked(_: Doing, obj: Any, ctx: Context) -> None:
         seen.append(obj.metadata.name)
         raise Blocked("NameTaken", "ConfigMap a is another's", retry_after=None if len(seen) > 3 else 0.01)
 
-    async with operated(doing(kind, blocked), objects=[thing(kind)]) as world:
+    async with operated(doing(blocked, kind), objects=[thing(kind)]) as world:
         await world.until(thing(kind), lambda _: len(seen) > 3)
         obj = await world.get(kind, "a")
         await world.until(obj, lambda _: world.cluster.client.list("events", "default"))
@@ -202,27 +179,13 @@ async def test_blocked_object_gets_one_event_when_its_kind_has_no_conditions():
         assert (event["type"], event.get("count", 1)) == ("Warning", 1)
 
 
-async def test_taken_name_is_an_event_when_the_kind_has_no_status():
-    class Plain(Resource, group="test.example.com", version="v1", plural="things", kind="Thing"):
-        spec: dict[str, str] | None = None
-
-    kind = crd(status=False)(Plain)
-
-    async def apply(_: Doing, obj: Any, ctx: Context) -> None:
-        await ctx.apply(ConfigMap(metadata=ObjectMeta(name="taken", namespace="default"), data={"a": "b"}))
-
-    taken = ConfigMap(metadata=ObjectMeta(name="taken", namespace="default"), data={"a": "c"})
-    async with operated(doing(kind, apply), objects=[taken, thing(kind)]) as world:
-        await world.until(thing(kind), lambda _: world.cluster.client.list("events", "default"))
-        assert await world.events(await world.get(kind, "a")) == ["NameTaken"]
-
-
 @pytest.mark.parametrize(
     ("status", "holds"),
     [
         (TheirStatus | None, True),
         (StrictStatus | None, True),
         (BareStatus | None, False),
+        (OddStatus | None, False),
         (dict[str, str] | None, False),
     ],
 )
@@ -230,16 +193,9 @@ def test_conditions_are_found_by_the_type_of_the_status(status: Any, holds: bool
     assert (ConditionList.of(kind_with(status)) is not None) is holds
 
 
-def test_conditions_cannot_be_set_when_their_items_need_more():
-    class OddStatus(ApiModel):
-        conditions: list[OddCondition] | None = None
-
-    assert ConditionList.of(kind_with(OddStatus | None)) is None
-
-
 def test_condition_is_refused_by_name_when_the_kind_has_none():
     kind = kind_with(BareStatus | None)
-    operator: Any = doing(kind, make_ready)
+    operator: Any = doing(make_ready, kind)
     with pytest.raises(TypeError, match=r"^Thing has no status.conditions that can be set: use ctx.event"):
         Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
 
@@ -257,7 +213,7 @@ class NamedStatus(ApiModel):
 
 def test_condition_is_refused_by_name_when_the_model_names_other_types():
     kind = kind_with(NamedStatus | None)
-    operator: Any = doing(kind, make_ready)
+    operator: Any = doing(make_ready, kind)
     obj = thing(kind)
     ctx = Context(without_manager(operator), obj)
     ctx.condition("Synced", True, "Kept")
@@ -269,7 +225,7 @@ def test_condition_is_refused_by_name_when_the_model_names_other_types():
 
 
 def test_condition_is_refused_with_the_nearest_name_when_the_status_does_not_name_it():
-    operator: Any = doing(kind_with(MoreStatus), make_ready)
+    operator: Any = doing(make_ready, kind_with(MoreStatus))
     ctx = Context(without_manager(operator), thing(operator.kind))
     said = r"^Thing takes no condition of type Degarded: its Status names .*; did you mean Degraded\?$"
     with pytest.raises(TypeError, match=said):
@@ -279,12 +235,34 @@ def test_condition_is_refused_with_the_nearest_name_when_the_status_does_not_nam
     ctx.condition("ChildrenStable", True, "AsWanted")
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "said"),
+    [
+        (True, "not camel", "reason 'not camel' has to be one word in CamelCase"),
+        (True, "", "reason '' has to be one word in CamelCase"),
+        ("False", "Camel", "status 'False' has to be True, False or \"Unknown\""),
+    ],
+)
+def test_condition_is_refused_by_name_when_status_or_reason_cannot_be_stored(
+    status: Any, reason: str, said: str
+):
+    operator: Any = doing(make_ready, kind_with(MoreStatus))
+    ctx = Context(without_manager(operator), thing(operator.kind))
+    with pytest.raises((TypeError, ValueError), match=f"^condition Available of Thing: {re.escape(said)}$"):
+        ctx.condition(AVAILABLE, status, reason)
+
+
+def test_blocked_is_refused_when_its_reason_is_no_word():
+    with pytest.raises(ValueError, match=r"^Blocked: reason 'no image' has to be one word in CamelCase$"):
+        Blocked("no image", "there is none")
+
+
 async def test_reconcile_fails_when_it_sets_a_condition_that_the_status_does_not_name():
     async def misspell(_: Doing, obj: Any, ctx: Context) -> None:
         ctx.condition("Raedy", True, "Done")
 
     kind = kind_with(OurStatus)
-    async with operated(doing(kind, misspell)) as world:
+    async with operated(doing(misspell, kind)) as world:
         obj = await world.create(thing(kind))
         obj = await world.until(obj, lambda it: it.status and it.status.conditions)
         [ready] = obj.status.conditions
@@ -300,7 +278,7 @@ def test_condition_of_an_earlier_status_is_removed_when_the_status_names_it_no_m
             Condition(type="Degraded", status="True", reason="Broken", message="the reconcile failed: no")
         ]
     )
-    ctx = Context(without_manager(doing(after, make_ready)), after.model_validate(stored.to_wire()))
+    ctx = Context(without_manager(doing(make_ready, after)), after.model_validate(stored.to_wire()))
     ctx._take_back()
     assert ctx.conditions == {}
 
@@ -310,7 +288,7 @@ async def test_failed_reconcile_is_an_event_when_the_model_names_other_condition
         raise ValueError("no such colour")
 
     kind: Any = kind_with(NamedStatus | None)
-    async with operated(doing(kind, fail)) as world:
+    async with operated(doing(fail, kind)) as world:
         obj = await world.create(thing(kind))
         await asyncio.sleep(5)
         assert await world.events(obj) == ["ValueError"]
@@ -318,22 +296,16 @@ async def test_failed_reconcile_is_an_event_when_the_model_names_other_condition
 
 def test_status_is_refused_by_field_when_it_cannot_be_made_empty():
     kind = kind_with(StrictStatus | None)
-    operator: Any = doing(kind, make_ready)
+    operator: Any = doing(make_ready, kind)
     with pytest.raises(TypeError, match=r"^Thing.status is missing, and cannot be made: it needs parents"):
         Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
 
 
-def test_find_condition_finds_none_when_the_list_is_null():
-    assert find_condition(None, "Ready") is None
-    assert not is_true(None, "Ready")
-
-
 async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subresource():
-    GONE.clear()
     kind: Any = kind_with(TheirStatus | None)
     del kind.crd_options  # others define it, and do so without the subresource
     theirs = crd(status=False)(kind_with(TheirStatus | None))
-    operator = doing(kind, make_ready, extends_status=True)
+    operator = doing(make_ready, kind, extends_status=True)
     async with operated(operator, objects=[thing(kind)], kinds=[theirs]) as world:
 
         def errors(_: Any) -> set[str]:
@@ -345,7 +317,7 @@ async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subreso
         assert error.startswith(
             "the definition things.test.example.com has no subresource status in version v1"
         )
-    assert GONE == []
+    assert LAST[-1].forgotten == []
 
 
 class OurStatus(Status, conditions={"Ready": "it works"}):
@@ -379,7 +351,7 @@ async def test_condition_of_an_obstacle_is_taken_back_when_the_operator_sets_non
             raise Blocked(reason, "something is in the way")
 
     kind = kind_with(status)
-    async with operated(doing(kind, act)) as world:
+    async with operated(doing(act, kind)) as world:
         obj = await world.create(thing(kind))
         obj = await world.until(obj, lambda it: it.status and it.status.conditions)
         assert {each.reason for each in obj.status.conditions} == {reason}
@@ -409,7 +381,7 @@ async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone(
             ctx.condition("Available", True, "WorksAgain")
 
     kind = kind_with(ToldStatus)
-    async with operated(doing(kind, act, conditions=tuple(MoreStatus.meanings))) as world:
+    async with operated(doing(act, kind, conditions=tuple(MoreStatus.meanings))) as world:
         obj = await world.create(thing(kind))
         for label in "ab":
             await asyncio.sleep(1)
@@ -428,9 +400,8 @@ async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone(
 async def test_reconcile_is_retried_when_the_server_does_not_serve_the_subresource_yet(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    GONE.clear()
     kind: Any = kind_with(TheirStatus | None)
-    async with operated(doing(kind, make_ready)) as world:
+    async with operated(doing(make_ready, kind)) as world:
         handle, refused = world.cluster.handle, list[str]()
 
         async def not_yet(request: Any) -> Any:
@@ -443,4 +414,4 @@ async def test_reconcile_is_retried_when_the_server_does_not_serve_the_subresour
         obj = await world.create(thing(kind))
         await world.until(obj, lambda it: is_true(it.status and it.status.conditions, "Ready"))
         assert len(refused) == 1
-    assert GONE == []
+    assert LAST[-1].forgotten == []

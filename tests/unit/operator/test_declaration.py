@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from manager import Context, ControllerOptions, Operator, Owns, Watch, daemon, every, index_by, webhook
-from manager.api import Resource, Status, Unstructured
+from manager.api import Resource, Status
 from manager.operator import add_controller
-from manager.webhook import AdmissionRequest, JsonObject, RegistrationError
+from manager.webhook import JsonObject, RegistrationError
 from manager.webhook.methods import registrations
-from manager.webhook.registration import Webhooks
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import Pod
 from manager_tools.testing import without_manager
@@ -59,6 +58,9 @@ async def of_a_key(self: Any, key: Gadget) -> None: ...
 PLACE_OF_THREE = f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}"
 
 
+REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused"}`'
+
+
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
@@ -91,6 +93,12 @@ PLACE_OF_THREE = f"tests/unit/operator/test_declaration.py:{of_three.__code__.co
         ("errors", {"ValueError": "Reason"}, "takes reasons by type of exception"),
         ("options", {"max": 1}, "takes `ControllerOptions(...)`, and is a dict"),
         ("admission", {}, "takes `webhook.AdmissionOptions(...)`, and is a dict"),
+        (
+            "errors",
+            {KeyError: "Missing", ValueError: "not a reason"},
+            f"takes {REASONS}, and has ValueError: 'not a reason'",
+        ),
+        ("outside", int, "takes a subclass of `Outside`, or its name, such as `module:Class`, and is int"),
         ("outside", "nowhere", "takes a subclass of `Outside`, or its name, such as `module:Class`, and is"),
         ("reconcile", of_one, "is called with (self, obj, ctx), and takes (self, obj)"),
         (
@@ -130,6 +138,21 @@ PLACE_OF_THREE = f"tests/unit/operator/test_declaration.py:{of_three.__code__.co
 def test_operator_is_refused_when_a_declaration_cannot_be_used(name: str, value: Any, told: str):
     with pytest.raises(TypeError, match=f"^Bad.{name}:? {re.escape(told)}"):
         type("Bad", (Operator,), {"kind": Gadget, name: value})
+
+
+def test_operator_is_refused_when_it_hides_a_method_of_its_mixin():
+    class Ready:
+        async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
+
+    class Right(Ready, Operator[Gadget]): ...
+
+    assert Right.reconcile is Ready.reconcile
+    told = (
+        r"^Wrong\.reconcile is that of Operator, and hides that of Ready: name Ready first among the bases$"
+    )
+    with pytest.raises(TypeError, match=told):
+
+        class Wrong(Operator[Gadget], Ready): ...
 
 
 def test_operator_is_refused_when_a_source_cannot_be_used():
@@ -287,61 +310,6 @@ def test_versions_are_refused_when_no_method_converts_them():
     [conversion] = registrations(Half)
     with pytest.raises(RegistrationError, match=r"has no from_hub function for "):
         conversion.check()  # type: ignore[union-attr]
-
-
-async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
-    class Guard(Operator[Gadget]):
-        """Has a say in Pods, and in who looks into them."""
-
-        pods = webhook.Admission(Pod)
-        shells = webhook.Admission(Pod, subresources=("exec",))
-        word = "kept"
-
-        @pods.default
-        async def label(self, pod: JsonObject, request: AdmissionRequest) -> None:
-            pod["said"] = self.word
-
-        @pods.validate_create
-        async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...
-
-        @shells.validate_connect
-        async def look(self, options: Unstructured, request: AdmissionRequest) -> None: ...
-
-    class Other(Guard):
-        """Variant with another word, and without the webhook for shells."""
-
-        word = "free"
-
-        look = None
-
-    pods, shells = registrations(Guard)
-    assert [each.name for each in Webhooks([pods, shells]).validating] == [
-        "vpod-v1.kb.io",
-        "vpod-exec-v1.kb.io",
-    ]
-    for operator, said in ((Guard, "kept"), (Other, "free")):
-        pod: JsonObject = {}
-        bound, *_ = registrations(without_manager(operator))
-        assert isinstance(bound, webhook.Admission)
-        await bound.functions["default"](pod, cast("AdmissionRequest", None))
-        assert pod == {"said": said}
-    with pytest.raises(RegistrationError, match=r"^Admission\(Pod\.v1\) has no function$"):
-        Webhooks(registrations(Other))
-
-
-def test_webhook_method_is_refused_when_its_admission_is_no_class_attribute():
-    pods = webhook.Admission(Pod)
-
-    class Lost:
-        """Class with a webhook that no operator would serve."""
-
-        kind, versions, admission, finalizer = Gadget, (), webhook.AdmissionOptions(), ""
-
-        @pods.validate_create
-        async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...
-
-    with pytest.raises(RegistrationError, match=r"^Lost\.check is for .*\(Pod\.v1\), which is no attribute"):
-        list(registrations(Lost))
 
 
 def test_admission_refuses_a_selector_with_python_names():

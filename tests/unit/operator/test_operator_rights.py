@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from pydantic import Field
@@ -47,17 +47,13 @@ class Board(Resource, group="demo.example.com", version="v1", plural="boards", n
 Act = Callable[[Any, Any, Context], Awaitable[None]]
 
 
-class Does(Operator[Any]):
-    act: ClassVar[Any] = None
-
-    async def reconcile(self, obj: Any, ctx: Context) -> None:
-        await type(self).act(self, obj, ctx)
-        if is_crd(self.kind):
+def doing(act: Act, kind: type[Resource] = Switch, **attributes: Any) -> type[Operator[Any]]:
+    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
+        await act(self, obj, ctx)
+        if is_crd(kind):
             ctx.condition("Ready", True, "Done")
 
-
-def doing(act: Act, kind: type[Resource] = Switch, **attributes: Any) -> type[Does]:
-    return type("Acts", (Does,), {"kind": kind, "name": "acts", "act": staticmethod(act), **attributes})
+    return type("Acts", (Operator,), {"kind": kind, "name": "acts", "reconcile": reconcile, **attributes})
 
 
 def switch(name: str = "a", **spec: Any) -> Switch:
@@ -111,15 +107,13 @@ async def test_context_deletes_what_the_operator_owns(declared: Any):
 
 
 @pytest.mark.parametrize("act", [annotate, confirm])
-async def test_context_patches_and_confirms_an_object_of_its_own_kind(act: Act):
-    async with operated(doing(act), objects=[switch()]) as world:
-        await world.until(switch(), is_ready)
-
-
-async def test_context_patches_an_object_of_its_own_cluster_scoped_kind():
-    async with operated(doing(annotate, Board), objects=[Board(metadata=ObjectMeta(name="a"))]) as world:
-        found = await world.until(Board(metadata=ObjectMeta(name="a")), is_ready)
-        assert found.metadata.annotations == {"seen": "yes"}
+@pytest.mark.parametrize("kind", [Switch, Board])
+async def test_context_patches_and_confirms_an_object_of_its_own_kind(kind: type[Resource], act: Act):
+    namespace = "default" if kind is Switch else ""
+    obj = kind(metadata=ObjectMeta(name="a", namespace=namespace))
+    async with operated(doing(act, kind), objects=[obj]) as world:
+        found = await world.until(obj, is_ready)
+        assert found.metadata.annotations == ({"seen": "yes"} if act is annotate else {})
 
 
 async def read_uncached(_: Any, obj: Any, ctx: Context) -> None:

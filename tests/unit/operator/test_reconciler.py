@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from manager import Blocked, Context, Operator, Result, TerminalError, rbac
-from manager.api import (
-    ObjectKey,
-    ObjectMeta,
-)
-from manager.controller import (
-    generation_changed,
-)
+from manager.api import ObjectKey, ObjectMeta
+from manager.controller import generation_changed
 from manager.kube.errors import ServerError
 from manager.operator import rights_of
 from manager.operator.context import Changed
@@ -23,14 +19,17 @@ from manager_tools.testing import operated
 from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import (
     LAST,
+    Doing,
     Greeting,
-    GreetingOperator,
     GreetingSpec,
     WideGreeting,
     cleanup,
     doing,
+    greeted,
     greeting,
+    idle,
     recorded,
+    rename,
     said,
     secret,
     settled,
@@ -44,7 +43,7 @@ async def test_on_predicate_ignores_foreign_status_writes_unless_it_names_them(c
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         entered.set()
         await going_on.wait()
 
@@ -71,11 +70,8 @@ async def test_on_predicate_ignores_foreign_status_writes_unless_it_names_them(c
 
 
 async def test_on_predicate_never_hides_a_deletion_from_cleanup():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
-        pass
-
     wanted = {"on": staticmethod(lambda event: "a" in event.meta.labels), "cleanup": cleanup}
-    async with operated(doing(act, **wanted)) as world:
+    async with operated(doing(idle, **wanted)) as world:
         obj = await world.create(greeting(labels={"a": "b"}))
         await world.until(obj, lambda it: it.metadata.finalizers)
         await world.update(obj, lambda it: it.metadata.labels.clear())
@@ -84,11 +80,8 @@ async def test_on_predicate_never_hides_a_deletion_from_cleanup():
 
 
 async def test_reconcile_is_not_called_for_a_deleted_or_deleting_object():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
-        assert obj.metadata.deletion_timestamp is None
-
     held = greeting("held", finalizers=["example.com/hold"])
-    async with operated(doing(act), objects=[greeting(), held]) as world:
+    async with operated(doing(idle), objects=[greeting(), held]) as world:
         await settled(world)
         operator = LAST[-1]
         assert sorted(operator.seen) == ["held", "hello"]
@@ -100,15 +93,13 @@ async def test_reconcile_is_not_called_for_a_deleted_or_deleting_object():
 
 
 async def test_debug_log_has_a_line_with_cause_and_result_of_each_reconcile(log_lines: LogLines):
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> Result | None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> Result | None:
         await ctx.apply(secret("child"))
         obj.status.text = obj.spec.name
         return Result(requeue_after=10) if obj.spec.name == "later" else None
 
-    async with operated(doing(act), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
-        await world.update(obj, lambda it: setattr(it.spec, "name", "later"))
-        await world.until(obj, lambda it: it.status.text == "later")
+    async with greeted(act) as (world, obj):
+        await rename(world, obj, "later")
         await asyncio.sleep(11)
     told = [
         (line["why"], line["result"], line["writes"]) for line in log_lines if line["event"] == "reconciled"
@@ -119,15 +110,12 @@ async def test_debug_log_has_a_line_with_cause_and_result_of_each_reconcile(log_
 
 
 async def test_run_record_contains_its_requests_and_outcome():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
         obj.status.text = obj.spec.name
 
-    async with operated(doing(act), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
-        before = obj.metadata.resource_version
-        await world.update(obj, lambda it: setattr(it.spec, "name", "later"))
-        obj = await world.until(obj, lambda it: it.status.text == "later")
+    async with greeted(act) as (world, obj):
+        await rename(world, obj, "later")
         await settled(world)
         first, *_, last = world.manager.history.of("greeting").of(obj.key)
     group = "/apis/test.example.com/v1/namespaces/default/greetings"
@@ -142,13 +130,9 @@ async def test_run_record_contains_its_requests_and_outcome():
         ("Normal", "Created", "Created Secret child")
     ]
     [trigger] = last.triggers
-    assert (trigger.change, trigger.source, trigger.kind, trigger.name) == (
-        "MODIFIED",
-        "for",
-        "Greeting",
-        "hello",
-    )
-    assert trigger.old == int(before) < trigger.new
+    told = trigger.change, trigger.source, trigger.kind, trigger.name
+    assert told == ("MODIFIED", "for", "Greeting", "hello")
+    assert trigger.old == int(obj.metadata.resource_version) < trigger.new
     assert [(each.verb, each.path, each.code) for each in last.requests] == [
         ("apply", f"{secrets}/child", SPARED),
         ("patch", f"{group}/hello/status", 200),
@@ -159,7 +143,7 @@ async def test_run_record_contains_its_requests_and_outcome():
 async def test_run_record_of_a_failure_has_its_error_and_attempt():
     raised: list[Exception] = [ServerError(500, "InternalError", "not today"), KeyError("the password")]
 
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         if raised:
             raise raised.pop(0)
         raise TerminalError("never")
@@ -182,11 +166,10 @@ async def test_run_record_of_a_failure_has_its_error_and_attempt():
 
 
 async def test_run_record_is_marked_gone_when_its_object_is_deleted():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = obj.spec.name
 
-    async with operated(doing(act), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+    async with greeted(act) as (world, obj):
         await world.delete(obj)
         *before, last = await recorded(world, lambda runs: runs[-1].gone)
     assert last.why == "Greeting deleted"
@@ -194,7 +177,7 @@ async def test_run_record_is_marked_gone_when_its_object_is_deleted():
 
 
 async def test_blocked_object_is_reconciled_again_after_retry_after():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         if len(operator.seen) < 3:
             raise Blocked("NotYet", "wait for it", passing=True, retry_after=0.01)
         ctx.condition("Available", True, "Greeted")
@@ -209,33 +192,21 @@ async def test_blocked_object_is_reconciled_again_after_retry_after():
 
 
 async def test_on_error_writes_a_handled_error_into_the_status():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "half"
         raise LookupError("no such word")
 
-    async def on_error(self: GreetingOperator, obj: Greeting, error: Exception, ctx: Context) -> None:
+    async def on_error(self: Doing, obj: Greeting, error: Exception, ctx: Context) -> None:
         assert isinstance(error, LookupError)
         ctx.condition("Available", False, "NoWord", str(error))
 
-    async with operated(doing(act, on_error=on_error), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), said)
+    async with greeted(act, said, on_error=on_error) as (_, obj):
         assert (obj.status.text, said(obj)) == ("half", {"Available": ("False", "NoWord")})
         assert len(LAST[-1].seen) == 1
 
 
-async def test_unhandled_error_writes_no_status():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
-        obj.status.text = "half"
-        raise TerminalError("never")
-
-    async with operated(doing(act), objects=[greeting()]) as world:
-        await settled(world)
-        found = await world.get(Greeting, "hello")
-        assert (LAST[-1].seen, found.status.text) == (["hello"], "")
-
-
 async def test_cleanup_adds_a_finalizer_and_removes_it_when_done():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == ["example.com/theirs", "greeting.test.example.com/finalizer"]
 
     theirs = greeting(finalizers=["example.com/theirs", "old"])
@@ -254,7 +225,10 @@ async def test_cleanup_adds_a_finalizer_and_removes_it_when_done():
         assert obj.status.conditions[0].message == message
 
 
-async def nothing_to_clean_up(self: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+HAS_FINALIZER = attrgetter("metadata.finalizers")
+
+
+async def nothing_to_clean_up(self: Doing, obj: Greeting, ctx: Context) -> None: ...
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["", "while the reconcile fails"])
@@ -262,7 +236,7 @@ async def nothing_to_clean_up(self: GreetingOperator, obj: Greeting, ctx: Contex
 async def test_former_finalizers_are_removed_with_cleanup_and_without(
     attributes: dict[str, Any], fails: bool
 ):
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         assert "old" not in obj.metadata.finalizers
         if fails:
             raise RuntimeError
@@ -282,7 +256,7 @@ async def test_former_finalizers_are_removed_with_cleanup_and_without(
 
 @pytest.mark.parametrize("held", [(), ("example.com/theirs",)])
 async def test_former_finalizers_are_removed_from_what_was_deleted_before(held: tuple[str, ...]):
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         if obj.metadata.name == "first":
             theirs = await operator.client.create(greeting(namespace="default", finalizers=["old", *held]))
             await operator.client.delete(theirs)
@@ -308,18 +282,15 @@ def test_former_finalizers_and_cleanup_need_a_reconcile():
 
 
 async def test_finalizer_stays_when_cleanup_raises_an_error():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
-
-    async def fails(self: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def fails(self: Doing, obj: Greeting, ctx: Context) -> None:
         raise LookupError("the other side does not answer")
 
-    async def on_error(self: GreetingOperator, obj: Greeting, error: Exception, ctx: Context) -> None:
+    async def on_error(self: Doing, obj: Greeting, error: Exception, ctx: Context) -> None:
         obj.status.text = str(error)
 
-    async with operated(doing(act, cleanup=fails, on_error=on_error), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
-        await world.delete(obj)
-        obj = await world.until(obj, lambda it: it.status.text)
+    async with greeted(idle, HAS_FINALIZER, cleanup=fails, on_error=on_error) as (world, held):
+        await world.delete(held)
+        obj = await world.until(held, lambda it: it.status.text)
         assert obj.metadata.finalizers
 
 
@@ -336,19 +307,16 @@ HELD = "is being deleted; waits for its cleanup: "
     ],
 )
 async def test_waiting_cleanup_sets_conditions_with_its_reason(error: Exception, reason: str, message: str):
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
-
-    async def fails(self: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def fails(self: Doing, obj: Greeting, ctx: Context) -> None:
         self.seen.append("cleanup")
         if self.seen.count("cleanup") < 4:
             obj.status.text = "half"
             ctx.event("Removed", "it is gone", once_written=True)
             raise error
 
-    async with operated(doing(act, cleanup=fails), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
-        await world.delete(obj)
-        obj = await world.until(obj, said)
+    async with greeted(idle, HAS_FINALIZER, cleanup=fails) as (world, held):
+        await world.delete(held)
+        obj = await world.until(held, said)
         assert said(obj) == {
             "Available": ("Unknown", reason),
             "Progressing": ("Unknown", reason),
@@ -363,9 +331,7 @@ async def test_waiting_cleanup_sets_conditions_with_its_reason(error: Exception,
 
 
 async def test_unfinished_cleanup_sets_a_condition_unless_it_sets_one_itself():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
-
-    async def takes_long(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result:
+    async def takes_long(self: Doing, obj: Greeting, ctx: Context) -> Result:
         if obj.spec.name == "me":
             ctx.condition("Available", False, "Packing", "its things are packed")
         return Result(requeue_after=1)
@@ -376,8 +342,8 @@ async def test_unfinished_cleanup_sets_a_condition_unless_it_sets_one_itself():
     ):
         obj = greeting()
         obj.spec.name = name
-        async with operated(doing(act, cleanup=takes_long), objects=[obj]) as world:
-            obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
+        async with operated(doing(idle, cleanup=takes_long), objects=[obj]) as world:
+            obj = await world.until(greeting(namespace="default"), HAS_FINALIZER)
             await world.delete(obj)
             obj = await world.until(obj, said)
             assert (list(said(obj).items()), obj.status.conditions[0].message) == ([condition], message)
@@ -387,7 +353,7 @@ async def test_unfinished_cleanup_sets_a_condition_unless_it_sets_one_itself():
 async def test_changed_error_reconciles_its_newer_object_at_once():
     names: list[str] = []
 
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         names.append(obj.spec.name)
         if names == ["you"]:
             raise Changed(obj.model_copy(update={"spec": GreetingSpec(name="me")}))

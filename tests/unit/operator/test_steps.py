@@ -12,8 +12,8 @@ from pydantic import Field
 from manager import Context, Operator, Steps
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, Status, StepsStatus, crd, preserve_unknown
 from manager_kinds.core_v1 import ConfigMap
-from manager_tools.simulation.seeds import Plan, crash_points, run, story_of
-from manager_tools.simulation.workload import Step
+from manager_tools.simulation.plan import Plan, Step
+from manager_tools.simulation.seeds import crash_points, run, story_of
 from manager_tools.testing import VirtualClock, operated
 
 

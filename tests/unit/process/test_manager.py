@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manager.controller import Request, Result
-from manager.election.guard import LeadershipLost
+from manager.election.coordinator import LeadershipLost
 from manager.process.manager import Runnable, Runnables
 from manager_tools.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines
@@ -149,6 +149,7 @@ async def test_servers_come_first_and_go_last():
 
 async def test_manager_stop_ends_work_then_election_then_flushes_events():
     house = House(elect=True)
+    house.lifespan("channel")
     house.runnable("helper")
     house.runnable("led", leader_only=True)
     _, source = house.controller("worker", seconds=5.0)
@@ -164,6 +165,7 @@ async def test_manager_stop_ends_work_then_election_then_flushes_events():
         "election ended",
         "events flushed",
         "helper ended",
+        "channel closed",
     ]
 
 
@@ -190,21 +192,13 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     house.stop.set()
     await asyncio.sleep(4.9)
     assert house.manager.stopping
-    assert not house.manager.health.readiness.report().healthy
+    assert house.manager.health.readiness.problem("shutdown") == "the manager is stopping"
+    assert house.manager.health.liveness.report().healthy
     # The next leader need not wait for it.
     assert house.notes[-4:] == ["led ended", "released", "election ended", "events flushed"]
     await house.ended()
     assert house.notes[-1] == "webhooks ended"
     assert now() == pytest.approx(5)
-
-
-async def test_manager_skips_shutdown_delay_when_lease_is_lost():
-    house = House(elect=True, delay=5.0)
-    await house.start()
-    house.elector.ending.set_exception(LeadershipLost("taken"))
-    with pytest.raises(LeadershipLost):
-        await house.ended()
-    assert now() == pytest.approx(0)
 
 
 async def test_standby_manager_runs_leaderless_work_and_is_ready():
@@ -313,13 +307,14 @@ async def test_manager_raises_error_of_runnable_that_cannot_be_made():
     await house.start()
     with pytest.raises(TypeError, match="no coroutine"):
         await house.ended()
+    assert house.notes[-1] == "health closed"
 
 
 @pytest.mark.parametrize(
     "ending", [LeadershipLost("the lease is somebody else's"), KeyError("a fault in the program")], ids=repr
 )
 async def test_manager_cancels_work_without_releasing_lease_when_election_ends(ending: Exception):
-    house = House(elect=True)
+    house = House(elect=True, delay=5.0)
     _, source = house.controller("worker", seconds=3600.0)
     await house.start(elected=True)
     await begin(source)
@@ -379,19 +374,6 @@ async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     assert "released" not in house.notes
     assert {"helper ended", "health closed"} <= set(house.notes)
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
-
-
-async def test_manager_is_not_ready_while_stopping():
-    house = House()
-    _, source = house.controller("worker", seconds=5.0)
-    await house.start()
-    await begin(source)
-    assert house.manager.health.readiness.problem("shutdown") is None
-    house.stop.set()
-    await turns()
-    assert house.manager.health.readiness.problem("shutdown") == "the manager is stopping"
-    assert house.manager.health.liveness.report().healthy
-    await house.ended()
 
 
 async def test_manager_is_unready_when_the_election_has_trouble():

@@ -11,7 +11,7 @@ import pytest
 
 from manager.process.manager import CannotStart, Lifespan
 from tests.unit.conftest import LogLines
-from tests.unit.manager_house import House, begin
+from tests.unit.manager_house import House
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
@@ -23,38 +23,6 @@ def add_failing(house: House, error: Exception, *, name: str | None = None) -> N
         yield
 
     house.manager.add(Lifespan(failing, name=name))
-
-
-async def test_lifespan_closes_after_last_reconcile_and_lease_release():
-    house = House(elect=True)
-    house.lifespan("channel")
-    _, source = house.controller("worker", seconds=5.0)
-    await house.start(elected=True)
-    await begin(source)
-    await house.stopped()
-    assert house.notes == [
-        "channel opened",
-        "election began",
-        "worker reconciled a",
-        "released",
-        "election ended",
-        "events flushed",
-        "channel closed",
-    ]
-
-
-async def test_lifespan_closes_when_the_manager_fails():
-    house = House()
-    house.lifespan("channel")
-
-    async def broken() -> None:
-        raise ValueError("broken")
-
-    house.run_beside("broken", broken)
-    await house.start()
-    with pytest.raises(ValueError, match="broken"):
-        await house.ended()
-    assert house.notes[-1] == "channel closed"
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from structlog.testing import capture_logs
 
-from manager.server import connection
-from manager.server.http_server import Limits
+from manager.server import Limits, connection
 from manager.telemetry import open_files
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.address import BindAddress
 from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
-from tests.unit.server.conftest import serving
+from tests.support.served_pages import serving
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LONG = 30.0
@@ -128,19 +127,24 @@ async def site(
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_connection_closes_when_the_acceptor_ends_while_it_is_made(tls: bool):
+async def test_connection_closes_when_the_acceptor_ends_while_it_is_made(
+    tls: bool, monkeypatch: pytest.MonkeyPatch
+):
     ending = []
 
-    class Greeted(asyncio.Protocol):
+    class Greeted(connection.ClientConnection):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
             ending.append(asyncio.ensure_future(served.end()))
+
+    monkeypatch.setattr(connection, "ClientConnection", Greeted)
 
     certificate = ServedCertificate(SelfSigned()) if tls else None
     async with AsyncExitStack() as stack:
         if certificate is not None:
             await stack.enter_async_context(certificate.refreshed())
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        served = connection.Acceptor(listening, Greeted, certificate, PATIENT)
+        served = connection.Acceptor(listening, web.Server(hello), certificate, PATIENT)
         accepting = asyncio.ensure_future(served.accept())
         try:
             address = BindAddress("127.0.0.1", listening.getsockname()[1])
@@ -152,23 +156,6 @@ async def test_connection_closes_when_the_acceptor_ends_while_it_is_made(tls: bo
         finally:
             accepting.cancel()
             await asyncio.wait([accepting])
-
-
-@pytest.mark.each_loop
-async def test_client_that_reads_no_answer_is_disconnected():
-    limits = replace(PATIENT, exchange=0.2)
-
-    entered = asyncio.Event()
-
-    async def much(request: web.Request) -> web.StreamResponse:
-        entered.set()
-        return web.Response(body=bytes(50_000_000))
-
-    async with site(much, limits=limits) as address, client(address) as stubborn:
-        stubborn.take_nothing()
-        stubborn.send(REQUEST)
-        await entered.wait()
-        await eventually_async(no_connection_is_open)
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])

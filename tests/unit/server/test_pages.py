@@ -10,7 +10,7 @@ import manager.server.pages as page_module
 from manager.server.pages import exposition, metrics_routes
 from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
-from tests.unit.server.conftest import ServePages, Site
+from tests.support.served_pages import ServePages, Site
 
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
@@ -31,7 +31,10 @@ async def site(serve_pages: ServePages, metrics: Metrics) -> Site:
     return await serve_pages(metrics_routes(metrics))
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "text/plain", "text/plain;version=0.0.4"])
+@pytest.mark.parametrize(
+    "accept",
+    [None, "*/*", "text/plain;version=0.0.4", "text/plain;version=x", f"text/plain;version={'9' * 5000}"],
+)
 async def test_plain_text_is_the_default(site: Site, accept: str | None):
     answer = await site.get("/metrics", headers={"Accept": accept} if accept else {})
     assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
@@ -45,12 +48,6 @@ async def test_prometheus_gets_open_metrics(site: Site):
     assert answer.text.count("# EOF") == 1
     names = {family.name for family in read_open_metrics(answer.text)}
     assert {"controller_runtime_reconcile", "process_resident_memory_bytes"} <= names
-
-
-@pytest.mark.parametrize("accept", ["text/plain;version=x", f"text/plain;version={'9' * 5000}"])
-async def test_metrics_page_answers_in_plain_text_when_the_version_is_malformed(site: Site, accept: str):
-    answer = await site.get("/metrics", headers={"Accept": accept})
-    assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def test_exposition_has_the_same_families_in_both_formats(metrics: Metrics):

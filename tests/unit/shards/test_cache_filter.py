@@ -12,6 +12,7 @@ import pytest
 from manager.api import GroupVersionKind
 from manager.cache.informer import Informer
 from manager.cache.record import RecordDecoder
+from manager.cache.reflector import Upstream
 from manager.cache.spec import WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -43,11 +44,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
         return Informer(
             WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
             RecordDecoder(Pod.gvk, field_manager="m"),
-            transport=transport,
-            mapper=RestMapper(transport),
-            restarts=metrics.watch_restarts,
-            failures=metrics.cache_failures,
-            rng=rng,
+            Upstream(transport, RestMapper(transport), metrics, rng),
             object_filter=ShardFilter(assignment or ByUid(), shards, learned=learned),
         )
 

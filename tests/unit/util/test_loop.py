@@ -5,30 +5,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from manager.telemetry.metrics import Metrics
 from manager.util import loop
-from manager.util.loop import SMALL, WorkThreads, loop_factory, observe_lag, own_turn
+from manager.util.loop import SMALL, WorkThreads, loop_factory, observe_lag, own_turn, unless
 
 
-def test_loop_factory_returns_asyncio_loop_when_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "uvloop", None)
-    loop = loop_factory()()
-    try:
-        assert isinstance(loop, asyncio.SelectorEventLoop)
-    finally:
-        loop.close()
-
-
-def test_uvloop_is_used_where_it_is_installed():
-    uvloop = pytest.importorskip("uvloop")
-    loop = loop_factory()()
-    try:
-        assert isinstance(loop, uvloop.Loop)
-    finally:
-        loop.close()
+@pytest.mark.parametrize("has_uvloop", [True, False])
+def test_loop_factory_prefers_uvloop_where_it_is_installed(has_uvloop: bool, monkeypatch: pytest.MonkeyPatch):
+    expected: type = pytest.importorskip("uvloop").Loop if has_uvloop else asyncio.SelectorEventLoop
+    if not has_uvloop:
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    with closing(loop_factory()()) as loop:
+        assert isinstance(loop, expected)
 
 
 def test_loop_time_advances_while_a_callback_runs():
@@ -134,14 +126,39 @@ class TestOwnTurn:
                 tasks.create_task(works(name, 1))
         assert order == ["much", "a", "b", "much", "much"]
 
-    async def test_own_turn_skips_a_cancelled_waiter(self):
+    async def test_own_turn_skips_a_cancelled_waiter_and_leaves_none_behind(self):
         first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.gather(first, third)
         assert second.cancelled()
-
-    async def test_own_turn_leaves_no_waiters_behind(self):
-        await asyncio.gather(*(own_turn(SMALL + 1) for _ in range(3)))
         await asyncio.sleep(0)
         assert asyncio.get_running_loop() not in loop._waiting
+
+
+@pytest.mark.parametrize("end", ["result", "stopped before", "stopped", "cancelled"])
+async def test_unless_returns_the_result_and_cancels_the_work_when_the_event_or_the_caller_ends_it(end: str):
+    stop, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        started.set()
+        try:
+            await (asyncio.sleep(0) if end == "result" else asyncio.Event().wait())
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "done"
+
+    if end == "stopped before":
+        stop.set()
+    task = asyncio.create_task(unless(stop, work()))
+    await started.wait()
+    if end == "cancelled":
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        if end == "stopped":
+            stop.set()
+        assert await task == (("done",) if end == "result" else None)
+    assert cancelled.is_set() is (end != "result")

@@ -17,11 +17,11 @@ from manager.cache.record import RecordDecoder
 from manager.client.reader import decode_at_once
 from manager.kube.decoding import Decoder, decode_list, json_object
 from manager.kube.errors import ProtocolError, status_error
-from manager.server.access import has_expired
+from manager.server.access import claims_of
 from manager.util import yaml_text
 from manager.util.nesting import MOST_LEVELS, is_too_deep
 from manager_kinds.core_v1 import Pod
-from manager_tools.simulation.seeds import Plan
+from manager_tools.simulation.plan import Plan
 
 T = TypeVar("T")
 DEEP = [MOST_LEVELS + 1, 300, 990, 1_000, 1_100, 5_000, 50_000]
@@ -122,7 +122,7 @@ def test_decoders_refuse_what_a_person_has_nested_more_deeply(levels: int, stack
             Plan.from_json(nested(levels), kinds=1)
         claims = b'{"exp":1,"x":%b}' % nested(levels - 1)
         parts = (base64.urlsafe_b64encode(each).rstrip(b"=") for each in (b'{"alg":"x"}', claims, b"x"))
-        assert not has_expired(b".".join(parts).decode())
+        assert not claims_of(b".".join(parts).decode()).have_expired
         status = b'{"kind":"Status","code":404,"message":"x","x":%b}' % nested(levels - 1)
         assert status_error(msgspec.Raw(status)).status == 500
 

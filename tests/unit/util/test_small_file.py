@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from manager.certificates.store import FolderStore
-from manager.kube.config import read_kubeconfig
+from manager.kube.config import _choose
 from manager.kube.credentials import TokenFile
 from manager.kube.tls import Pem, TlsFiles
 from manager.tls.served import CertificateFiles, ClientAuthorities
@@ -44,7 +44,7 @@ def trusted_by_the_machine(path: Path) -> None:
 
 READERS: dict[str, Callable[[Path], object]] = {
     "--config": lambda path: load_settings({"config": str(path)}),
-    "--kubeconfig": lambda path: read_kubeconfig([path], source="test"),
+    "--kubeconfig": lambda path: _choose([path], "test", None),
     "certificates of a kubeconfig": lambda path: Pem("test", path=path).read(),
     "a tokenFile": lambda path: asyncio.run(TokenFile(path, label="test").obtain(rejected=False)),
     "SSL_CERT_FILE": trusted_by_the_machine,

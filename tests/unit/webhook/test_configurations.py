@@ -54,8 +54,8 @@ def test_configuration_of_each_sort_contains_all_registered_options():
         match_conditions={"not-of-nodes": "!('system:nodes' in request.userInfo.groups)"},
         system_namespaces=True,
     )
-    admission.default(default)
-    admission.validate_delete(validate)
+    admission.functions["default"] = default
+    admission.functions["validate_delete"] = validate
     mutating, validating = webhooks_of(admission)
     assert mutating == {
         "name": "mmemcached-v1.kb.io",
@@ -91,8 +91,8 @@ def test_webhook_of_a_foreign_kind_fails_open_and_excludes_kube_system():
     admission = Admission(
         Deployment, subresources=("", "status"), namespaces={"matchLabels": {"team": "blue"}}
     )
-    admission.default(default)
-    admission.validate_create(validate)
+    admission.functions["default"] = default
+    admission.functions["validate_create"] = validate
     for webhook in webhooks_of(admission):
         assert webhook["failurePolicy"] == "Ignore"
         assert webhook["namespaceSelector"] == {
@@ -113,7 +113,7 @@ def test_webhooks_of_one_kind_have_paths_by_subresource_or_name():
         Admission(Pod, name="b"),
     )
     for each in (pods, connections, others):
-        each.validate_create(validate)
+        each.functions["validate_create"] = validate
     found = [each for admission in (pods, connections, others) for each in admission.webhooks]
     assert [(each.name, each.path) for each in found] == [
         ("vpod-v1.kb.io", "/validate--v1-pod"),
@@ -125,7 +125,7 @@ def test_webhooks_of_one_kind_have_paths_by_subresource_or_name():
 
 def test_webhook_configurations_leave_out_an_empty_configuration():
     only = Admission(Memcached)
-    only.validate_create(validate)
+    only.functions["validate_create"] = validate
     (configuration,) = webhook_configurations(Webhooks([only]), by_service("here", "svc"), PROGRAM, prefix="")
     assert configuration["kind"] == "ValidatingWebhookConfiguration"
     assert webhook_configurations(Webhooks([]), by_service("here", "svc"), PROGRAM, prefix="") == []

@@ -17,9 +17,9 @@ from controllers.petstore.pet import PetOperator
 from controllers.petstore.record import ADDED_AS
 from manager.telemetry.metrics import Metrics
 from manager.util.loop import SMALL
-from manager.webhook.endpoint import BadReview, Busy, TooCostly, Unanswered
+from manager.webhook.admission import json_patch
+from manager.webhook.endpoint import BadReview, TooCostly, Unanswered
 from manager.webhook.endpoints import endpoints_of
-from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Webhooks
 from manager.webhook.review import CHANGED_WORK, CREATED_WORK, STORED_WORK, work_of
 from manager.webhook.server import Turns
@@ -252,7 +252,7 @@ async def test_webhook_error_truncates_a_long_value_of_the_review():
 async def test_turns_raise_busy_when_a_large_review_waits_too_long():
     turns = Turns(waits=0.01)
     async with turns.taken(1_000_000):
-        with pytest.raises(Busy, match="try again"):
+        with pytest.raises(Unanswered, match="try again"):
             async with turns.taken(1_000_000):
                 pass
     async with turns.taken(1_000_000):

@@ -108,9 +108,9 @@ async def site(
     clients: ClientAuthorities | None = None,
 ) -> AsyncIterator[Site]:
     admission, conversion = Admission(Thing), Conversion(Thing)
-    admission.default(act)
-    conversion.register("to_hub", OldThing, convert)
-    conversion.register("from_hub", OldThing, convert)
+    admission.functions["default"] = act
+    conversion.converters["to_hub", OldThing] = convert
+    conversion.converters["from_hub", OldThing] = convert
     metrics, bodies = Metrics(), bodies or Bodies()
     endpoints = endpoints_of(Webhooks([admission, conversion]), metrics)
     server = WebhookServer(

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from manager.api import ObjectKey
-from manager.election.guard import Leadership
+from manager.election.coordinator import Leadership
 from manager.kube.errors import Fenced
 from petstore.client import PetStoreClient
 from petstore.embedded import EmbeddedStore

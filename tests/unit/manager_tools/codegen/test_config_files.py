@@ -8,7 +8,7 @@ import yaml
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
 from manager.api.rights import RbacRule
-from manager.util.yaml_text import yaml_document, yaml_stream
+from manager.util.yaml_text import yaml_stream
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.registration import Webhooks
 from manager_tools.codegen import config_files, custom_resource_definitions
@@ -21,14 +21,13 @@ RULES = {
     "widget": [RbacRule(("",), ("pods",), ("delete",), owner_references=True)],
 }
 
-admission = Admission(Widget)
 
-
-@admission.validate_create
 async def validate(widget: Widget, request: AdmissionRequest) -> None:
     """Refuse nothing."""
 
 
+admission = Admission(Widget)
+admission.functions["validate_create"] = validate
 WEBHOOKS = Webhooks([admission])
 FILES = config_files(PROGRAM, KINDS, RULES, ["b.yaml", "a.yaml"], WEBHOOKS)
 WEBHOOK_FOLDERS = ("certmanager", "webhook")
@@ -101,45 +100,28 @@ def test_yaml_stream_survives_a_round_trip():
     assert list(yaml.safe_load_all(yaml_stream(manifests))) == manifests
 
 
-def test_fields_keep_their_order_and_repeated_values_are_spelled_out():
+def test_yaml_document_keeps_order_spells_out_repeated_values_and_has_blocks():
     shared = {"b": 1, "a": [2]}
     manifest: dict[str, Any] = {"second": shared, "first": shared}
-    assert yaml_document(manifest) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"
+    assert yaml_stream([manifest]) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"
+    assert yaml_stream([{"text": "one\n\ntwo"}]) == "---\ntext: |-\n  one\n\n  two\n"
 
 
-def test_text_of_several_lines_is_a_block():
-    assert yaml_document({"text": "one\n\ntwo"}) == "---\ntext: |-\n  one\n\n  two\n"
-
-
-def test_files_that_are_missing_or_differ_are_stale_until_they_are_written(tmp_path: Path):
+def test_generated_tree_writes_what_is_missing_or_differs_once(tmp_path: Path):
     (tmp_path / "b.yaml").write_text("edited by hand\n")
     tree = GeneratedTree(tmp_path, {"a/new.yaml": "a\n", "b.yaml": "b\n"})
     expected = [tmp_path / "a" / "new.yaml", tmp_path / "b.yaml"]
-    assert tree.stale() == expected
-    assert tree.write() == expected
-    assert tree.stale() == []
+    assert tree.stale() == tree.write() == expected
+    assert tree.stale() == tree.write() == []
     assert (tmp_path / "b.yaml").read_text() == HEADER + "b\n"
 
 
-def test_generated_tree_removes_files_that_are_no_longer_generated(tmp_path: Path):
+def test_generated_tree_removes_its_obsolete_files_and_leaves_those_of_people(tmp_path: Path):
     GeneratedTree(tmp_path, {"crd/old.yaml": "old\n"}).write()
-    old = tmp_path / "crd" / "old.yaml"
+    old, sample = tmp_path / "crd" / "old.yaml", tmp_path / "sample.yaml"
+    sample.write_text("kind: Sample\n")
     tree = GeneratedTree(tmp_path, {})
     assert tree.stale() == [old]
     tree.write()
     assert not old.exists()
-
-
-def test_files_written_by_hand_are_left_alone(tmp_path: Path):
-    sample = tmp_path / "sample.yaml"
-    sample.write_text("kind: Sample\n")
-    tree = GeneratedTree(tmp_path, {})
-    assert tree.stale() == []
-    tree.write()
     assert sample.exists()
-
-
-def test_writing_again_touches_nothing(tmp_path: Path):
-    tree = GeneratedTree(tmp_path, {"a.yaml": "a\n"})
-    tree.write()
-    assert tree.write() == []

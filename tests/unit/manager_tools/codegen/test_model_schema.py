@@ -60,35 +60,26 @@ def test_attribute_docs_are_inherited_and_can_be_overridden():
     assert attribute_docs(Silent)["size"] == "How many\nthere are."
 
 
-def test_attribute_docs_work_for_a_class_in_a_function():
+def test_attribute_docs_work_for_a_class_in_a_function_and_are_empty_without_source():
     class Local(BaseModel):
         size: int = 0
         """Found all the same."""
 
-    assert attribute_docs(Local) == {"size": "Found all the same."}
-
-
-def test_attribute_docs_are_empty_for_model_without_source():
     made: type[Any] = create_model("Made", size=(int, 0))
+    assert attribute_docs(Local) == {"size": "Found all the same."}
     assert attribute_docs(made) == {}
 
 
-def test_docstrings_describe_the_fields_under_their_names_on_the_wire():
-    properties = model_schema(OnWire)["properties"]
-    assert properties["readyReplicas"]["description"] == "How many are ready."
-
-
-def test_model_schema_prefers_field_description_to_docstring():
-    assert model_schema(OnWire)["properties"]["explicit"]["description"] == "Said in the field."
-
-
-def test_model_schema_describes_field_under_its_alias():
+def test_model_schema_describes_fields_under_their_names_on_the_wire_and_prefers_their_own_words():
     class Aliased(BaseModel):
         model_config = ConfigDict(validate_by_name=True)
 
         size: int = Field(default=0, alias="count")
         """How many."""
 
+    properties = model_schema(OnWire)["properties"]
+    assert properties["readyReplicas"]["description"] == "How many are ready."
+    assert properties["explicit"]["description"] == "Said in the field."
     assert model_schema(Aliased)["properties"]["count"]["description"] == "How many."
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from apis.cache.v1.memcached import Memcached
@@ -19,27 +20,38 @@ def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
     return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
 
 
-def test_manager_role_is_a_cluster_role():
-    role = MADE["role.yaml"]
-    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "manager-role")
-    assert "namespace" not in role["metadata"]
-    assert role["rules"] == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}]
-
-
-def test_leader_election_role_covers_leases_in_one_namespace():
-    role = MADE["leader_election_role.yaml"]
-    assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
-    assert role["metadata"]["namespace"] == MADE["service_account.yaml"]["metadata"]["namespace"]
-    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
+@pytest.mark.parametrize(
+    ("role", "kind", "name", "rules"),
+    [
+        (MADE["role.yaml"], "ClusterRole", "manager-role", [("apps", "deployments", "get")]),
+        (
+            MADE["metrics_auth_role.yaml"],
+            "ClusterRole",
+            "metrics-auth-role",
+            [
+                ("authentication.k8s.io", "tokenreviews", "create"),
+                ("authorization.k8s.io", "subjectaccessreviews", "create"),
+            ],
+        ),
+    ],
+)
+def test_running_roles_grant_no_more_than_is_needed(
+    role: Any, kind: str, name: str, rules: list[tuple[str, str, str]]
+):
+    assert (role["kind"], role["metadata"]) == (kind, {"name": name})
+    assert role["rules"] == [
+        {"apiGroups": [group], "resources": [resource], "verbs": [verb]} for group, resource, verb in rules
+    ]
 
 
 def test_leader_election_role_grants_only_create_beyond_its_lease():
     for lease in ("operator-manager", "another"):
-        rules = {
-            tuple(rule.get("resourceNames", ())): rule["verbs"]
-            for rule in running(lease, RULES)["leader_election_role.yaml"]["rules"]
-        }
+        role = running(lease, RULES)["leader_election_role.yaml"]
+        rules = {tuple(rule.get("resourceNames", ())): rule["verbs"] for rule in role["rules"]}
         assert rules == {(): ["create"], (lease,): ["get", "update", "watch"]}
+        assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
+        assert role["metadata"]["namespace"] == MADE["service_account.yaml"]["metadata"]["namespace"]
+        assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
 
 
 def test_service_account_is_bound_to_its_roles():
@@ -57,40 +69,23 @@ def test_service_account_is_bound_to_its_roles():
         ]
 
 
-def test_editors_change_and_scale_objects_and_read_their_status():
-    role = PEOPLE["memcached_editor_role.yaml"]
-    assert role["metadata"]["name"] == "memcached-editor-role"
-    assert {"create", "update", "patch", "delete", "get", "list", "watch"} == set(
-        verbs_of(role, "memcacheds")
-    )
-    assert set(verbs_of(role, "memcacheds/scale")) == {"get", "update", "patch"}
+READ, WRITE = {"get", "list", "watch"}, {"create", "update", "patch", "delete"}
+SCALE = {"get", "update", "patch"}
+
+
+@pytest.mark.parametrize(
+    ("who", "verbs", "scale"),
+    [("admin", {"*"}, SCALE), ("editor", READ | WRITE, SCALE), ("viewer", READ, set())],
+)
+def test_roles_of_people_leave_the_status_to_the_manager_and_scale_only_what_can_be_scaled(
+    who: str, verbs: set[str], scale: set[str]
+):
+    role = PEOPLE[f"memcached_{who}_role.yaml"]
+    assert role["metadata"]["name"] == f"memcached-{who}-role"
+    assert set(verbs_of(role, "memcacheds")) == verbs
+    assert set(verbs_of(role, "memcacheds/scale")) == scale
     assert verbs_of(role, "memcacheds/status") == ["get"]
-
-
-def test_administrators_do_anything_with_objects_but_leave_the_status_to_the_manager():
-    role = PEOPLE["memcached_admin_role.yaml"]
-    assert role["metadata"]["name"] == "memcached-admin-role"
-    assert verbs_of(role, "memcacheds") == ["*"]
-    assert verbs_of(role, "memcacheds/status") == ["get"]
-    assert set(verbs_of(role, "memcacheds/scale")) == {"get", "update", "patch"}
-    assert verbs_of(PEOPLE["widget_admin_role.yaml"], "widgets/scale") == []
-
-
-def test_editor_role_lacks_scale_verbs_for_kind_without_scale():
-    assert verbs_of(PEOPLE["widget_editor_role.yaml"], "widgets/scale") == []
-
-
-def test_viewers_only_read():
-    role = PEOPLE["memcached_viewer_role.yaml"]
-    assert set(verbs_of(role, "memcacheds")) == {"get", "list", "watch"}
-    assert set(verbs_of(role, "memcacheds/status")) == {"get"}
-
-
-def test_metrics_auth_role_only_creates_token_and_access_reviews():
-    assert MADE["metrics_auth_role.yaml"]["rules"] == [
-        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
-    ]
+    assert verbs_of(PEOPLE[f"widget_{who}_role.yaml"], "widgets/scale") == []
 
 
 def test_readers_of_metrics_read_metrics():
@@ -113,22 +108,29 @@ def rule(*parts: str) -> RbacRule:
     return RbacRule(*(tuple(part.split(";")) for part in parts))
 
 
-def test_verbs_on_the_same_resource_are_joined():
-    assert merged_rules(
-        [rule("apps", "deployments", "get;list"), rule("apps", "deployments", "watch;get")]
-    ) == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}]
-
-
-def test_resources_and_groups_with_the_same_verbs_are_joined():
-    rules = [
-        rule("apps", "deployments", "get"),
-        rule("apps", "replicasets", "get"),
-        rule("extensions", "replicasets;deployments", "get"),
-        rule("", "pods", "get"),
-    ]
+@pytest.mark.parametrize(
+    ("rules", "merged"),
+    [
+        (
+            [rule("apps", "deployments", "get;list"), rule("apps", "deployments", "watch;get")],
+            [(["apps"], ["deployments"], ["get", "list", "watch"])],
+        ),
+        (
+            [
+                *(rule("apps", "deployments", "get"), rule("apps", "replicasets", "get")),
+                *(rule("extensions", "replicasets;deployments", "get"), rule("", "pods", "get")),
+            ],
+            [([""], ["pods"], ["get"]), (["apps", "extensions"], ["deployments", "replicasets"], ["get"])],
+        ),
+        ([rule("", "pods", "*"), rule("", "pods", "get")], [([""], ["pods"], ["*"])]),
+    ],
+    ids=["verbs", "resources and groups", "a wildcard"],
+)
+def test_merged_rules_join_what_has_the_rest_in_common(
+    rules: list[RbacRule], merged: list[tuple[list[str], ...]]
+):
     assert merged_rules(rules) == [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-        {"apiGroups": ["apps", "extensions"], "resources": ["deployments", "replicasets"], "verbs": ["get"]},
+        {"apiGroups": groups, "resources": resources, "verbs": verbs} for groups, resources, verbs in merged
     ]
 
 
@@ -142,10 +144,6 @@ def test_merged_rules_grant_only_what_markers_ask_for():
         for verb in merged["verbs"]
     }
     assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
-
-
-def test_merged_rules_reduce_verbs_to_wildcard():
-    assert merged_rules([rule("", "pods", "*"), rule("", "pods", "get")])[0]["verbs"] == ["*"]
 
 
 def test_rules_for_single_objects_stay_apart_from_those_for_all():

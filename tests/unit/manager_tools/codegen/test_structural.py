@@ -110,16 +110,13 @@ def test_field_schema_of_an_optional_type_is_that_of_the_type():
     assert field_schema(IntOrString | None, None) == INT_OR_STRING
 
 
-def test_spec_schema_requires_field_without_default():
+def test_spec_schema_requires_field_without_default_or_marked_required():
     assert spec_schema(str)["required"] == ["value"]
     assert "required" not in spec_schema(str, "")
-
-
-def test_spec_schema_requires_field_marked_required():
-    schema = spec_schema(Annotated[str | None, required()], None)
-    assert schema["required"] == ["value"]
-    assert schema["properties"]["value"] == {"type": "string"}
-    assert spec_schema(Annotated[str, required()], "")["properties"]["value"] == {"type": "string"}
+    for annotation, default in ((str | None, None), (str, "")):
+        schema = spec_schema(Annotated[annotation, required()], default)
+        assert schema["required"] == ["value"]
+        assert schema["properties"]["value"] == {"type": "string"}
 
 
 @pytest.mark.parametrize(
@@ -138,20 +135,13 @@ def test_defaults_are_written_as_they_are_on_the_wire(annotation: Any, default: 
     assert field_schema(annotation, default)["default"] == wire
 
 
-def test_field_schema_omits_default_factory():
-    assert "default" not in field_schema(list[int], Field(default_factory=list))
-
-
-def test_models_inside_models_are_spelled_out():
+def test_field_schema_of_a_model_is_spelled_out_without_unknown_fields_and_factories():
     inner = field_schema(Port)
     assert inner["description"] == "A port of a widget."
     assert inner["required"] == ["name", "number"]
     assert list(inner["properties"]) == ["name", "number", "protocol", "target"]
-
-
-def test_field_schema_of_model_does_not_allow_unknown_fields():
-    assert "additionalProperties" not in field_schema(Port)
-    assert "x-kubernetes-preserve-unknown-fields" not in field_schema(Port)
+    assert not {"additionalProperties", "x-kubernetes-preserve-unknown-fields"} & inner.keys()
+    assert "default" not in field_schema(list[int], Field(default_factory=list))
 
 
 def test_structural_schema_prefers_field_docstring_to_type_docstring():

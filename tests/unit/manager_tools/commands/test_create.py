@@ -51,6 +51,8 @@ def python(folder: Path, *module: str) -> str:
 def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command: Command, project: Path):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
     assert command("create", "api", "--group=hello", "--version=v2", "--kind=Box", "--owns=Secret").code == 0
+    several = ("--group=store", "--version=v1", "--kind=Shelf", "--owns=Service, StatefulSet", "--owns=Job")
+    assert command("create", "api", *several).code == 0
     tenant = ("--group=store", "--version=v1", "--kind=Tenant", "--owns=Namespace", "--cluster-scoped")
     assert command("create", "api", *tenant).code == 0
     assert command(*WEBHOOK, *EVERY).code == 0
@@ -69,7 +71,7 @@ def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command:
     python(project, "ruff", "format", "--check", ".")
     python(project, "mypy")
     python(project, "controllers.main", "generate", "--check")
-    assert "14 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+    assert "16 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
     samples = project / "config/samples"
     sample = (samples / "hello_v1_greeting.yaml").read_text()
     sample = sample.replace("hello.acme.test/v1", "hello.acme.test/v2").replace("greeting-sample", "newer")
@@ -77,7 +79,8 @@ def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command:
     shown = done(project, sys.executable, "demo.py")
     assert "Greeting newer: Ready=True AsWanted: 2 of 2 are there\n" in shown
     assert "Greeting newer: deleted\n" in shown
-    assert "Company company-sample: Ready=True AsWanted: 2 of 2 pods are ready\n" in shown
+    assert "Company company-sample: Ready=True AsWanted: its children are as wanted\n" in shown
+    assert "Shelf shelf-sample: Ready=True AsWanted: its children are as wanted\n" in shown
     assert "Greeting greeting-sample: Ready=True AsWanted: 2 of 2 are there\n" in shown
 
 
@@ -180,7 +183,13 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         (("init", "new", "--domian=a.b"), "init: No such option '--domian'. Did you mean '--domain'?"),
         (("init", "new", "--domain"), "init: Option '--domain' requires an argument."),
         (("init", "new", "--domain=Acme"), "init: invalid value 'Acme' for --domain: "),
-        (("init", "My Shop", "--domain=a.b"), "init: 'My Shop' cannot name a program"),
+        (("init", "new", "--domain="), "init: invalid value '' for --domain: a name such as example.com"),
+        (("init", "new", "--domain=a.b", "--name=A"), "init: invalid value 'A' for --name: lower-case words"),
+        (("init", "new", "--domain=a.b", "--name="), "init: invalid value '' for --name: lower-case words"),
+        (
+            ("init", "My Shop", "--domain=a.b"),
+            "init: invalid value 'My Shop' for --name: lower-case words",
+        ),
         (("init", "new", "--renew"), "init: new/requirements.txt: No such file or directory"),
         (("init", ".", "--renew", "--name=a"), "init: --renew goes without --domain and --name"),
         (("init", "pyproject.toml/new", "--domain=a.b"), "init: pyproject.toml/new"),
@@ -198,9 +207,17 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         ),
         ((*CREATE, "--kind=Secret", "--owns=Secret"), "create api: --kind Secret: that is the name of some"),
         ((*CREATE, "--kind=Operator"), "create api: --kind Operator: that is the name of something"),
+        ((*CREATE, "--plural="), "create api: invalid value '' for --plural: a lower-case word is expected"),
         ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
-        ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Deploy"),
-        ((*CREATE, "--owns=Pod", "--owns=Secret"), "create api: --owns is given 2 times, and the beginning"),
+        ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Cron"),
+        (
+            (*CREATE, "--owns=Pod,Widget"),
+            "create api: --owns Widget: there is a beginning for ConfigMap, Cron",
+        ),
+        (
+            (*CREATE, "--owns=Pod", "--owns="),
+            "create api: --owns '': there is a beginning for ConfigMap, Cron",
+        ),
         ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only cluster-scoped objects can"),
         ((*CREATE, "--cluster"), "create api: No such option '--cluster'. Did you mean '--cluster-scoped'?"),
         (("create", "webhooks", "--kind=A"), "create: No such command 'webhooks'. Did you mean 'webhook'?"),
@@ -238,18 +255,20 @@ def test_create_api_refuses_a_folder_that_is_not_a_project(
     assert "this folder is not a project: controllers/main.py is expected" in command(*CREATE).refusal()
 
 
-@pytest.mark.parametrize("code", ["OPERATORS = [*MINE]\n", "import sys\nOPERATORS = tuple(found())\n"])
-def test_create_api_refuses_a_main_module_without_a_suitable_list(command: Command, project: Path, code: str):
-    (project / "controllers" / "main.py").write_text(code)
+@pytest.mark.parametrize(
+    ("path", "code", "told"),
+    [
+        ("main.py", "OPERATORS = [*MINE]\n", "controllers/main.py has no list to add to"),
+        ("main.py", "import sys\nOPERATORS = tuple(found())\n", "controllers/main.py has no list to add to"),
+        ("hello/greeting.py", "raise ValueError('broken')\n", "generate` fails: ValueError: broken"),
+    ],
+)
+def test_create_api_refuses_a_project_without_a_suitable_list_or_that_is_broken(
+    command: Command, project: Path, path: str, code: str, told: str
+):
+    (project / "controllers" / path).write_text(code)
     before = files(project)
-    assert "controllers/main.py has no list to add to" in command(*CREATE).refusal()
-    assert files(project) == before
-
-
-def test_create_api_reports_why_generate_fails(command: Command, project: Path):
-    (project / "controllers" / "hello" / "greeting.py").write_text("raise ValueError('broken')\n")
-    before = files(project)
-    assert "generate` fails: ValueError: broken" in command(*CREATE).refusal()
+    assert told in command(*CREATE).refusal()
     assert files(project) == before
 
 

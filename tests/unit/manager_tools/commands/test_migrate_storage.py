@@ -60,43 +60,30 @@ def test_migrate_storage_names_the_wrong_argument(command: Command, argv: list[s
     assert said.removeprefix("migrate-storage: ").removeprefix("Invalid value for ").startswith(told)
 
 
-def test_named_definitions_returns_all_kinds_when_no_name_is_given():
-    assert named_definitions([], KINDS) == [
-        "memcacheds.cache.example.com",
-        "pets.petstore.example.com",
-        "widgets.test.example.com",
-    ]
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ([], ["memcacheds.cache.example.com", "pets.petstore.example.com", "widgets.test.example.com"]),
+        *(
+            ([name], ["widgets.test.example.com"])
+            for name in ("Widget", "widget", "WIDGETS", "wd", "widgets.test.example.com")
+        ),
+        (["pets", "Pet", "wd"], ["pets.petstore.example.com", "widgets.test.example.com"]),
+        (["certificates.cert-manager.io"], ["certificates.cert-manager.io"]),
+    ],
+)
+def test_named_definitions_takes_any_name_of_a_kind_once_and_full_names_of_others(
+    names: list[str], found: list[str]
+):
+    assert named_definitions(names, KINDS) == found
 
 
-@pytest.mark.parametrize("name", ["Widget", "widget", "WIDGETS", "wd", "widgets.test.example.com"])
-def test_named_definitions_accepts_any_name_of_a_kind(name: str):
-    assert named_definitions([name], KINDS) == ["widgets.test.example.com"]
-
-
-def test_named_definitions_returns_a_kind_once_when_it_is_named_twice():
-    assert named_definitions(["pets", "Pet", "wd"], KINDS) == [
-        "pets.petstore.example.com",
-        "widgets.test.example.com",
-    ]
-
-
-def test_named_definitions_accepts_the_full_name_of_an_unknown_definition():
-    assert named_definitions(["certificates.cert-manager.io"], KINDS) == ["certificates.cert-manager.io"]
-
-
-def test_named_definitions_lists_known_kinds_when_a_name_is_unknown():
-    with pytest.raises(
-        click.UsageError,
-        match=r"unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full",
-    ):
-        named_definitions(["cat"], KINDS)
-
-
-def test_named_definitions_refuses_an_ambiguous_name():
+def test_named_definitions_refuses_an_unknown_or_ambiguous_name():
     class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
         """Another widget."""
 
-    with pytest.raises(
-        click.UsageError, match=r"each of widgets\.test\.example\.com, others\.other\.example\.com"
-    ):
+    known = "unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full"
+    with pytest.raises(click.UsageError, match=known):
+        named_definitions(["cat"], KINDS)
+    with pytest.raises(click.UsageError, match=r"each of widgets\.test\.example\.com, others\.other\."):
         named_definitions(["Widget"], [*KINDS, Other])

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from manager.api import ObjectMeta
 from manager_tools.scaffold import Names
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
-from manager_tools.scaffold.writing import beginnings, plural_of, with_import, with_members, with_operator
+from manager_tools.scaffold.writing import (
+    child_kinds,
+    operator_text,
+    plural_of,
+    with_import,
+    with_members,
+    with_operator,
+)
 from manager_tools.testing import operated
 
 OURS = frozenset({"apis", "controllers", "manager"})
@@ -98,15 +106,26 @@ def test_with_import_puts_an_import_in_its_place(there: str, then: str):
     assert with_import(there, "manager", "webhook", ours=OURS) == then
 
 
-@pytest.mark.parametrize("kind", [kind for kind in beginnings() if kind != "Namespace"])
-async def test_beginning_of_each_kind_becomes_ready_with_its_child(kind: str):
-    module = importlib.import_module(f"manager_tools.scaffold.project.controllers.owning.{kind.lower()}")
-    async with operated(module.GreetingOperator) as world:
+NAMESPACED = [kind for kind in child_kinds() if kind != "Namespace"]
+
+
+@pytest.fixture(params=[*([kind] for kind in NAMESPACED), NAMESPACED], ids=lambda kinds: kinds[-1])
+def operator_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the module of an operator with children of these kinds."""
+    module = ModuleType("operator_with_children")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(operator_text(request.param), vars(module))
+    assert [owned.gvk.kind for owned in module.GreetingOperator.owns] == request.param
+    return module
+
+
+async def test_operator_of_any_children_becomes_ready_with_them(operator_module: ModuleType):
+    async with operated(operator_module.GreetingOperator) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
         await world.until(greeting, lambda it: [each.status for each in it.status.conditions] == ["True"])
-        [owned] = module.GreetingOperator.owns
-        child = await world.get(owned, "sample")
-        assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
+        for owned in operator_module.GreetingOperator.owns:
+            child = await world.get(owned, "sample")
+            assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
 
 
 def test_names_in_place_never_replaces_its_own_replacements():

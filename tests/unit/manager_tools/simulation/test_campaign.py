@@ -20,9 +20,8 @@ from manager.util.program import Program
 from manager_tools.commands import simulate as command
 from manager_tools.simulation import campaign
 from manager_tools.simulation.campaign import fault_page
-from manager_tools.simulation.faults import KINDS_OF_FAULT, Fault
-from manager_tools.simulation.seeds import Plan, plan_of, run
-from manager_tools.simulation.workload import Step
+from manager_tools.simulation.plan import KINDS_OF_FAULT, Fault, Plan, Step, plan_of
+from manager_tools.simulation.seeds import run
 from tests.support import ROOT
 from tests.unit.manager_tools.simulation.test_seeds import (
     ForgetfulOperator,

@@ -16,10 +16,10 @@ from devcluster.storage import Store
 from manager.cache.sink import Sink
 from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
-from manager_tools.simulation.fault_effects import _STUCK
-from manager_tools.simulation.faults import KINDS_OF_FAULT, OF_CERTIFICATES, Fault
-from manager_tools.simulation.network import Weather
-from manager_tools.simulation.seeds import Outcome, Plan, plan_of, run, story_of
+from manager_tools.simulation.faults import _STUCK
+from manager_tools.simulation.plan import KINDS_OF_FAULT, OF_CERTIFICATES, Fault, Plan, plan_of
+from manager_tools.simulation.scene import Weather
+from manager_tools.simulation.seeds import Outcome, run, story_of
 
 NAMES = {each.name: each for each in OPERATORS}
 MEMCACHED = (NAMES["memcached"],)

@@ -35,8 +35,8 @@ from manager import Context, Operator
 from manager.api import ApiModel
 from manager.util import clock
 from manager_tools.simulation.guards import NotRepeatable
-from manager_tools.simulation.seeds import Plan, run
-from manager_tools.simulation.workload import Step
+from manager_tools.simulation.plan import Plan, Step
+from manager_tools.simulation.seeds import run
 from tests.unit.manager_tools.simulation.test_seeds import Greeting, GreetingOperator
 
 

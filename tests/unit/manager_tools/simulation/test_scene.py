@@ -20,8 +20,8 @@ from manager.util import clock
 from manager_kinds.core_v1 import ConfigMap, Pod, Secret
 from manager_tools.simulation import assert_holds
 from manager_tools.simulation.guards import NotRepeatable
-from manager_tools.simulation.seeds import Outcome, Plan, plan_of, run, shrunk
-from manager_tools.simulation.workload import Step
+from manager_tools.simulation.plan import Plan, Step, plan_of
+from manager_tools.simulation.seeds import Outcome, run, shrunk
 from manager_tools.testing import VirtualClock, operated
 
 

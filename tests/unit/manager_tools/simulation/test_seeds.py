@@ -18,7 +18,8 @@ from manager import Context, ObjectKey, Operator, Result, rbac
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.simulation import assert_holds
-from manager_tools.simulation.seeds import Plan, plan_of, run, shrunk, story_of
+from manager_tools.simulation.plan import Plan, plan_of
+from manager_tools.simulation.seeds import run, shrunk, story_of
 from manager_tools.simulation.world import World
 from tests.support import ROOT
 
@@ -232,9 +233,12 @@ def test_run_accepts_a_heartbeat_that_the_author_names():
 
 
 def test_assert_holds_refuses_an_outside_that_is_none():
+    class Outside:
+        """No world, for all its name."""
+
     for outside, said in (
         ("nowhere:Nothing", r"^Lost\.outside: No module named 'nowhere'$"),
-        (Greeting, r"^Lost\.outside: .* is no subclass of `Outside`$"),
+        (Outside, r"^Lost\.outside: .* is no subclass of `Outside`$"),
     ):
         operator = type("Lost", (GreetingOperator,), {"kind": Greeting, "outside": outside})
         with pytest.raises(TypeError, match=said):

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from controllers.main import OPERATORS
-from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run, story_of
+from manager_tools.simulation.plan import Plan, plan_of
+from manager_tools.simulation.seeds import crash_points, run, story_of
 from tests.support import ROOT
 
 QUICK = [each.name for each in OPERATORS if each.name != "wordpress"]

@@ -15,9 +15,10 @@ from devcluster import DevCluster
 from devcluster.controllers.pod_owners import template_hash
 from devcluster.storage import Key
 from manager_tools.codegen import custom_resource_definitions
-from manager_tools.simulation.comparing import Chance, different_from_fresh, made_state
-from manager_tools.simulation.seeds import Plan, plan_of, run, story_of
-from manager_tools.simulation.workload import Step, changed, edges
+from manager_tools.simulation.comparing import Chance, different_from_fresh, state_of
+from manager_tools.simulation.plan import Plan, Step, plan_of
+from manager_tools.simulation.seeds import run, story_of
+from manager_tools.simulation.workload import changed, edges
 
 NAMES = {each.name: each for each in OPERATORS}
 
@@ -90,7 +91,7 @@ def test_fresh_install_contains_objects_that_outlived_their_owner():
     assert not outcome.violations, story_of(outcome)
 
 
-async def test_made_state_masks_pod_names_with_short_hashes():
+async def test_state_of_masks_pod_names_with_short_hashes():
     hashes = {len(each): each for each in (template_hash({"image": n}) for n in range(12_000))}
     assert {5, 6, 7, 8, 9, 10} <= hashes.keys()
     async with DevCluster(port=None, controllers=False) as cluster:
@@ -98,7 +99,7 @@ async def test_made_state_masks_pod_names_with_short_hashes():
             of = {"metadata": {"name": f"of-{length}"}, "data": {"pod": f"web-3-{pod}-x7k2m"}}
             await cluster.client.create("configmaps", "default", of)
         made = [Key("", "configmaps", "default", f"of-{length}") for length in hashes]
-        state = made_state(cluster, (), made, Chance(), frozenset())
+        state = state_of(cluster, (), Chance(), made=made).objects
     assert [each["data"]["pod"] for each in state.values()] == ["web-3-*"] * len(hashes)
 
 

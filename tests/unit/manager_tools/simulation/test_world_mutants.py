@@ -25,23 +25,22 @@ from manager.api import controller_reference
 from manager.cache.informer import Informer
 from manager.cache.reflector import Reflector
 from manager.cache.store import Store
-from manager.certificates import rotator
+from manager.certificates import rotation
 from manager.certificates.rotation import Lifetimes, Rotation
 from manager.certificates.store import SecretStore
 from manager.client import applier
 from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
 from manager.controller.queue import WorkQueue
-from manager.election.elector import LeaderElector
-from manager.election.guard import Leadership
+from manager.election.coordinator import Leadership
+from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.election.lease_watch import LeaseObservation
-from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
 from manager.shards.owned import ControllerShards, OwnedShards
-from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
-from manager_tools.simulation.workload import Step
+from manager_tools.simulation.plan import Plan, Step, plan_of
+from manager_tools.simulation.seeds import crash_points, run
 
 pytestmark = pytest.mark.whole
 
@@ -365,7 +364,7 @@ def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
     original = SecretStore.write
 
     async def write(self: SecretStore, material: Any, snapshot: Any) -> Any:
-        rotator._log.info("written", key=material.key.decode())
+        rotation._log.info("written", key=material.key.decode())
         return await original(self, material, snapshot)
 
     patch.setattr(SecretStore, "write", write)
@@ -390,7 +389,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
             body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._send("PATCH", type(obj), obj.key, body, {}, content_type=MERGE_PATCH)
+            await self._send("PATCH", type(obj), obj.key, body, content_type=MERGE_PATCH)
         return applied
 
     patch.setattr(applier.Applier, "apply", apply)

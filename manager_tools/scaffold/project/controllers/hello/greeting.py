@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from manager import Context, Operator
+from manager.api import READY
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
@@ -15,4 +16,4 @@ class GreetingOperator(Operator[Greeting]):
         """Bring one Greeting up to date."""
         size = greeting.spec.size
         greeting.status.size = size
-        ctx.condition("Ready", True, "AsWanted", f"{size} of {size} are there", event="Normal")
+        ctx.condition(READY, True, "AsWanted", f"{size} of {size} are there", event="Normal")

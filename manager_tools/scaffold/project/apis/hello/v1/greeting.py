@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Int32, Resource, Status, crd
+from manager.api import READY, ApiModel, Column, Int32, Resource, Status, crd
 
 __all__ = ["Greeting", "GreetingSpec", "GreetingStatus"]
 
@@ -18,7 +18,7 @@ class GreetingSpec(ApiModel):
     """How many are wanted. Put your own fields in its place."""
 
 
-class GreetingStatus(Status, conditions={"Ready": "what is wanted is there"}):
+class GreetingStatus(Status, conditions={READY: "what is wanted is there"}):
     """Observed state of a Greeting."""
 
     size: Int32 = 0
@@ -29,7 +29,7 @@ class GreetingStatus(Status, conditions={"Ready": "what is wanted is there"}):
     columns=(
         Column("Wanted", "integer", ".spec.size", "How many are wanted"),
         Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether they are there"),
-        Column.reason_of("Ready"),
+        Column.reason_of(READY),
     ),
 )
 class Greeting(

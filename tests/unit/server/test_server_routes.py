@@ -19,8 +19,7 @@ from structlog.testing import capture_logs
 
 from manager.kube.transport import Transport
 from manager.process.manager import CannotStart, Manager
-from manager.server import HttpServer
-from manager.server.http_server import Limits
+from manager.server import HttpServer, Limits
 from manager.server.server import CannotServe, serve
 from manager.telemetry.metrics import Metrics
 from manager.util.address import BindAddress

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from manager.election.guard import LeadershipLost
+from manager.election.coordinator import LeadershipLost
 from tests.support.scripted_wire import Reply
 from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE
 from tests.unit.election.program import EVERYTHING, SEEDS, Leader, Program, Replica, permits, program

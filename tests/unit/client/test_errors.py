@@ -9,7 +9,7 @@ from pydantic import Field
 
 from manager import Context, Operator
 from manager.api import ApiModel, ObjectMeta, Resource, crd
-from manager.client.nearest_field import name_nearest
+from manager.client.errors import name_nearest
 from manager.kube.errors import BadRequest
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import ConfigMap, Event, Pod

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.webhook.json_patch import json_patch
+from manager.webhook.admission import json_patch
 
 scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, "", "a", "b"])
 names = st.sampled_from(["a", "b", "a/b", "~", "~1", "", "0"])

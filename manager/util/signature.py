@@ -1,0 +1,76 @@
+"""Signatures of an author's methods, and the classes that their annotations allow."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
+
+def parameters_of(cls: type, name: str) -> list[inspect.Parameter]:
+    """Return the parameters of a method after self."""
+    parameters = list(_signature(getattr(cls, name)).parameters.values())
+    raw = inspect.getattr_static(cls, name)
+    if isinstance(raw, staticmethod | classmethod) or not parameters:
+        return parameters
+    return parameters if parameters[0].kind is inspect.Parameter.VAR_POSITIONAL else parameters[1:]
+
+
+def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | None:
+    """Return the parameters that a call with `count` arguments sets; None if there can be no such call."""
+    takes = [each for each in parameters_of(cls, name) if each.kind is not each.VAR_KEYWORD]
+    least = [each for each in takes if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+    given = [each for each in takes if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
+    by_name = any(each.kind is each.KEYWORD_ONLY for each in least)
+    endless = any(each.kind is each.VAR_POSITIONAL for each in takes)
+    if by_name or len(least) > count or (len(given) < count and not endless):
+        return None
+    return given[:count]
+
+
+def _signature(function: Any) -> inspect.Signature:
+    if sys.version_info >= (3, 14):  # which looks for the names of annotations, if nothing else is said
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
+def classes_of(annotation: Any, cls: type, function: Any) -> list[type] | None:
+    """Return the classes that an annotation of a method of `cls` allows.
+
+    Returns None if it may be anything, or if that cannot be known here.
+    """
+    if annotation is inspect.Parameter.empty:
+        return None
+    if isinstance(annotation, str):
+        places = getattr(inspect.unwrap(function), "__globals__", {})
+        try:
+            annotation = eval(annotation, places, dict(vars(cls)))  # noqa: S307 - the author's own annotation
+        except Exception:  # noqa: BLE001 - imported for type checkers alone, or local to a function
+            return None
+    return _alternatives(annotation)
+
+
+def _alternatives(annotation: Any) -> list[type] | None:
+    """Return the classes that an annotation allows; None if it may be anything."""
+    if annotation is None:
+        return [NoneType]
+    origin = get_origin(annotation)
+    if origin in {Union, UnionType}:
+        parts = [_alternatives(each) for each in get_args(annotation)]
+        return None if None in parts else [each for part in parts if part for each in part]
+    if origin is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    plain = origin or annotation
+    return [plain] if isinstance(plain, type) and plain not in {object, Any} else None
+
+
+def is_subclass(given: type, of: type) -> bool:
+    """Return whether a class is, or may be, a subclass of another one."""
+    try:
+        return issubclass(given, of)
+    except TypeError:  # a protocol with data
+        return True

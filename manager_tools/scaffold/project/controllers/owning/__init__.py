@@ -1,1 +1,0 @@
-"""Other beginnings of an operator."""

@@ -1,0 +1,264 @@
+"""Plan of a simulation run: what people do and what goes wrong at which time, drawn from a seed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from manager.operator import AnyOperator
+from manager.util.nesting import TOO_DEEP, is_too_deep
+from manager.util.program import Program
+
+PROGRAM = Program("simulated", "0")
+LEASE_NAMESPACE = "kube-system"
+
+PLANTED = "planted"
+"""What every password, token and other secret begins with, as far as a simulation makes it."""
+
+NAMESPACES = ("default", "team")
+NAMES = ("web", "db", "tron")
+"""Few, so that names are taken, and given again."""
+
+ACTS = {
+    "create": 8,
+    "change": 6,
+    "delete": 3,
+    "orphan": 1,
+    "apply": 1.5,
+    "spoil child": 2,
+    "relabel child": 1,
+    "apply child": 1,
+    "delete child": 2,
+    "evict pod": 1,
+    "take name": 1.5,
+    "free name": 1,
+    "annotate": 1,
+    "empty status": 1,
+    "hold": 1,
+    "let go": 0.7,
+    "delete namespace": 0.3,
+}
+"""What people do, and how often."""
+
+_MINUTES = 5.0
+_MOST_STEPS = 40
+_MOST_FAULTS = 10
+_DENSE = 8
+"""Of so many seeds, the last has three times as many steps and faults, which find more for their time.
+
+In it, managers keep the certificates of their webhooks.
+"""
+_DENSE_MINUTES = 8.0
+
+KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
+    "kill": (3, "{manager} is killed"),
+    "stop": (2, "{manager} is told to end"),
+    "scale": (3, "{manager} is told to end, and comes back {seconds} after that"),
+    "mode": (2, "managers are told to end in turn, and lead or wait, instead of sharing, for {seconds}"),
+    "reborn": (3, "{manager} is killed, and the next one reads states of {seconds} ago"),
+    "freeze": (2, "{manager} is frozen for {seconds}"),
+    "cut": (2, "all connections of {manager} break"),
+    "refusing": (1, "{manager} can make no connection for {seconds}"),
+    "silent": (2, "the connections of {manager} carry nothing for {seconds}"),
+    "loss": (3, "{size} of the bytes from and to {manager} is lost for {seconds}"),
+    "refusals": (3, "{size} of the requests of {manager} are refused (429, 500, 503) for {seconds}"),
+    "slow": (2, "the server takes seconds for each request of {manager} for {seconds}"),
+    "lag": (3, "watches of {manager} are {seconds} behind"),
+    "torn": (2, "{size} of what watches of {manager} bring breaks off within a line for {seconds}"),
+    "twice": (1, "{size} of the writes of {manager} arrive twice for {seconds}"),
+    "skips": (2, "watches of {manager} carry nothing for {seconds}, and then only the last states"),
+    "behind": (3, "{manager} reads from two API servers for {seconds}, and the second one is behind"),
+    "stale": (2, "lists of {manager} are {seconds} behind, and are not streamed"),
+    "compact": (2, "{manager} hears nothing for {seconds}; then the history has expired (410)"),
+    "no_bookmarks": (1, "watches of {manager} get no bookmarks for {seconds}"),
+    "power": (2, "the cluster is killed, and started from its disk {seconds} later"),
+    "backup": (1, "the cluster is killed, and started {seconds} later with a backup of its disk"),
+    "rights": (1, "managers have no rights for {seconds}"),
+    "some_rights": (2, "managers have not all of their rights for {seconds} (403)"),
+    "definition": (
+        1,
+        "a kind's definition is deleted, and comes back {seconds} after all of it has gone",
+    ),
+    "token": (2, "the token of managers is replaced, and they can read the new one {seconds} later (401)"),
+    "untrusted": (1, "the API server does not trust the webhooks' certificate of {manager} for {seconds}"),
+    "secret": (2, "another client deletes or spoils the Secret with the webhooks' certificates"),
+    "bundle": (1, "another client spoils the CA bundles of a webhook configuration or definition"),
+    "keepers": (1, "the Secret is deleted, and all managers make certificates for {seconds}"),
+    "jump": (2, "the wall clock of {manager} jumps, and back {seconds} later"),
+    "server_jump": (1, "the wall clock of the API server jumps, and back {seconds} later"),
+    "drift": (1, "the clocks of {manager} go at another rate for {seconds}"),
+}
+"""What goes wrong: how often, and in words."""
+
+OF_CERTIFICATES = frozenset({"secret", "bundle", "keepers"})
+"""What goes wrong only where managers keep certificates."""
+ALONE = tuple(each for each in KINDS_OF_FAULT if each not in {"scale", "mode"})
+"""What goes wrong where one manager works: fewer of them, or one that leads, make no difference then."""
+NO_EXCUSE = frozenset({"secret", "keepers"})
+"""In spite of which each webhook is trusted at every moment."""
+
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+"""Of virtual time; a plan that somebody has written has no more than a day."""
+When = Annotated[str, Meta(pattern="^(before|after|freeze|stale|meddle|refuse|look)$")]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """User action at a virtual time; `draw` seeds all its random choices."""
+
+    at: Seconds
+    act: Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
+    kind: Annotated[int, Meta(ge=0)]
+    """Of the operators' kinds, which."""
+    draw: Annotated[int, Meta(ge=0)]
+
+    def __str__(self) -> str:
+        return f"{self.at:8.3f}  {self.act}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong at a time, for a while, in virtual seconds; `size` is a part of requests."""
+
+    at: Seconds
+    what: Annotated[str, Meta(pattern=f"^({'|'.join(KINDS_OF_FAULT)})$")]
+    replica: Annotated[int, Meta(ge=0)]
+    seconds: Seconds
+    size: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    draw: Annotated[int, Meta(ge=0)] = 0
+    """Seeds what else is drawn for it."""
+
+    def __str__(self) -> str:
+        words = KINDS_OF_FAULT[self.what][1]
+        seconds, size = f"{self.seconds:.1f} s", f"{self.size:.0%}"
+        return words.format(manager=f"manager-{self.replica}", seconds=seconds, size=size)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Plan of a simulation run; all other decisions are drawn from its seed."""
+
+    seed: int
+    replicas: Annotated[int, Meta(ge=1, le=9)]
+    steps: tuple[Step, ...]
+    faults: tuple[Fault, ...]
+    crash_at: tuple[int, When] | None = None
+    shards: Annotated[int, Meta(ge=0, le=256)] = 0
+    keeps_certificates: bool = False
+    """Whether managers keep the certificates of their webhooks, and the API server trusts no others."""
+
+    def to_json(self) -> str:
+        """Encode the plan for `from_json`."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, kinds: int) -> Plan:
+        """Decode a plan; raise ValueError if it is invalid for this number of kinds."""
+        if is_too_deep(text.encode() if isinstance(text, str) else text):
+            raise ValueError(f"it is no plan of a simulation: {TOO_DEEP}")
+        try:
+            plan = msgspec.json.decode(text, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"it is no plan of a simulation: {error}") from None
+        if plan.shards & (plan.shards - 1):
+            raise ValueError("it is no plan of a simulation: it is no power of two - at `$.shards`")
+        beyond = [f"steps[{at}].kind" for at, each in enumerate(plan.steps) if each.kind >= kinds]
+        beyond += [
+            f"faults[{at}].replica" for at, each in enumerate(plan.faults) if each.replica >= plan.replicas
+        ]
+        if beyond:
+            there = f"there are {kinds} kinds and {plan.replicas} replicas"
+            raise ValueError(
+                f"it is no plan of a simulation: {there}, and the first is 0 - at `$.{beyond[0]}`"
+            )
+        return plan
+
+
+def plan_of(
+    seed: int,
+    operators: Sequence[AnyOperator],
+    *,
+    minutes: float | None = None,
+    fault: str | None = None,
+    shards: int = 0,
+) -> Plan:
+    """Return the plan of a seed, with virtual minutes of user actions and faults, or of one kind of fault.
+
+    With `shards`, there are more replicas, and they divide the objects into that many shards.
+    """
+    rng = random.Random(f"{seed}/plan")
+    dense = fault is None and seed % _DENSE == _DENSE - 1
+    times_as_many = 3 if dense else 1
+    keeps = dense or fault in OF_CERTIFICATES
+    if minutes is None:
+        minutes = _DENSE_MINUTES if dense else _MINUTES
+    replicas, seconds = rng.choice((2, 3, 4, 5) if shards else (1, 2, 2, 3)), minutes * 60
+    count = rng.randrange(5, _MOST_STEPS) * times_as_many
+    done = steps(rng, len(operators), seconds=seconds, count=count)
+    times, count = [step.at for step in done], rng.randrange(_MOST_FAULTS) * times_as_many
+    if fault is None:
+        kinds = tuple(KINDS_OF_FAULT) if shards else ALONE
+        kinds = tuple(each for each in kinds if keeps or each not in OF_CERTIFICATES)
+        wrong = faults(rng, replicas, seconds=seconds, count=count, near=times, kinds=kinds)
+    else:
+        wrong = faults(rng, replicas, seconds=seconds, count=max(count, 1), near=times, kinds=(fault,))
+    return Plan(
+        seed=seed,
+        replicas=replicas,
+        steps=tuple(done),
+        faults=tuple(wrong),
+        shards=shards,
+        keeps_certificates=keeps,
+    )
+
+
+def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list[Step]:
+    """Generate `count` actions on that number of kinds, within `seconds`."""
+    acts, weights = list(ACTS), list(ACTS.values())
+    made = [
+        Step(
+            at=0.0 if number < kinds else rng.uniform(0.0, seconds),
+            act="create" if number < kinds else rng.choices(acts, weights)[0],
+            kind=number if number < kinds else rng.randrange(kinds),
+            draw=rng.getrandbits(64),
+        )
+        for number in range(count)
+    ]
+    return sorted(made, key=lambda step: step.at)
+
+
+def faults(
+    rng: random.Random,
+    replicas: int,
+    *,
+    seconds: float,
+    count: int,
+    near: Sequence[float],
+    kinds: Sequence[str] = (),
+) -> list[Fault]:
+    """Draw the faults of a run, half of them about one of the times `near`."""
+    weights = [KINDS_OF_FAULT[kind][0] for kind in kinds]
+    made = [
+        Fault(
+            at=_when(rng, seconds, near),
+            what=rng.choices(kinds, weights)[0],
+            replica=rng.randrange(replicas),
+            seconds=rng.choice((1.0, 5.0, 20.0, 60.0)) * rng.uniform(0.5, 1.5),
+            size=rng.choice((0.05, 0.3, 0.8)),
+            draw=rng.getrandbits(64),
+        )
+        for _ in range(count)
+    ]
+    return sorted(made, key=lambda fault: fault.at)
+
+
+def _when(rng: random.Random, seconds: float, near: Sequence[float]) -> float:
+    if near and rng.random() < 0.5:  # noqa: PLR2004 - half
+        return max(0.0, rng.choice(near) - rng.choice((0.0, 0.002, 0.5, 5.0, -0.05, -0.5)))
+    return rng.uniform(0.0, seconds)

@@ -1,0 +1,115 @@
+"""YAML of users: read within limits, or refused in one line that quotes no value."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.util.yaml_text import NotYaml, load, yaml_documents
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{token: hunter2: x}",
+        "*hunter2",
+        "!hunter2",
+        "!<hunter2>",
+        "!!hunter2",
+        "!x!hunter2",
+        "!hunter2!x",
+        "!hun%ter2",
+        "!hun%ffter2",
+        "!<hunter2 x",
+        "&hunter2 &hunter2 x",
+        "[&hunter2 x, &hunter2 y, *hunter3]",
+        "[hunter2",
+        "{hunter2: [",
+        "@hunter2",
+        "`hunter2",
+        "|hunter2",
+        "'hunter2",
+        '"hunter2\\q"',
+        '"hunter2\\xz"',
+        "!!int hunter2",
+        "!!float hunter2",
+        "!!bool hunter2",
+        "!!timestamp hunter2",
+        "!!binary h\u00fcnter2",
+        "!!binary hunter2!",
+        "!!map hunter2",
+        "!!seq hunter2",
+        "!!set [hunter2]",
+        "!!omap [hunter2]",
+        "!!pairs [hunter2]",
+        "{[hunter2]: x}",
+        "{<<: hunter2}",
+        "x\n%TAG !hunter2! x",
+        "x\n...\n%TAG !hunter2! x\n%TAG !hunter2! x\n--- y",
+        "x\n...\n%YAML 9.hunter2\n---",
+    ],
+)
+def test_load_error_quotes_nothing_that_may_be_a_secret(value: str):
+    with pytest.raises(NotYaml, match=r"^not valid YAML in line \d+, column \d+: [^\"]+$") as caught:
+        load(f"users:\n- name: a\n  user: {value}".encode())
+    told = str(caught.value)
+    for quoted in re.findall("'([^']*)'", told):
+        assert quoted in {",", "]", "}", ":", "-", "?", ">", "<document start>"}
+    assert not re.search("hun|ter2|nter", told)
+
+
+BOMB = "a: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}}\n" for n in range(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            b"users: [{name: admin, user: {token: hunter2 ]",
+            " in line 1, column 45: did not find expected ',' or",
+        ),
+        (b"apiVersion: v1\nusers:\n- token: hunter2\n  'token\n", " in line 5, column 1: "),
+        (b"token: hunter2\xff\xfe", ": it has an impossible character or value"),
+        (b"\x00", ": it has an impossible character or value"),
+        (b"token: hunter2\nport: " + b"9" * 5000, " in line 2, column 7: it is a number of"),
+        (b"token: hunter2\nport: 0x" + b"f" * 5000, " in line 2, column 7: it is a number of"),
+        (b"token: hunter2\nissued: 2001-99-99", " in line 2, column 9: there is no such value"),
+        (b"token: hunter2\nlasts: 1" + b":1" * 400 + b".5", " in line 2, column 8: there is no such value"),
+        (b"token: hunter2\nusers: " + b"[" * 250, " in line 2, column 207: it is nested too"),
+        (b"a: !!int x", " in line 1, column 4: there is no such value"),
+        (BOMB.encode(), " in line 18, column 12: its aliases expand to too much"),
+        (MERGED.encode(), " in line 17, column 23: its aliases expand to too much"),
+        (
+            f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 200)}]".encode(),
+            " in line 2, column 405: its aliases",
+        ),
+        (b"a: &a [[*a]]", " in line 1, column 9: it is part of itself, by an alias"),
+    ],
+)
+def test_load_error_names_the_line_and_does_not_quote_it(content: bytes, expected: str):
+    for read in (load, yaml_documents):
+        with pytest.raises(NotYaml) as error:
+            read(content)
+        if read is load:
+            assert str(error.value).startswith(f"not valid YAML{expected}")
+        assert "hunter2" not in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+def test_load_reads_aliases_in_reason():
+    users = load(b"[{user: &a {token: x}}, {user: {<<: *a}}, {user: *a}]")
+    assert users == [{"user": {"token": "x"}}] * 3
+
+
+@given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_load_raises_only_one_line_errors_for_any_bytes(content: bytes):
+    refusal = ""
+    try:
+        load(content)
+    except NotYaml as error:
+        refusal = str(error)
+    assert "\n" not in refusal
