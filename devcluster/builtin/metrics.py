@@ -39,7 +39,7 @@ class MetricsStrategy(BuiltinStrategy):
     columns = columns("Name | CPU | Memory | Window")
 
     def cells(self, obj: Object) -> list[str]:
-        usage = obj.get("usage") or next((each["usage"] for each in obj.get("containers") or ()), {})
+        usage: Object = obj.get("usage") or next((each["usage"] for each in obj.get("containers") or ()), {})
         return [*(usage.get(name, "0") for name in USAGE), obj["window"]]
 
 

@@ -1,4 +1,4 @@
-"""What the controllers of workloads share: pods of a template, claims to them, revisions, conditions."""
+"""Common parts of workload controllers: pods of a template, claims to them, revisions."""
 
 from __future__ import annotations
 
