@@ -10,16 +10,14 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import shell_complete
 
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
+from devcluster.cluster import DevCluster
 from devcluster.loop import new_event_loop
-
-if TYPE_CHECKING:
-    from devcluster.cluster import DevCluster
 
 __all__ = ["commands", "main"]
 

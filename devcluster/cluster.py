@@ -7,10 +7,11 @@ import contextlib
 import random
 import secrets
 import socket
+import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from devcluster.access.authentication import ADMIN, Authenticator
 from devcluster.access.rbac import RbacAuthorizer
@@ -23,6 +24,7 @@ from devcluster.api.server import MINIMUM_WATCH_TIMEOUT, ApiServer
 from devcluster.builtin import initial_objects, read_recorded, resources
 from devcluster.builtin.metrics import MetricsApi
 from devcluster.clock import Clock
+from devcluster.controllers.images import Image
 from devcluster.crd.definition import definitions_resource
 from devcluster.crd.establish import Establisher
 from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
@@ -31,11 +33,6 @@ from devcluster.kinds.registry import Registry
 from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, write_kubeconfig
 from devcluster.storage import Disk, Journal, Key, Store
 from devcluster.types import schema_of
-
-if TYPE_CHECKING:
-    import ssl
-
-    from devcluster.controllers.images import Image
 
 __all__ = ["DevCluster"]
 

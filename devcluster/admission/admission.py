@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
@@ -21,12 +21,10 @@ from devcluster.admission.pod_security import PodSecurity
 from devcluster.admission.policies import AdmissionPolicies
 from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
+from devcluster.api.interfaces import AdmissionInfo, Authorizer
 from devcluster.builtin.quotas import QuotaLedger
-
-if TYPE_CHECKING:
-    from devcluster.api.interfaces import AdmissionInfo, Authorizer
-    from devcluster.kinds.registry import Registry
-    from devcluster.storage.store import Store
+from devcluster.kinds.registry import Registry
+from devcluster.storage.store import Store
 
 __all__ = ["ClusterAdmission"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import orjson
@@ -14,9 +14,7 @@ from devcluster.builtin.checks import quantity_text, value_of
 from devcluster.builtin.pods import pod_resources, quality_of_service
 from devcluster.errors import qualified
 from devcluster.storage.records import Change, Key, Stored
-
-if TYPE_CHECKING:
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["QUOTAS", "QuotaLedger", "amounts_text", "counts", "missing_amounts", "usage_of"]
 

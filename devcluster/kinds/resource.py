@@ -7,15 +7,13 @@ import contextlib
 import dataclasses
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.errors import qualified
 from devcluster.kinds.strategy import Strategy
 from devcluster.schema.node import Schema
-
-if TYPE_CHECKING:
-    from devcluster.schema.versions import CustomVersions
-    from devcluster.storage.records import Stored
+from devcluster.schema.versions import CustomVersions
+from devcluster.storage.records import Stored
 
 __all__ = ["Column", "Convert", "Resource", "ScalePaths"]
 
