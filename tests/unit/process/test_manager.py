@@ -71,12 +71,22 @@ async def test_runnables_stop_newest_first_and_wait_for_each():
     assert not recorded.failure.done()
 
 
-async def test_runnables_report_a_failure_and_keep_the_others_running():
+@pytest.mark.parametrize(
+    ("run", "failure"),
+    [
+        (fail, ValueError("broken")),
+        (cancel_itself, RuntimeError("odd was cancelled, and not by its owner")),
+        (end, None),
+    ],
+)
+async def test_runnables_report_a_failure_or_foreign_cancellation_and_keep_the_others_running(
+    run: Callable[[], Coroutine[Any, Any, None]], failure: Exception | None
+):
     recorded = Recorded()
     recorded.start("good")
-    recorded.runnables.start(Runnable("bad", fail))
-    with pytest.raises(ValueError, match="broken"):
-        await recorded.failure
+    recorded.runnables.start(Runnable("odd", run))
+    await asyncio.sleep(1)
+    assert repr(recorded.failure.exception() if recorded.failure.done() else None) == repr(failure)
     assert recorded.notes == ["good started"]
     await recorded.runnables.stop()
 
@@ -94,21 +104,6 @@ async def test_runnables_report_a_failure_during_stop():
     await asyncio.sleep(0)
     await recorded.runnables.stop()
     with pytest.raises(ValueError, match="broken"):
-        await recorded.failure
-
-
-async def test_runnable_that_ends_by_itself_is_no_failure():
-    recorded = Recorded()
-    recorded.runnables.start(Runnable("short", end))
-    await asyncio.sleep(1)
-    await recorded.runnables.stop()
-    assert not recorded.failure.done()
-
-
-async def test_runnables_report_foreign_cancellation_as_failure():
-    recorded = Recorded()
-    recorded.runnables.start(Runnable("odd", cancel_itself))
-    with pytest.raises(RuntimeError, match="odd was cancelled, and not by its owner"):
         await recorded.failure
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable
 
 import orjson
 import pytest
 
-from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease import Lease, Leases
 from manager.election.lease_watch import LeaseWatcher
-from manager.kube.transport import Transport
 from manager.shards.coordinator import MEMBER, ReplicaRegistry
-from manager.telemetry.metrics import Metrics
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import (
@@ -21,13 +18,12 @@ from tests.support.scripted_wire import (
     LostAfter,
     LostBefore,
     Reply,
-    ScriptedWire,
     Sent,
     Stall,
     Step,
     Unreached,
 )
-from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.conftest import LEASES, NAMESPACE, Participant
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 
 pytestmark = pytest.mark.virtual_time
@@ -35,26 +31,15 @@ LABEL = "example.com/lease"
 EVERYTHING = f"{PREFIX}*"
 
 
-class Replica:
+class Replica(Participant):
     """A replica of a program, on its own wire."""
 
     def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
+        super().__init__(server, identity)
         self.server = server
-        self.wire = ScriptedWire()
-        server.serve(self.wire)
-        rng = random.Random(identity)
-        transport = Transport(self.wire, metrics=Metrics(), rng=rng, user_agent="test")
-        group = Leases(transport, namespace=NAMESPACE, label=LABEL)
-        config = ElectionConfig(
-            transport=transport,
-            namespace=NAMESPACE,
-            name=NAME,
-            identity=identity,
-            rng=rng,
-            metrics=Metrics(),
-        )
-        self.watcher = LeaseWatcher(config, group)
-        self.registry = ReplicaRegistry(config, group, self.watcher, count=16)
+        group = Leases(self.transport, namespace=NAMESPACE, label=LABEL)
+        self.watcher = LeaseWatcher(self.config, group)
+        self.registry = ReplicaRegistry(self.config, group, self.watcher, count=16)
         loop = asyncio.get_running_loop()
         self.tasks = [
             loop.create_task(self.watcher.run()),
