@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from manager_tools.scaffold import Names, ScaffoldError, renew_library
 from manager_tools.scaffold.new_project import packed_library
 from manager_tools.scaffold.writing import template
 from tests.support import ROOT
 from tests.support.makefile import make
+from tests.support.wheels import LIBRARY, PINS, dependencies
 
 WHEEL, CONTENT = packed_library()
 LINE = f"file:{WHEEL}#sha256={hashlib.sha256(CONTENT).hexdigest()}"
@@ -50,7 +55,16 @@ def test_renew_library_refuses_requirements_without_one_line_for_it(folder: Path
 
 
 def install(folder: Path) -> subprocess.CompletedProcess[str]:
-    pip = (sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target=there")
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-index",
+        "--no-deps",
+        "--require-hashes",
+        "--target=there",
+    )
     return subprocess.run(
         [*pip, "--requirement=requirements.txt"], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -68,6 +82,25 @@ def test_pip_installs_the_packed_library_and_refuses_another_content(folder: Pat
     done = install(folder)
     assert done.returncode != 0
     assert "Expected sha256" in done.stderr
+
+
+def test_requirements_of_new_project_have_every_package_with_the_hashes_of_this_repository():
+    files = [
+        template(Path(name)) for name in ("requirements.txt", "requirements-dev.txt", "requirements-bill.txt")
+    ]
+    ours, named = PINS.read_text(), []
+    for text in files:
+        entries = re.findall(r"^\S+==.*(?:\n .*)*\n", text, re.MULTILINE)
+        assert [each for each in entries if each not in ours or "--hash=sha256:" not in each] == []
+        named.append({each.partition("==")[0] for each in entries})
+        assert "://" not in text
+    project = tomllib.loads(template(Path("pyproject.in.toml")))
+    extras = project["project"]["optional-dependencies"]
+    extras["dev"] += project["build-system"]["requires"]
+    assert named[0] == {canonicalize_name(each) for each in dependencies(LIBRARY)}
+    for extra, found in zip(("dev", "bill"), named[1:], strict=True):
+        assert {canonicalize_name(Requirement(each).name) for each in extras[extra]} <= found
+        assert not found & named[0]
 
 
 def test_template_has_this_repositorys_deployment_and_actions():
