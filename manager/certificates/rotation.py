@@ -39,8 +39,8 @@ _RENEWED_AFTER = 2 / 3
 
 _MOST_FOREIGN = 64
 """A bundle with more authorities than this is not ours: somebody trusts the public ones, which are over a
-hundred. Ours has two in a renewal, and one more for each time that somebody destroys what is stored, until an
-old one may be retired."""
+hundred. Ours has two in a renewal, and one more for each time that somebody destroys the stored ones, until
+an old one may be retired."""
 
 _UNDERWAY = 1.0
 _AFTER_FAILURE = 2.0
@@ -114,7 +114,7 @@ class Stored:
 
 @dataclass(slots=True)
 class _Watched:
-    """A target, and what this process has seen there."""
+    """A target, and the observations of this process."""
 
     target: Target
     found: Found | None = None
@@ -392,7 +392,7 @@ class CertificateRotator:
                 self._complaint = ""
             except Changed:
                 pause = _UNDERWAY
-            except Exception as error:  # noqa: BLE001 - what is served now is good for weeks: no reason to end
+            except Exception as error:  # noqa: BLE001 - the served certificate is good for weeks
                 pause = _AFTER_FAILURE
                 if repr(error) != self._complaint:
                     self._complaint = repr(error)

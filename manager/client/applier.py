@@ -459,8 +459,8 @@ class Applier(CachedReader):
         else:
             if not repair.releases:
                 return raw
-        repair.patch.setdefault("metadata", {})["uid"] = change.uid
-        return await self._send("PATCH", kind, key, repair.patch, content_type=MERGE_PATCH, dry_run=True)
+        patch = repair.patch_of({"uid": change.uid})
+        return await self._send("PATCH", kind, key, patch, content_type=MERGE_PATCH, dry_run=True)
 
     async def _take_over(self, change: _Change, found: bytes) -> None:
         """Merge our entries into one apply entry (see `ownership`), before the apply of the change.
@@ -519,24 +519,21 @@ class Applier(CachedReader):
             if repair is None:
                 raise refusal
             version = there["metadata"].get("resourceVersion")
+            demanded = {"uid": uid, "resourceVersion": version}
             # The next apply takes over the fields recorded under this name.
             manager = creator_name(self.field_manager, encoded)
-
-            async def send(repair: Repair, *, dry_run: bool, at: str = version, by: str = manager) -> bytes:
-                repair.patch.setdefault("metadata", {}).update(uid=uid, resourceVersion=at)
-                booked: Any = {"content_type": MERGE_PATCH, "dry_run": dry_run, "manager": by, "replaces": at}
-                return await self._send("PATCH", kind, key, repair.patch, **booked)
-
+            booked: Any = {"content_type": MERGE_PATCH, "manager": manager, "replaces": version}
             try:
-                raw = await send(repair, dry_run=True)
+                raw = await self._send("PATCH", kind, key, repair.patch_of(demanded), dry_run=True, **booked)
                 keeps = set[Path]()
                 for each in repair.removed[:_MOST_KEPT] if len(repair.removed) > 1 else ():
+                    less = Repair(there, change.body, *shared, repair.lists, {*keeps, each})
                     with suppress(Invalid):  # it is in the way
-                        less = Repair(there, change.body, *shared, repair.lists, {*keeps, each})
-                        raw = await send(less, dry_run=True)
+                        patch = less.patch_of(demanded)
+                        raw = await self._send("PATCH", kind, key, patch, dry_run=True, **booked)
                         keeps, repair = {*keeps, each}, less
                 if not change.dry_run:
-                    raw = await send(repair, dry_run=False)
+                    raw = await self._send("PATCH", kind, key, repair.patch_of(demanded), **booked)
                 return raw, repair.conflicts
             except (Invalid, Forbidden, BadRequest) as error:
                 refused = state, clock.monotonic() + REFUSED_SECONDS, error
