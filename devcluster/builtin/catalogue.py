@@ -189,12 +189,12 @@ STORED_KINDS = {
         },
         has_generation=True,
     ),
-    "IPAddress": StoredKind("Name | ParentRef", (_parent)),
+    "IPAddress": StoredKind("Name | ParentRef", (_parent,)),
     "ServiceCIDR": StoredKind(
         "Name | CIDRs | Age",
-        (_joined("spec.cidrs")),
+        (_joined("spec.cidrs"),),
     ),
-    "RuntimeClass": StoredKind("Name | Handler | Age", (_at("handler"))),
+    "RuntimeClass": StoredKind("Name | Handler | Age", (_at("handler"),)),
     "CSIDriver": StoredKind(
         "Name | AttachRequired? | PodInfoOnMount? | StorageCapacity? | TokenRequests | RequiresRepublish?"
         " | Modes | Age",
@@ -218,7 +218,7 @@ STORED_KINDS = {
     ),
     "CSINode": StoredKind(
         "Name | Drivers# | Age",
-        (lambda obj: len(_at("spec.drivers", ())(obj))),
+        (lambda obj: len(_at("spec.drivers", ())(obj)),),
         defaults={"spec.drivers.*.topologyKeys": None},
     ),
     "CSIStorageCapacity": StoredKind("Name | Created At@"),
@@ -234,7 +234,7 @@ STORED_KINDS = {
     ),
     "VolumeAttributesClass": StoredKind(
         "Name | DriverName | Age",
-        (_at("driverName")),
+        (_at("driverName"),),
     ),
 }
 

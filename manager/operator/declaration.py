@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -171,16 +172,29 @@ def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[
     An exception of the first form is an error of the reconcile, and retried like one. After TerminalError,
     the object is called for again once something has changed. An exception of the second form is logged.
     """
-    if not isinstance(seconds, Setting) and not seconds > 0:
-        raise ValueError(f"@every needs more than 0 seconds, not {seconds}")
-    if not 0 <= jitter <= 1:
-        raise ValueError(f"@every needs a jitter from 0 to 1, not {jitter}")
+    if not isinstance(seconds, Setting) and not (_is_number(seconds) and 0 < seconds < math.inf):
+        raise ValueError(f"@every needs more than 0 seconds, as in @every(30), not {_shown(seconds)}")
+    if not (_is_number(jitter) and 0 <= jitter <= 1):
+        raise ValueError(f"@every needs a jitter from 0 to 1, not {_shown(jitter)}")
 
     return lambda method: _marked(method, _TIMER, (seconds, jitter))
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _function_of(method: object) -> object:
+    """Return the function of a static or class method, and any other as it is."""
+    return getattr(method, "__func__", method)
+
+
 def _marked(method: F, mark: str, value: object) -> F:
-    setattr(method, mark, value)
+    function = _function_of(method)
+    if not inspect.isfunction(function) or hasattr(function, mark):
+        why = "twice on one method" if hasattr(function, mark) else f"for a method, not for {_shown(method)}"
+        raise TypeError(f"@{mark.strip('_')} is {why}")
+    setattr(function, mark, value)
     return method
 
 
@@ -190,10 +204,11 @@ def timers_of(cls: Any, members: Mapping[str, Any], takes: Takes) -> Iterator[Ti
     `takes` are the arguments of a timer for each object.
     """
     for name, member in members.items():
-        if (marked := getattr(member, _TIMER, None)) is None:
+        if (marked := getattr(_function_of(member), _TIMER, None)) is None:
             continue
         for_each = positional(cls, name, len(takes)) is not None
-        if not inspect.iscoroutinefunction(member) or not (for_each or positional(cls, name, 0) is not None):
+        is_async = inspect.iscoroutinefunction(_function_of(member))
+        if not is_async or not (for_each or positional(cls, name, 0) is not None):
             raise TypeError(
                 f"{cls.__name__}.{name}: @every is for `async def {name}(self, obj, ctx)`, or for "
                 f"`async def {name}(self)`, which is called once for all objects"
@@ -236,9 +251,9 @@ def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable
 def daemons_of(cls: Any, members: Mapping[str, Any]) -> Iterator[Daemon]:
     """Yield the daemons among an operator's members. Raises TypeError for an unsuitable method."""
     for name, member in members.items():
-        if (restarts := getattr(member, _DAEMON, None)) is None:
+        if (restarts := getattr(_function_of(member), _DAEMON, None)) is None:
             continue
-        if not inspect.iscoroutinefunction(member) or positional(cls, name, 1) is None:
+        if not inspect.iscoroutinefunction(_function_of(member)) or positional(cls, name, 1) is None:
             raise TypeError(f"{cls.__name__}.{name}: @daemon is for `async def {name}(self, obj)`")
         check_call(cls, name, {"obj": None})
         yield Daemon(name, restarts)
@@ -488,6 +503,12 @@ def check_call(cls: Any, name: str, takes: Takes) -> None:
                 f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
                 f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}{_at(cls, name)}"
             )
+    names = [each.name for each in given]
+    if any(each != of and each in takes for each, of in zip(names, takes, strict=False)):
+        has = ", ".join(("self", *names))
+        raise TypeError(
+            f"{cls.__name__}.{name} is called with ({call}) in this order, and takes ({has}){_at(cls, name)}"
+        )
 
 
 def _at(cls: type, name: str) -> str:

@@ -133,6 +133,11 @@ class Operator(OperatorBase, Generic[T]):
         cls.declared_settings = tuple(dict.fromkeys(settings))
         cls.timers = tuple(timers_of(cls, members, _OBJECT))
         cls.daemons = tuple(daemons_of(cls, members))
+        for name in ({each.name for each in cls.timers} | {each.name for each in cls.daemons}) & {*_HOOKS}:
+            raise TypeError(
+                f"{cls.__name__}.{name} is called anyway: decorate another method, or return "
+                "`Result(requeue_after=...)`"
+            )
         if cls.reconcile_key is not Operator.reconcile_key:
             cls.shared_out = False  # a key does not tell the shard of a deleted object
         if cls.reconcile_key is not Operator.reconcile_key and cls.works_on_each():

@@ -336,7 +336,9 @@ class Manager:
             if failed := _error(failure):
                 raise failed from error
             raise
-        if failed := _error(failure):
+        finally:
+            failed = _error(failure)  # read also when a cancellation comes first
+        if failed:
             raise failed
 
     async def _open(self, stack: AsyncExitStack, stop: asyncio.Event) -> bool:

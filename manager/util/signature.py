@@ -22,6 +22,9 @@ def parameters_of(cls: type, name: str) -> list[inspect.Parameter]:
 
 def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | None:
     """Return the parameters that a call with `count` arguments sets; None if there can be no such call."""
+    is_method = not isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
+    if is_method and not _signature(getattr(cls, name)).parameters:
+        return None  # not even self
     takes = [each for each in parameters_of(cls, name) if each.kind is not each.VAR_KEYWORD]
     least = [each for each in takes if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
     given = [each for each in takes if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]

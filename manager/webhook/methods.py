@@ -250,6 +250,10 @@ def _misfits(operator: type, name: str, call: Sequence[str], admission: Admissio
             gets, described = (AdmissionRequest,), "the AdmissionRequest"
         if not any(is_subclass(each, of) for each in gets for of in alternatives):
             yield f"{described} for {parameter.name}, which is annotated as {names}"
+    takes = [each.name for each in given or ()]
+    gives = [each.rstrip("?") for each in call]
+    if any(each != right and each in gives for each, right in zip(takes, gives, strict=False)):
+        yield f"{_shown(call)} in this order, and it takes {', '.join(takes)}, at {place_of(function)}"
 
 
 def _shown(call: Sequence[str]) -> str:

@@ -68,7 +68,10 @@ _MARKS = "__webhooks__"
 
 def add_mark(function: M, role: str, about: object) -> M:
     """Note a role on a method, which may have several."""
-    setattr(getattr(function, "__func__", function), _MARKS, (*marks(function), (role, about)))
+    noted = getattr(function, "__func__", function)
+    if not callable(noted):
+        raise RegistrationError(f"@webhook.{role} is for a method, not for a {type(function).__name__}")
+    setattr(noted, _MARKS, (*marks(function), (role, about)))
     return function
 
 

@@ -84,13 +84,6 @@ async def test_apply_returns_the_object_before_and_after_an_update(scene: Scene,
     assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
 
 
-async def test_apply_returns_the_created_object(scene: Scene):
-    scene.there(Reply.status(404, "NotFound"))
-    scene.wire.on("POST", COLLECTION, stored(1))
-    now, before, outcome, _ = await scene.apply(WANTED)
-    assert (now.spec, before, outcome) == ({"replicas": 1}, None, Outcome.CREATED)
-
-
 async def test_apply_reads_the_server_when_the_cache_misses_an_existing_object(scene: Scene):
     """Created by a request of ours whose answer was lost, say, and no watch has told of it."""
     scene.cache.informer(Deployment)._sinks[0].finish_list(1)

@@ -47,6 +47,10 @@ async def something(*_: Any) -> None: ...
 
 
 async def of_one(self: Any, obj: Any) -> None: ...
+async def of_two(self: Any, obj: Any, ctx: Any) -> None: ...
+async def of_nothing() -> None: ...
+async def of_nobody() -> None: ...
+async def renamed(self: Any, ctx: Any, obj: Any) -> None: ...
 async def of_three(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
 async def by_name(self: Any, obj: Any, *, ctx: Any) -> None: ...
 async def swapped(self: Any, ctx: Context, obj: Gadget) -> None: ...
@@ -129,6 +133,14 @@ REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused
             every(9)(swapped),
             "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
         ),
+        ("refresh", every(9)(of_nothing), "@every is for `async def refresh(self, obj, ctx)`, or for"),
+        (
+            "refresh",
+            every(9)(renamed),
+            "is called with (self, obj, ctx) in this order, and takes (self, ctx, obj)",
+        ),
+        ("reconcile", every(9)(of_two), "is called anyway: decorate another method, or return `Result("),
+        ("follow", daemon(of_nobody), "@daemon is for `async def follow(self, obj)`"),
         ("follow", daemon(of_three), "@daemon is for `async def follow(self, obj)`"),
         ("follow", daemon(of_a_pod), "is called with (self, obj): its obj is annotated as Pod, and gets a"),
         ("setup", something, "is called without await, and cannot be an `async def`"),
@@ -138,6 +150,51 @@ REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused
 def test_operator_is_refused_when_a_declaration_cannot_be_used(name: str, value: Any, told: str):
     with pytest.raises(TypeError, match=f"^Bad.{name}:? {re.escape(told)}"):
         type("Bad", (Operator,), {"kind": Gadget, name: value})
+
+
+@pytest.mark.parametrize(
+    ("decorate", "told"),
+    [
+        (lambda: every(something), "@every needs more than 0 seconds, as in @every(30), not a function"),
+        (lambda: every("5s"), "@every needs more than 0 seconds, as in @every(30), not '5s'"),
+        (lambda: every(True), "@every needs more than 0 seconds, as in @every(30), not True"),
+        (lambda: every(float("inf")), "@every needs more than 0 seconds, as in @every(30), not inf"),
+        (lambda: every(5, jitter="much"), "@every needs a jitter from 0 to 1, not 'much'"),
+        (lambda: every(5)(every(7)(something)), "@every is twice on one method"),
+        (lambda: every(5)(property(something)), "@every is for a method, not for a property"),
+        (lambda: daemon("always"), "@daemon is for a method, not for 'always'"),
+        (
+            lambda: webhook.default(property(something)),
+            "@webhook.default is for a method, not for a property",
+        ),
+    ],
+)
+def test_decorator_is_refused_when_it_cannot_mark_a_method(decorate: Any, told: str):
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(told)}$"):
+        decorate()
+
+
+def test_decorators_mark_static_and_class_methods_in_either_order():
+    class Marked(Operator[Gadget]):
+        @every(9)
+        @staticmethod
+        async def first(obj: Gadget, ctx: Context) -> None: ...
+
+        @staticmethod
+        @every(9)
+        async def second(obj: Gadget, ctx: Context) -> None: ...
+
+        @classmethod
+        @every(9)
+        async def third(cls) -> None: ...
+
+        @daemon
+        @classmethod
+        async def fourth(cls, obj: Gadget) -> None: ...
+
+    timers = [(each.name, each.for_each) for each in Marked.timers]
+    assert timers == [("first", True), ("second", True), ("third", False)]
+    assert [each.name for each in Marked.daemons] == ["fourth"]
 
 
 def test_operator_is_refused_when_it_hides_a_method_of_its_mixin():

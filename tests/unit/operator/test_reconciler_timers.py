@@ -143,7 +143,7 @@ def test_every_refuses_a_method_that_cannot_be_a_timer():
         TypeError, match=r"^Some has a timer for each object, for which it needs `reconcile`$"
     ):
         declared(for_each, reconcile_key=by_key)
-    with pytest.raises(ValueError, match=r"^@every needs more than 0 seconds, not 0$"):
+    with pytest.raises(ValueError, match=r"^@every needs more than 0 seconds, as in @every\(30\), not 0$"):
         every(0)
     with pytest.raises(ValueError, match=r"^@every needs a jitter from 0 to 1, not 2$"):
         every(1, jitter=2)

@@ -97,7 +97,7 @@ async def test_lifespan_opens_and_closes_in_the_same_task():
         (3600.0, None, False, 5),
     ],
 )
-async def test_manager_raises_close_error_of_lifespan_unless_it_failed_before_and_gives_up_a_stuck_one(
+async def test_manager_reports_or_abandons_a_lifespan_that_fails_to_close(
     takes: float, error: Exception | None, fails: bool, seconds: float, log_lines: LogLines
 ):
     house = House()

@@ -37,6 +37,7 @@ async def of_an_old_version(self: Any, new: OldThing, request: AdmissionRequest)
 async def of_a_pod(self: Any, pod: Pod, request: AdmissionRequest) -> None: ...
 async def of_options(self: Any, options: Unstructured, request: AdmissionRequest) -> None: ...
 async def swapped(self: Any, request: AdmissionRequest, new: Thing) -> None: ...
+async def renamed(self: Any, new: Any, old: Any, request: AdmissionRequest) -> None: ...
 async def that_says_no(self: Any, new: Thing, request: AdmissionRequest) -> bool: ...
 async def untyped(self, new, request): ...  # type: ignore[no-untyped-def] # noqa: ANN001
 async def of_any(self: Any, *arguments: Any) -> Any: ...
@@ -147,6 +148,11 @@ CREATE, UPDATE, DELETE = "@webhook.validate_create", "@webhook.validate_update",
                 "@webhook.from_hub(OldThing) calls it with plain JSON (JsonObject) for thing, "
                 "which is annotated as Thing"
             ),
+        ),
+        (
+            renamed,
+            [update],
+            f"{UPDATE} calls it with (old, new, request) in this order, and it takes new, old, request",
         ),
         (plain, [create], "a webhook method has to be an `async def`, without yield"),
     ],
