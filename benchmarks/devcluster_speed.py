@@ -38,9 +38,12 @@ from tests.support.memcacheds import memcached, memcached_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from tests.support.control_plane import ControlPlane
     from tests.support.daemon import Daemon
+
+    Rows = list[list[Any]]
 
 STARTS = 5
 # The order matters: earlier kinds create the objects of later ones.
@@ -141,7 +144,18 @@ def start_seconds(data: Path | None = None, *, environ: Mapping[str, str] | None
     return seconds
 
 
-def start(_: argparse.Namespace) -> list[list[object]]:
+def both(measure: Callable[[Served], Rows]) -> Rows:
+    """Measure a fresh devcluster, and append the columns of the real control plane if there can be one."""
+
+    def on(server: Callable[[Path], AbstractContextManager[Served]]) -> Rows:
+        with tempfile.TemporaryDirectory() as folder, server(Path(folder, "plane")) as served:
+            return measure(served)
+
+    ours = on(devcluster)
+    return ours if why_not() else [one + other[1:] for one, other in zip(ours, on(real), strict=True)]
+
+
+def start(_: float) -> Rows:
     """Measure the seconds until the first response, at the first start after a clone and later (median)."""
     with tempfile.TemporaryDirectory() as folder:
         warm = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
@@ -153,60 +167,54 @@ def start(_: argparse.Namespace) -> list[list[object]]:
     return [["start, no bytecode yet, s", first], ["start, s", following]]
 
 
-def requests(options: argparse.Namespace) -> list[list[object]]:
+def requests(scale: float) -> Rows:
     """Measure requests per second and CPU per request, in µs, of one client with 16 connections."""
-    count = round(5_000 * options.scale)
-    ours = _on(devcluster, lambda served: [_load(served, kind, count) for kind in KINDS])
-    theirs = _on(real, lambda served: [_load(served, kind, count) for kind in KINDS])
-    return [
-        [kind, *_rates(one), *_rates(other, one)]
-        for kind, one, other in zip(KINDS, ours, theirs or [None] * len(KINDS), strict=True)
-    ]
+    count = round(5_000 * scale)
+    rows = both(lambda served: [[kind, *_load(served, kind, count)] for kind in KINDS])
+    return [[*row, row[1] / row[3]] if len(row) > 3 else row for row in rows]
 
 
-def watch(options: argparse.Namespace) -> list[list[object]]:
+def watch(scale: float) -> Rows:
     """Measure the delay from a write to its event, in ms, and creates per second with watches."""
-    count = round(5_000 * options.scale)
 
-    def measure(served: Served) -> list[list[float]]:
-        alone, crowd = _delays(served, 1), _delays(served, 100)
+    def measure(served: Served) -> Rows:
+        alone, crowd, count = _delays(served, 1), _delays(served, 100), round(5_000 * scale)
         with _watching(served, 20, count):
             rate = _load(served, "create ConfigMap", count, prefix="watched")
-        return [[alone["p50"], alone["p99"]], [crowd["p50"], crowd["p99"]], _rates(rate)]
+        return [
+            ["event with one watch, ms p50 p99", *alone],
+            ["event with 100 watches, ms p50 p99", *crowd],
+            ["create, 20 watches", *rate],
+        ]
 
-    ours, theirs = _on(devcluster, measure), _on(real, measure)
-    names = ("event with one watch, ms p50 p99", "event with 100 watches, ms p50 p99", "create, 20 watches")
-    return [
-        [name, *one, *(other or ())]
-        for name, one, other in zip(names, ours, theirs or [None] * len(names), strict=True)
-    ]
+    return both(measure)
 
 
-def objects(_: argparse.Namespace) -> list[list[object]]:
+def objects(_: float) -> Rows:
     """Measure lists of many objects, and their memory."""
 
-    def measure(served: Served) -> list[list[object]]:
+    def listed(served: Served, query: str = "") -> list[float]:
+        found = served.run("one", path=f"{CONFIG_MAPS}{query}")
+        return [found["seconds"], found["bytes"] / 1e6]
+
+    def measure(served: Served) -> Rows:
         empty = served.resident_mb()
         _load(served, "create ConfigMap", LISTED)
-        whole = served.run("one", path=CONFIG_MAPS)
+        whole = listed(served)
         _load(served, "create ConfigMap", HELD - LISTED, first=LISTED)
-        page = served.run("one", path=f"{CONFIG_MAPS}?limit=500")
-        all_of_them = served.run("one", path=CONFIG_MAPS)
         return [
-            [f"list of {LISTED}, s, MB", whole["seconds"], whole["bytes"] / 1e6],
-            [f"page of 500 of {HELD}, s, MB", page["seconds"], page["bytes"] / 1e6],
-            [f"list of {HELD}, s, MB", all_of_them["seconds"], all_of_them["bytes"] / 1e6],
+            [f"list of {LISTED}, s, MB", *whole],
+            [f"page of 500 of {HELD}, s, MB", *listed(served, "?limit=500")],
+            [f"list of {HELD}, s, MB", *listed(served)],
             [f"memory without and with {HELD}, MB", empty, served.resident_mb()],
         ]
 
-    rows = _on(devcluster, measure)
-    theirs = _on(real, measure)
-    return [row + other[1:] for row, other in zip(rows, theirs or [[]] * len(rows), strict=True)]
+    return both(measure)
 
 
-def data(options: argparse.Namespace) -> list[list[object]]:
+def data(scale: float) -> Rows:
     """Measure a server with a data file."""
-    count = round(5_000 * options.scale)
+    count = round(5_000 * scale)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "plane")
         with devcluster(path, persistent=True) as served:
@@ -217,13 +225,13 @@ def data(options: argparse.Namespace) -> list[list[object]]:
             for file in path.glob("data*"):
                 file.rename(file.with_name("kept" + file.name.removeprefix("data")))
         again = start_seconds(path / "kept")
-    return [["create ConfigMap, data file", *_rates(rate)], [f"start with {HELD} objects, s", again]]
+    return [["create ConfigMap, data file", *rate], [f"start with {HELD} objects, s", again]]
 
 
-def converge(_: argparse.Namespace) -> list[list[object]]:
+def converge(_: float) -> Rows:
     """Measure the manager's convergence of 500 Memcacheds: seconds, and the servers' CPU seconds."""
 
-    def measure(served: Served) -> list[float]:
+    def measure(served: Served) -> Rows:
         names = [f"bench-{index}" for index in range(CONVERGED)]
         served.plane.api.create_many(memcached_path("default"), map(memcached, names))
         with StatusWatch(served.plane) as seen:
@@ -232,27 +240,22 @@ def converge(_: argparse.Namespace) -> list[list[object]]:
             process.start()
             try:
                 seen.wait(CONVERGED, process, TIMEOUT)
-                return [time.monotonic() - started, served.cpu_seconds() - cpu]
+                used = [time.monotonic() - started, served.cpu_seconds() - cpu]
             finally:
                 process.stop()
+        return [[f"manager on {CONVERGED} Memcacheds, s, CPU s", *used]]
 
-    name = f"manager on {CONVERGED} Memcacheds, s, CPU s"
-    return [[name, *_on(devcluster, measure), *(_on(real, measure) or ())]]
+    return both(measure)
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], list[list[object]]]] = {
-    "start": start,
-    "requests": requests,
-    "watch": watch,
-    "objects": objects,
-    "data": data,
-    "converge": converge,
-}
-HEADERS = {
-    "requests": ["", "/s", "CPU us", "real /s", "real CPU us", "times as fast"],
-    "watch": ["", "devcluster", "", "real", ""],
-    "objects": ["", "devcluster", "", "real", ""],
-    "converge": ["", "devcluster", "", "real", ""],
+HEADER = ["", "devcluster", "", "real", ""]
+PARTS: dict[str, tuple[Callable[[float], Rows], list[str]]] = {
+    "start": (start, HEADER[:2]),
+    "requests": (requests, ["", "/s", "CPU us", "real /s", "real CPU us", "times as fast"]),
+    "watch": (watch, HEADER),
+    "objects": (objects, HEADER),
+    "data": (data, HEADER[:3]),
+    "converge": (converge, HEADER),
 }
 
 
@@ -265,40 +268,24 @@ def main() -> None:
         print(f"without the real control plane: {reason}", file=sys.stderr)
     print(f"load of the machine before: {os.getloadavg()[0]:.1f}", file=sys.stderr)
     for name in options.only:
-        rows = PARTS[name](options)
-        width = max(map(len, rows))
-        header = HEADERS.get(name, ["", "devcluster", ""])[:width]
-        width = max(width, len(header))
-        print(table(header + [""] * (width - len(header)), [row + [""] * (width - len(row)) for row in rows]))
+        measure, header = PARTS[name]
+        print(table(header, [row + [""] * (len(header) - len(row)) for row in measure(options.scale)]))
         print(flush=True)
 
 
-def _on(server: Any, measure: Callable[[Served], Any]) -> Any:
-    """Run `measure` on a fresh server; None if the real server is not available."""
-    if server is real and why_not():
-        return None
-    with tempfile.TemporaryDirectory() as folder, server(Path(folder, "plane")) as served:
-        return measure(served)
-
-
-def _load(served: Served, kind: str, count: int, **more: Any) -> dict[str, float]:
+def _load(served: Served, kind: str, count: int, **more: Any) -> list[float]:
+    """Return the requests per second, and the CPU per request in µs."""
     result = served.run("requests", kind=kind, count=count, **more)
-    return {**result, "cpu_us": result["cpu"] / count * 1e6}
+    return [result["rate"], result["cpu"] / count * 1e6]
 
 
-def _rates(result: dict[str, float] | None, other: dict[str, float] | None = None) -> list[float]:
-    if result is None:
-        return []
-    ratio = [] if other is None else [other["rate"] / result["rate"]]
-    return [result["rate"], result["cpu_us"], *ratio]
-
-
-def _delays(served: Served, watchers: int) -> dict[str, float]:
+def _delays(served: Served, watchers: int) -> list[float]:
+    """Return the median and the 99th percentile in ms."""
     with _watching(served, watchers, EVENTS) as job:
         served.run("writes", count=EVENTS, rate=100.0, prefix=f"seen-by-{watchers}")
         output, _ = job.communicate(timeout=TIMEOUT)
     result: dict[str, float] = json.loads(output.splitlines()[-1])
-    return result
+    return [result["p50"], result["p99"]]
 
 
 @contextlib.contextmanager

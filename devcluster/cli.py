@@ -10,16 +10,14 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import shell_complete
 
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
+from devcluster.cluster import DevCluster
 from devcluster.loop import new_event_loop
-
-if TYPE_CHECKING:
-    from devcluster.cluster import DevCluster
 
 __all__ = ["commands", "main"]
 
@@ -131,6 +129,13 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     default="1s",
     metavar="DURATION",
     help="time until a pod becomes ready, such as 500ms or 2s",
+)
+@click.option(
+    "--pod-stop-delay",
+    type=_duration,
+    default="0s",
+    metavar="DURATION",
+    help="time that a deleted pod stays Terminating, at most for its grace period",
 )
 @click.option(
     "--history",

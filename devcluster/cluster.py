@@ -7,10 +7,11 @@ import contextlib
 import random
 import secrets
 import socket
+import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from devcluster.access.authentication import ADMIN, Authenticator
 from devcluster.access.rbac import RbacAuthorizer
@@ -21,7 +22,9 @@ from devcluster.api.local import LocalClient
 from devcluster.api.routing import target_of
 from devcluster.api.server import MINIMUM_WATCH_TIMEOUT, ApiServer
 from devcluster.builtin import initial_objects, read_recorded, resources
+from devcluster.builtin.metrics import MetricsApi
 from devcluster.clock import Clock
+from devcluster.controllers.images import Image
 from devcluster.crd.definition import definitions_resource
 from devcluster.crd.establish import Establisher
 from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
@@ -30,11 +33,6 @@ from devcluster.kinds.registry import Registry
 from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, write_kubeconfig
 from devcluster.storage import Disk, Journal, Key, Store
 from devcluster.types import schema_of
-
-if TYPE_CHECKING:
-    import ssl
-
-    from devcluster.controllers.images import Image
 
 __all__ = ["DevCluster"]
 
@@ -68,6 +66,7 @@ class DevCluster:
         kubeconfig: Path | str | None = None,
         controllers: bool = True,
         pod_ready_delay: float = 1.0,
+        pod_stop_delay: float = 0.0,
         images: Mapping[str, Image] | None = None,
         history: int | None = None,
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
@@ -88,6 +87,7 @@ class DevCluster:
                 with a data file, a file beside it.
             controllers: Whether controllers run workloads.
             pod_ready_delay: Seconds from a pod's scheduling until it is ready.
+            pod_stop_delay: Seconds for which a deleted pod stays, at most its grace period.
             images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
             history: How many changes the store keeps for watches and lists of old versions.
             min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.
@@ -112,6 +112,7 @@ class DevCluster:
         self._kubeconfig_file = Path(kubeconfig) if kubeconfig is not None else None
         self._with_controllers = controllers
         self._pod_ready_delay = pod_ready_delay
+        self._pod_stop_delay = pod_stop_delay
         self._images = images
         self._files: LocalFiles | None = None
         self._running = contextlib.AsyncExitStack()
@@ -137,6 +138,16 @@ class DevCluster:
             metadata=schema_of(_OBJECT_META),
             call_webhook=self.webhooks.call,
         )
+        admission = ClusterAdmission(
+            self.store,
+            self.registry,
+            self.webhooks,
+            self.rng,
+            service_accounts=controllers,
+            authorizer=self.authorizer,
+            plugins=admission_plugins,
+        )
+        self._quotas = admission.ledger
         self.server = ApiServer(
             self.store,
             self.registry,
@@ -144,20 +155,13 @@ class DevCluster:
             rng=self.rng,
             authenticator=self.authenticator,
             authorizer=self.authorizer,
-            admission=ClusterAdmission(
-                self.store,
-                self.registry,
-                self.webhooks,
-                self.rng,
-                service_accounts=controllers,
-                authorizer=self.authorizer,
-                plugins=admission_plugins,
-            ),
+            admission=admission,
             reviews=AccessReviews(self.authenticator, self.authorizer, tokens, self.clock),
             tokens=tokens,
             min_request_timeout=min_request_timeout,
             sharded_lists="ShardedListAndWatch" in feature_gates,
         )
+        MetricsApi(self.store, self.registry, self.clock)
         self.client = LocalClient(self.server)
         self.sessions = self.server.subresources.pods.sessions
         self.faults = FaultControl(self.store)
@@ -284,8 +288,10 @@ class DevCluster:
             self.clock,
             self.rng,
             pod_ready_delay=self._pod_ready_delay,
+            pod_stop_delay=self._pod_stop_delay,
             images=self._images,
             ca_pem=self.ca_pem.decode(),
+            ledger=self._quotas,
         )
         self.sessions.logs = PodLogs(self.store, self.clock, controllers.runtime)
         await starting.enter_async_context(controllers)

@@ -8,14 +8,12 @@ import secrets
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from devcluster.access.certificates import Authority, Identity
 from devcluster.private_files import write_private
-
-if TYPE_CHECKING:
-    from devcluster.access.certificates import Authority, Identity
 
 __all__ = ["ForeignFile", "LocalFiles", "kubeconfig_of", "signing_key_file", "write_kubeconfig"]
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from devcluster.background import BackgroundCluster
+from devcluster.background import BackgroundCluster
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,9 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from types import UnionType
-from typing import Any, Generic, Protocol, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from manager.util.address import in_pod, parse_address, parse_bind_address
 from manager.util.duration import format_duration, parse_duration, parse_wait
@@ -65,6 +63,11 @@ _PLACEHOLDERS: dict[object, str] = {
     parse_duration: "DURATION",
     parse_wait: "DURATION",
 }
+_READ_BACK = {int, float, parse_text, *_PLACEHOLDERS}
+"""Parsers that read each of their values back from its text."""
+
+_EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a number is expected"}
+"""What Python's own types say better so."""
 
 
 class HasSettings(Protocol):
@@ -151,17 +154,18 @@ class Setting(Generic[T]):
         self.name = name
         self.parse: Callable[[str], T] = parse
         self.default = _shown(default, parse)
-        self._default: Any = None if isinstance(default, str) else default
+        # Other parsers' values need not read back from their text.
+        self._default: Any = None if isinstance(default, str) or parse in _READ_BACK else default
         self.describe("", about.get("placeholder", ""), about.get("description", ""))
         self.unset = about.get("unset", "none")
         self.many = about.get("many", False)
         self.in_pod = about.get("in_pod")
         self._also = about.get("also", ())
         try:
-            _check_default(default, parse)
             self.default_value()
         except ValueError as error:
-            raise ValueError(f"the default {default!r} of the setting {name!r}: {error}") from error
+            told = _EXPECTED.get(parse, error)
+            raise ValueError(f"the default {default!r} of the setting {name!r}: {told}") from error
 
     def describe(self, group: str, placeholder: str, description: str) -> None:
         """Set what `--help` shows, and the heading `group` above it; see `__init__`."""
@@ -218,30 +222,6 @@ def _shown(default: Any, parse: Callable[[str], Any]) -> str | None:
     return str(default)
 
 
-_KINDS: dict[object, tuple[type[Any] | UnionType, str]] = {
-    float: (float | int, "a number"),
-    int: (int, "a whole number"),
-    parse_address: (str, "a text"),
-    parse_bind_address: (str, "a text"),
-    parse_duration: (float | int, "a text, or seconds as a number,"),
-    parse_text: (str, "a text"),
-    parse_bool: (bool, "a text, or true or false,"),
-    parse_wait: (float | int, "a text, or seconds as a number,"),
-}
-"""What values the parsers make that many settings have."""
-
-
-def _check_default(default: Any, parse: Callable[[str], Any]) -> None:
-    """Raise ValueError for a default of another type than the setting's values have."""
-    if default is None or isinstance(default, str) or parse not in _KINDS:
-        return
-    kind, expected = _KINDS[parse]
-    if not isinstance(default, kind) or (isinstance(default, bool) and kind is not bool):
-        raise ValueError(f"{expected} is expected")
-    if parse is parse_wait and default < 0:
-        raise ValueError("a duration of 0 or more is expected")
-
-
 class SettingValues:
     """The values of settings, by key."""
 
@@ -255,15 +235,11 @@ class SettingValues:
         return cast("T", self._values[key])
 
 
-@dataclass(frozen=True, slots=True)
-class RawValue:
-    """A value as it was written."""
+class RawValue(NamedTuple):
+    """A value as it was written: the source in words, and a text or what YAML makes of it."""
 
     where: str
-    """The flag, variable or key of the file, in words."""
-
     value: Any
-    """A text; from a file, what YAML makes of it."""
 
 
 class Sources:
@@ -334,10 +310,6 @@ class Sources:
     @cached_property
     def _in_file(self) -> dict[Any, Any]:
         return _read_file(self._path) if self._path else {}
-
-
-_EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a number is expected"}
-"""What Python's own types say better so."""
 
 
 def _text(value: Any, *, many: bool) -> str | None:

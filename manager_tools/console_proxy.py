@@ -13,11 +13,13 @@ from urllib.parse import quote
 
 import orjson
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp.typedefs import Handler as Page
+from aiohttp.web import Request, Response
 from yarl import URL
 
 from manager.api.resource import fields, objects, text
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.console.web import Page, Request, Response, answer, plain
+from manager.console.web import answer, plain
 from manager.election.lease import Lease
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.decoding import json_object, not_a

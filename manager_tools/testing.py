@@ -54,7 +54,8 @@ from manager.operator import AnyOperator, Operator, add_controller, rights_of
 from manager.process.manager import Manager
 from manager.settings import Setting, SettingValues
 from manager.telemetry.metrics import Metrics
-from manager.tls.served import KeyPair, ServedCertificate
+from manager.tls.key_pair import KeyPair
+from manager.tls.served import ServedCertificate
 from manager.util import clock as manager_clock
 from manager.util.address import BindAddress
 from manager.util.program import Program

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
+
+import click
 
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_documents, yaml_stream
@@ -60,96 +61,20 @@ class DoesNotFit(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong usage."""
-    options = _parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], int] = options.run
     try:
-        return command(options)
+        return commands.main(argv, "python -m release", standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
     except (ToolMissing, BuildFailed, CannotRelease, LimitedAlready, DoesNotFit, NotOurs) as error:
-        print(f"{options.command}: {error}", file=sys.stderr)
+        print(f"release: {error}", file=sys.stderr)
         return 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m release", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    generate = commands.add_parser("generate", help="write the tables of docs/configuration.md")
-    generate.add_argument(
-        "--check", action="store_true", help="write nothing; fail when a file is not current"
-    )
-    generate.set_defaults(run=_generate)
-    manifests = commands.add_parser(
-        "manifests", help="print an overlay of config/, ready for kubectl apply -f -"
-    )
-    manifests.add_argument(
-        "overlay", nargs="?", default="default", help="a folder of config/ (default %(default)s)"
-    )
-    part = manifests.add_mutually_exclusive_group()
-    part.add_argument("--only", choices=[*_PARTS, *_POLICIES], help="nothing but these")
-    part.add_argument(
-        "--for-deletion", action="store_true", help=f"without {' and '.join(_PARTS)}, what holds others last"
-    )
-    manifests.add_argument(
-        "--served",
-        type=str.split,
-        default=(),
-        help="what `kubectl api-versions` prints: fail when more is needed; for deletion, leave it out",
-    )
-    manifests.add_argument(
-        "--there",
-        type=lambda text: [each.rpartition("/")[2] for each in text.split()],
-        default=(),
-        help="what `kubectl get namespaces --output=name` prints: fail when more are needed",
-    )
-    _namespaces_flag(manifests)
-    _image_flags(manifests)
-    manifests.set_defaults(run=_manifests)
-    installer = commands.add_parser("installer", help="write one file that installs everything")
-    installer.add_argument("file", type=Path)
-    _namespaces_flag(installer)
-    _image_flags(installer)
-    installer.set_defaults(run=_installer)
-    chart = commands.add_parser("chart", help="write the Helm chart, replacing an existing one")
-    chart.add_argument("folder", type=Path)
-    _image_flags(chart)
-    chart.set_defaults(run=_chart, namespaces=())
-    everything = commands.add_parser(
-        "everything", help="write all that is handed out, but the bill of materials, and checksums of it all"
-    )
-    everything.add_argument("folder", type=Path)
-    _image_flags(everything)
-    everything.set_defaults(run=_everything, namespaces=())
-    bundle = commands.add_parser(
-        "bundle", help="write the OLM bundle: bundle/ and bundle.Dockerfile in a folder"
-    )
-    bundle.add_argument("folder", type=Path)
-    bundle.add_argument("--image", type=_image, help="the manager's image")
-    bundle.set_defaults(run=_bundle, petstore_image=None, namespaces=())
-    return parser
-
-
-def _namespaces_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--namespaces",
-        type=_names,
-        default=(),
-        metavar="NAME,...",
-        help="watch these, with rights in them alone",
-    )
-
-
-def _image_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--image", type=_image, help="the manager's image instead of the one in config/manager"
-    )
-    parser.add_argument(
-        "--petstore-image", type=_image, help="the store's, instead of the one in config/petstore"
-    )
 
 
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     if not all(_NAMESPACE.match(name) for name in names):
-        raise argparse.ArgumentTypeError(f"{text!r}: names of namespaces, separated by commas, are expected")
+        raise click.BadParameter(f"{text!r}: names of namespaces, separated by commas, are expected")
     return names
 
 
@@ -157,10 +82,33 @@ def _image(text: str) -> Image:
     try:
         return Image.parse(text)
     except InvalidImage as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise click.BadParameter(str(error)) from None
 
 
-def _generate(options: argparse.Namespace) -> int:
+_NAMESPACES = click.option(
+    "--namespaces", type=_names, metavar="NAME,...", help="watch these, with rights in them alone"
+)
+_IMAGE = click.option(
+    "--image", type=_image, metavar="IMAGE", help="the manager's image instead of the one in config/manager"
+)
+_PETSTORE_IMAGE = click.option(
+    "--petstore-image",
+    type=_image,
+    metavar="IMAGE",
+    help="the store's, instead of the one in config/petstore",
+)
+_FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+
+
+@click.group(help=__doc__)
+def commands() -> None:
+    """Group the commands."""
+
+
+@commands.command()
+@click.option("--check", is_flag=True, help="write nothing; fail when a file is not current")
+def generate(check: bool) -> int:
+    """Write the tables of docs/configuration.md."""
     from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415 - these: 0.7 s, for this command alone
     from release.configuration import with_tables  # noqa: PLC0415
 
@@ -169,7 +117,7 @@ def _generate(options: argparse.Namespace) -> int:
     if text == page:
         return 0
     name = _CONFIGURATION.relative_to(ROOT)
-    if options.check:
+    if check:
         print(f"not current: {name}\nrun `make generate`", file=sys.stderr)
         return 1
     _CONFIGURATION.write_text(text, encoding="utf-8")
@@ -177,90 +125,125 @@ def _generate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _manifests(options: argparse.Namespace) -> int:
-    text = _build(options, options.overlay)
-    if options.only is not None:
-        wanted = (_PARTS | _POLICIES)[options.only]
+@commands.command()
+@click.argument("overlay", default="default")
+@click.option("--only", type=click.Choice([*_PARTS, *_POLICIES]), help="nothing but these")
+@click.option("--for-deletion", is_flag=True, help=f"without {' and '.join(_PARTS)}, what holds others last")
+@click.option(
+    "--served",
+    default="",
+    help="what `kubectl api-versions` prints: fail when more is needed; for deletion, leave it out",
+)
+@click.option(
+    "--there",
+    default="",
+    help="what `kubectl get namespaces --output=name` prints: fail when more are needed",
+)
+@_NAMESPACES
+@_IMAGE
+@_PETSTORE_IMAGE
+def manifests(
+    overlay: str, only: str | None, for_deletion: bool, served: str, there: str, **build_options: Any
+) -> None:
+    """Print an overlay, a folder of config/, ready for kubectl apply -f -."""
+    if only is not None and for_deletion:
+        raise click.UsageError("--only and --for-deletion cannot be given together")
+    text = _build(overlay, **build_options)
+    if only is not None:
+        wanted = (_PARTS | _POLICIES)[only]
         text = yaml_stream(each for each in yaml_documents(text) if each["kind"] in wanted)
-    elif options.for_deletion:
+    elif for_deletion:
         gone = frozenset().union(*_PARTS.values())
         # The namespace's deletion removes its objects, which kubectl would then miss.
         left = [each for each in yaml_documents(text) if each["kind"] not in gone]
-        text = yaml_stream(reversed(only_served(left, options.served)))
+        text = yaml_stream(reversed(only_served(left, served.split())))
     else:
-        check_fits(yaml_documents(text), options.served, options.there)
+        namespaces = [each.rpartition("/")[2] for each in there.split()]
+        check_fits(yaml_documents(text), served.split(), namespaces)
     print(text, end="")
-    return 0
 
 
-def _installer(options: argparse.Namespace) -> int:
-    text = _build(options, "default")
-    options.file.parent.mkdir(parents=True, exist_ok=True)
-    options.file.write_text(text, encoding="utf-8")
-    print(f"wrote {options.file}: kubectl apply --server-side -f {options.file}")
-    return 0
+@commands.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@_NAMESPACES
+@_IMAGE
+@_PETSTORE_IMAGE
+def installer(file: Path, **build_options: Any) -> None:
+    """Write one file that installs everything."""
+    text = _build("default", **build_options)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    print(f"wrote {file}: kubectl apply --server-side -f {file}")
 
 
-def _chart(options: argparse.Namespace) -> int:
-    write_tree(options.folder, _chart_files(options))
-    print(f"wrote {options.folder}: helm install operator-manager {options.folder}")
-    return 0
+@commands.command()
+@_FOLDER
+@_IMAGE
+@_PETSTORE_IMAGE
+def chart(folder: Path, **images: Image | None) -> None:
+    """Write the Helm chart, replacing an existing one."""
+    write_tree(folder, _chart_files(**images))
+    print(f"wrote {folder}: helm install operator-manager {folder}")
 
 
-def _chart_files(options: argparse.Namespace) -> dict[str, str]:
-    return chart_files(PROGRAM, ROOT / "config", _images(options), _DESCRIPTION)
-
-
-def _everything(options: argparse.Namespace) -> int:
+@commands.command()
+@_FOLDER
+@_IMAGE
+@_PETSTORE_IMAGE
+def everything(folder: Path, **images: Image | None) -> None:
+    """Write all that is handed out, but the bill of materials, and checksums of it all."""
     if f"\n## {VERSION} " not in _CHANGELOG.read_text(encoding="utf-8"):
         raise CannotRelease(f"{_CHANGELOG.name} has no heading for version {VERSION}")
-    folder = options.folder
     bill = folder / "sbom.cdx.json"
     if not bill.exists():
         raise CannotRelease(f"{bill} is not there; `make sbom` writes it")
-    files = dict([chart_archive(_chart_files(options)), bundle_archive(_bundle_files(options)), context()])
-    files["install.yaml"] = _build(options, "default").encode()
+    files = dict([chart_archive(_chart_files(**images)), bundle_archive(_bundle_files(**images)), context()])
+    files["install.yaml"] = _build("default", **images).encode()
     for name, content in files.items():
         (folder / name).write_bytes(content)
     names = [*files, *wheels(folder), bill.name]
     (folder / CHECKSUMS).write_text(checksums(folder, names), encoding="utf-8")
     print(*(f"wrote {folder / name}" for name in [*sorted(names), CHECKSUMS]), sep="\n")
-    return 0
 
 
-def _bundle_files(options: argparse.Namespace) -> dict[str, str]:
+@commands.command()
+@_FOLDER
+@_IMAGE
+def bundle(folder: Path, image: Image | None) -> None:
+    """Write the OLM bundle: bundle/ and bundle.Dockerfile in a folder."""
+    files = _bundle_files(image=image)
+    dockerfile = folder / "bundle.Dockerfile"
+    inside = {path.removeprefix("bundle/"): text for path, text in files.items() if path != dockerfile.name}
+    write_tree(folder / "bundle", inside)
+    dockerfile.write_text(files[dockerfile.name], encoding="utf-8")
+    print(f"wrote {folder / 'bundle'} and {dockerfile}")
+
+
+def _chart_files(**images: Image | None) -> dict[str, str]:
+    return chart_files(PROGRAM, ROOT / "config", _images(**images), _DESCRIPTION)
+
+
+def _bundle_files(**images: Image | None) -> dict[str, str]:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
     # OpenShift, OLM's main platform, enables this admission plugin.
-    manifests = [
-        *yaml_documents(_build(options, "manifests")),
+    made = [
+        *yaml_documents(_build("manifests", **images)),
         *build_extra(PROGRAM, ROOT / "config" / "owner-references"),
     ]
-    return bundle_files(manifests, icon)
+    return bundle_files(made, icon)
 
 
-def _bundle(options: argparse.Namespace) -> int:
-    files = _bundle_files(options)
-    dockerfile = options.folder / "bundle.Dockerfile"
-    inside = {path.removeprefix("bundle/"): text for path, text in files.items() if path != dockerfile.name}
-    write_tree(options.folder / "bundle", inside)
-    dockerfile.write_text(files[dockerfile.name], encoding="utf-8")
-    print(f"wrote {options.folder / 'bundle'} and {dockerfile}")
-    return 0
-
-
-def _build(options: argparse.Namespace, overlay: str) -> str:
+def _build(overlay: str, namespaces: Sequence[str] | None = None, **images: Image | None) -> str:
     folder = ROOT / "config" / overlay
     if not (folder / "kustomization.yaml").is_file():
         raise BuildFailed(f"config/{overlay} is no folder with a kustomization.yaml")
-    text = build(folder, _images(options))
-    if options.namespaces:
-        text = yaml_stream(limited_to(options.namespaces, yaml_documents(text)))
-    return text
+    text = build(folder, _images(**images))
+    return yaml_stream(limited_to(namespaces, yaml_documents(text))) if namespaces else text
 
 
-def _images(options: argparse.Namespace) -> dict[str, Image]:
-    given = {PROGRAM.name: options.image, "petstore": options.petstore_image}
-    return {name: image for name, image in given.items() if image is not None}
+def _images(image: Image | None = None, petstore_image: Image | None = None) -> dict[str, Image]:
+    given = {PROGRAM.name: image, "petstore": petstore_image}
+    return {name: each for name, each in given.items() if each is not None}
 
 
 def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:

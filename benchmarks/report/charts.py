@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from benchmarks.parts import PARTS
@@ -12,12 +12,11 @@ from benchmarks.report.tables import group_label, number
 from benchmarks.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from benchmarks.results import Results
-    from benchmarks.summary import Summary
 
-__all__ = ["BARS", "Bar", "Panel", "Span", "bars", "charts_of", "spans"]
+__all__ = ["BARS", "charts_of"]
 
 WIDTH, LABELS, VALUES = 760, 200, 150
 ROW, BAR, HEAD, GAP = 22, 14, 24, 14
@@ -49,29 +48,18 @@ TEXT, FAINT, LINE = ("#1f2328", "#e6edf3"), ("#59636e", "#9198a1"), ("#d1d9e0", 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bar:
-    """A bar of a chart: label, number of the colour, figure."""
+class Row:
+    """A bar to `middle` with its spread, or a span from `low` to `high`; the label's peer has its colour."""
 
-    label: str
-    series: int
-    summary: Summary
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Span:
-    """A span of a chart: label, number of the colour, low and high end."""
-
-    label: str
+    peer: str
     series: int
     low: float
+    middle: float
     high: float
 
 
-Row = TypeVar("Row", Bar, Span)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
-class Panel(Generic[Row]):
+class Panel:
     """Rows of a chart that are compared with each other."""
 
     title: str
@@ -82,143 +70,123 @@ def charts_of(results: Results, part: str) -> str | None:
     """Return the chart of a part; None if it has no chart or no figures."""
     if part == LATENCY:
         panels = _latency(results)
-        return spans("Latency, ms", panels) if panels else None
-    if part not in BARS:
-        return None
-    found = _bar_panels(results, part)
-    return bars(PARTS[part].title, found) if found else None
+        return _spans("Latency, ms", panels) if panels else None
+    panels = _bar_panels(results, part) if part in BARS else []
+    return _bars(PARTS[part].title, panels) if panels else None
 
 
-def bars(title: str, panels: Sequence[Panel[Bar]]) -> str:
-    """Draw panels of bars; each has its own scale, which starts at zero."""
-    drawing, y = Drawing(WIDTH, title), 0.0
-    for panel in panels:
-        drawing.text(0, y + 16, panel.title, kind="title")
-        y += HEAD
-        scale = (WIDTH - LABELS - VALUES) / (max(bar.summary.high for bar in panel.rows) or 1.0)
-        for bar in panel.rows:
-            middle = y + ROW / 2
-            drawing.text(LABELS - 8, middle + 4, bar.label, anchor="end")
-            drawing.bar(LABELS, middle - BAR / 2, bar.summary.median * scale, BAR, bar.series)
-            low, high = LABELS + bar.summary.low * scale, LABELS + bar.summary.high * scale
-            if high - low > 1:
-                drawing.line(low, middle, high, middle, "spread")
-                for end in (low, high):
-                    drawing.line(end, middle - 4, end, middle + 4, "spread")
-            drawing.text(max(high, LABELS) + 8, middle + 4, number(bar.summary.median))
-            y += ROW
-        y += GAP
-    return drawing.finish(y)
-
-
-def spans(title: str, panels: Sequence[Panel[Span]]) -> str:
-    """Draw panels of spans on one logarithmic scale, with a dot at each end."""
-    values = [value for panel in panels for row in panel.rows for value in (row.low, row.high)]
-    first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    width = WIDTH - LABELS - VALUES
-
-    def place(value: float) -> float:
-        return LABELS + (math.log10(value) - first) / max(1, last - first) * width
-
-    height = sum(HEAD + ROW * len(panel.rows) + GAP for panel in panels)
-    drawing, y = Drawing(WIDTH, title), 0.0
-    for power in range(first, last + 1):
-        drawing.line(place(10.0**power), HEAD - 4, place(10.0**power), height - GAP, "grid")
-        drawing.text(
-            place(10.0**power), height + 6, f"{number(10.0**power)} ms", kind="faint", anchor="middle"
-        )
-    for panel in panels:
-        drawing.text(0, y + 16, panel.title, kind="title")
-        y += HEAD
-        for row in panel.rows:
-            middle = y + ROW / 2
-            drawing.text(LABELS - 8, middle + 4, row.label, anchor="end")
-            drawing.stroke(place(row.low), place(row.high), middle, row.series)
-            drawing.dot(place(row.low), middle, 5, row.series)
-            drawing.dot(place(row.high), middle, 5, row.series)
-            drawing.text(
-                place(row.high) + 12, middle + 4, f"{number(row.low)} – {number(row.high)}", kind="faint"
-            )
-            y += ROW
-        y += GAP
-    return drawing.finish(height + 14)
-
-
-def _bar_panels(results: Results, key: str) -> list[Panel[Bar]]:
+def _bar_panels(results: Results, key: str) -> list[Panel]:
     part, run, panels = PARTS[key], results.run_of(key), []
     for group_key, figure_key in BARS[key]:
         group = next(each for each in part.groups if each.key == group_key)
         figure = next(each for each in part.figures if each.key == figure_key)
-        rows = []
-        for series, peer in enumerate(run.versions):
-            summary = summarize(results, key, peer, group.of(figure))
-            if summary:
-                rows.append(Bar(peer, series, summary))
-        if rows:
-            label = group_label(group, run)
-            better = "more is better" if figure.key in MORE else "less is better"
-            title = f"{label}: {figure.heading}" if label else figure.heading
-            panels.append(Panel(f"{title} ({better})", rows))
-    return panels
+        rows = [
+            Row(peer, series, found.low, found.median, found.high)
+            for series, peer in enumerate(run.versions)
+            if (found := summarize(results, key, peer, group.of(figure)))
+        ]
+        label = group_label(group, run)
+        better = "more is better" if figure.key in MORE else "less is better"
+        panels.append(
+            Panel(f"{label}: {figure.heading} ({better})" if label else f"{figure.heading} ({better})", rows)
+        )
+    return [panel for panel in panels if panel.rows]
 
 
-def _latency(results: Results) -> list[Panel[Span]]:
+def _latency(results: Results) -> list[Panel]:
     part, run, panels = PARTS[LATENCY], results.run_of(LATENCY), []
     for group in part.groups:
         rows = []
         for series, peer in enumerate(run.versions):
-            low, high = (
-                summarize(results, LATENCY, peer, f"{group.key}.{name}") for name in ("p50_ms", "p99_ms")
-            )
-            if low and high:
-                rows.append(Span(peer, series, max(low.median, 0.1), max(high.median, 0.1)))
-        if rows:
-            panels.append(Panel(f"{group_label(group, run)}: p50 – p99 (left is better)", rows))
-    return panels
+            half, most = (summarize(results, LATENCY, peer, f"{group.key}.{p}_ms") for p in ("p50", "p99"))
+            if half and most:
+                low, high = max(half.median, 0.1), max(most.median, 0.1)
+                rows.append(Row(peer, series, low, low, high))
+        panels.append(Panel(f"{group_label(group, run)}: p50 – p99 (left is better)", rows))
+    return [panel for panel in panels if panel.rows]
 
 
-class Drawing:
-    """An SVG of a given width, in pixels: x goes right and y down. Its colours follow the theme."""
+def _bars(title: str, panels: Sequence[Panel]) -> str:
+    """Draw panels of bars; each has its own scale, which starts at zero."""
 
-    def __init__(self, width: int, title: str) -> None:
-        self.width = width
-        self._title = title
-        self._parts: list[str] = []
-
-    def text(self, x: float, y: float, text: str, *, kind: str = "", anchor: str = "start") -> None:
-        """Add a text. `kind`: "title", "faint" or ""; `anchor`: the end of the text that is at `x`."""
-        self._add("text", escape(text), {"x": x, "y": y, "class": kind, "text-anchor": anchor})
-
-    def bar(self, x: float, y: float, width: float, height: float, series: int) -> None:
-        """Add a filled rectangle."""
-        place = {"x": x, "y": y, "width": max(width, 1.0), "height": height, "rx": 2}
-        self._add("rect", "", {**place, "class": _series(series)})
-
-    def dot(self, x: float, y: float, radius: float, series: int) -> None:
-        """Add a filled circle."""
-        self._add("circle", "", {"cx": x, "cy": y, "r": radius, "class": _series(series)})
-
-    def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
-        """Add a line. `kind`: "grid", "spread", or a series'."""
-        self._add("line", "", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "class": kind})
-
-    def stroke(self, x1: float, x2: float, y: float, series: int) -> None:
-        """Add a horizontal line in the colour of a series."""
-        self.line(x1, y, x2, y, f"{_series(series)} stroke")
-
-    def finish(self, height: float) -> str:
-        """Return the SVG file."""
-        size = f'width="{self.width}" height="{height:.0f}" viewBox="0 0 {self.width} {height:.0f}"'
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={quoteattr(self._title)}>'
+    def row(panel: Panel, each: Row, y: float) -> Iterable[str]:
+        scale = (WIDTH - LABELS - VALUES) / (max(row.high for row in panel.rows) or 1.0)
+        yield _text(LABELS - 8, y + 4, each.peer, anchor="end")
+        width = max(each.middle * scale, 1.0)
+        yield _element(
+            "rect", x=LABELS, y=y - BAR / 2, width=width, height=BAR, rx=2, kind=_series(each.series)
         )
-        return "\n".join([head, f"<style>{_style()}</style>", *self._parts, "</svg>", ""])
+        low, high = LABELS + each.low * scale, LABELS + each.high * scale
+        if high - low > 1:
+            yield _line(low, y, high, y, "spread")
+            yield from (_line(end, y - 4, end, y + 4, "spread") for end in (low, high))
+        yield _text(max(high, LABELS) + 8, y + 4, number(each.middle))
 
-    def _add(self, tag: str, content: str, attributes: dict[str, str | float]) -> None:
-        shown = " ".join(
-            f"{name}={quoteattr(_plain(value))}" for name, value in attributes.items() if value != ""
-        )
-        self._parts.append(f"<{tag} {shown}>{content}</{tag}>" if content else f"<{tag} {shown}/>")
+    parts, height = _drawn(panels, row)
+    return _svg(title, height, parts)
+
+
+def _spans(title: str, panels: Sequence[Panel]) -> str:
+    """Draw panels of spans on one logarithmic scale, with a dot at each end."""
+    values = [value for panel in panels for row in panel.rows for value in (row.low, row.high)]
+    first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+
+    def place(value: float) -> float:
+        return LABELS + (math.log10(value) - first) / max(1, last - first) * (WIDTH - LABELS - VALUES)
+
+    def row(_: Panel, each: Row, y: float) -> Iterable[str]:
+        yield _text(LABELS - 8, y + 4, each.peer, anchor="end")
+        low, high = place(each.low), place(each.high)
+        yield _line(low, y, high, y, f"{_series(each.series)} stroke")
+        yield from (_element("circle", cx=x, cy=y, r=5, kind=_series(each.series)) for x in (low, high))
+        yield _text(high + 12, y + 4, f"{number(each.low)} – {number(each.high)}", kind="faint")
+
+    parts, height = _drawn(panels, row)
+    grid = list[str]()
+    for value in (10.0**power for power in range(first, last + 1)):
+        grid.append(_line(place(value), HEAD - 4, place(value), height - GAP, "grid"))
+        grid.append(_text(place(value), height + 6, f"{number(value)} ms", kind="faint", anchor="middle"))
+    return _svg(title, height + 14, [*grid, *parts])
+
+
+def _drawn(
+    panels: Sequence[Panel], draw: Callable[[Panel, Row, float], Iterable[str]]
+) -> tuple[list[str], float]:
+    """Return the elements of the panels, one below the other, and their height."""
+    parts, y = list[str](), 0.0
+    for panel in panels:
+        parts.append(_text(0, y + 16, panel.title, kind="title"))
+        y += HEAD
+        for row in panel.rows:
+            parts += draw(panel, row, y + ROW / 2)
+            y += ROW
+        y += GAP
+    return parts, y
+
+
+def _text(x: float, y: float, text: str, *, kind: str = "", anchor: str = "start") -> str:
+    return _element("text", escape(text), x=x, y=y, kind=kind, **{"text-anchor": anchor})
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return _element("line", x1=x1, y1=y1, x2=x2, y2=y2, kind=kind)
+
+
+def _element(tag: str, content: str = "", **attributes: str | float) -> str:
+    shown = "".join(
+        f" {'class' if name == 'kind' else name}={quoteattr(_plain(value))}"
+        for name, value in attributes.items()
+        if value != ""
+    )
+    return f"<{tag}{shown}>{content}</{tag}>" if content else f"<{tag}{shown}/>"
+
+
+def _svg(title: str, height: float, parts: Iterable[str]) -> str:
+    """Return the file: x goes right and y down, in pixels; the colours follow the reader's theme."""
+    size = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={quoteattr(title)}>'
+    style = f"{_theme(0)}@media(prefers-color-scheme:dark){{{_theme(1)}}}"
+    return "\n".join([head, f"<style>{style}</style>", *parts, "</svg>", ""])
 
 
 def _plain(value: str | float) -> str:
@@ -227,10 +195,6 @@ def _plain(value: str | float) -> str:
 
 def _series(number: int) -> str:
     return f"s{number % len(SERIES)}"
-
-
-def _style() -> str:
-    return f"{_theme(0)}@media(prefers-color-scheme:dark){{{_theme(1)}}}"
 
 
 def _theme(which: int) -> str:

@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 import time
-import urllib.request
 from typing import TYPE_CHECKING
 
 from benchmarks.pod_store import last_deployments, store_deployments
@@ -27,6 +26,7 @@ from benchmarks.sessions.requests import Requests, all_writes, server_errors
 from benchmarks.status_watch import MEMCACHEDS
 from tests.support.api_objects import deployment_path, object_path
 from tests.support.eventually import eventually
+from tests.support.http_get import get
 from tests.support.memcacheds import memcached_path
 from tests.support.openmetrics import Samples
 
@@ -210,8 +210,7 @@ class Live:
 
     def scrape(self) -> Samples:
         """Return the program's current metrics."""
-        with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=30) as answer:
-            return Samples(answer.read().decode())
+        return Samples(get(f"http://{self._metrics}/metrics", timeout=30)[1])
 
     def _change(self, turn: int) -> float:
         # Any object except the first ones, because a backlog may be processed in order.

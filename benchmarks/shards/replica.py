@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import urllib.request
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ from benchmarks.program import ROOT
 from benchmarks.sessions.process import MB, resident_mb
 from tests.support.daemon import Daemon
 from tests.support.forwarder import Forwarder
+from tests.support.http_get import get
 from tests.support.kubeconfig import Credentials
 from tests.support.loop_thread import LoopThread
 from tests.support.manager_process import PROGRAM
@@ -110,8 +110,7 @@ class Replica:
 
     def shards(self) -> frozenset[int]:
         """Return the shards that the replica owns, by its metrics."""
-        with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=10) as answer:
-            held = Samples(answer.read().decode()).select(_HELD)
+        held = Samples(get(f"http://{self._metrics}/metrics")[1]).select(_HELD)
         return frozenset(number_of(each.labels["name"]) for each in held if each.value)
 
     def stop(self) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from devcluster.access.rbac import Attributes, refusal
+from devcluster.access.rbac import Attributes, RbacAuthorizer, refusal
+from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.errors import bad_request, unauthorized
 from devcluster.http_call import ApiRequest, User
-
-if TYPE_CHECKING:
-    from devcluster.access.rbac import RbacAuthorizer
-    from devcluster.access.tokens import ServiceAccountTokens
 
 __all__ = ["ADMIN", "Authenticator"]
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from devcluster.errors import StatusError, forbidden
+from devcluster.http_call import User
 from devcluster.storage.records import Change, Key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from devcluster.http_call import User
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["Attributes", "Decision", "RbacAuthorizer", "Rule", "refusal"]
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from devcluster.access.rbac import Attributes, quoted
-from devcluster.access.tokens import AUDIENCE
+from devcluster.access.authentication import Authenticator
+from devcluster.access.rbac import Attributes, RbacAuthorizer, quoted
+from devcluster.access.tokens import AUDIENCE, ServiceAccountTokens
+from devcluster.clock import Clock
 from devcluster.errors import FieldError, bad_request, field_forbidden, field_invalid, invalid
 from devcluster.http_call import User
-
-if TYPE_CHECKING:
-    from devcluster.access.authentication import Authenticator
-    from devcluster.access.rbac import RbacAuthorizer
-    from devcluster.access.tokens import ServiceAccountTokens
-    from devcluster.clock import Clock
 
 __all__ = ["AccessReviews"]
 

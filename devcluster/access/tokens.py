@@ -9,7 +9,7 @@ import hashlib
 import random
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from cryptography.exceptions import InvalidSignature
@@ -18,16 +18,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from devcluster.access.rbac import quoted
+from devcluster.clock import Clock
 from devcluster.errors import bad_request, conflict, field_invalid, invalid, not_found
 from devcluster.http_call import User
 from devcluster.private_files import write_private
 from devcluster.storage.records import Key
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devcluster.clock import Clock
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["AUDIENCE", "ServiceAccountTokens", "Signer"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
@@ -21,11 +21,10 @@ from devcluster.admission.pod_security import PodSecurity
 from devcluster.admission.policies import AdmissionPolicies
 from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
-
-if TYPE_CHECKING:
-    from devcluster.api.interfaces import AdmissionInfo, Authorizer
-    from devcluster.kinds.registry import Registry
-    from devcluster.storage.store import Store
+from devcluster.api.interfaces import AdmissionInfo, Authorizer
+from devcluster.builtin.quotas import QuotaLedger
+from devcluster.kinds.registry import Registry
+from devcluster.storage.store import Store
 
 __all__ = ["ClusterAdmission"]
 
@@ -66,7 +65,9 @@ class ClusterAdmission:
         self._escalation = Escalation(authorizer) if authorizer is not None else None
         self._limits = LimitRanger(store)
         self._security = PodSecurity(store)
-        self._quotas = ResourceQuotas(store)
+        self.ledger = QuotaLedger(store)
+        """The sums of quotas, which the quotas' controller shows."""
+        self._quotas = ResourceQuotas(self.ledger)
         self._configuration = Configuration(store, registry)
         self._policies = AdmissionPolicies(store, registry, self._configuration, authorizer)
         self._webhooks = Webhooks(self._configuration, client, rng)

@@ -16,11 +16,10 @@ import orjson
 
 from devcluster.access.rbac import quoted
 from devcluster.storage.records import Key
+from devcluster.storage.store import Store
 
 if TYPE_CHECKING:
     import aiohttp
-
-    from devcluster.storage.store import Store
 
 __all__ = ["WebhookClient", "WebhookFailed"]
 

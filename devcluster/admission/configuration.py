@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.errors import StatusError, forbidden
-from devcluster.schema.cel import CelError, compile_expression
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
+from devcluster.schema.cel import CelError, Program, compile_expression
 from devcluster.schema.cel.types import DYN
 from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
-
-if TYPE_CHECKING:
-    from devcluster.api.interfaces import AdmissionInfo
-    from devcluster.kinds.registry import Registry
-    from devcluster.kinds.resource import Resource
-    from devcluster.schema.cel import Program
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["Configuration", "Hook", "Invocation", "Matcher", "names_resource"]
 

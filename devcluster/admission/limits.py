@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.builtin.checks import value_of
 from devcluster.builtin.pods import pod_resources
 from devcluster.builtin.quotas import QuotaLedger, amounts_text, counts, missing_amounts, usage_of
 from devcluster.errors import StatusError, forbidden
-
-if TYPE_CHECKING:
-    from devcluster.api.interfaces import AdmissionInfo
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["LimitRanger", "ResourceQuotas"]
 
@@ -147,8 +145,8 @@ def _ratios(limit: Object, requests: dict[str, Fraction], ends: dict[str, Fracti
 class ResourceQuotas:
     """The plugin that refuses what exceeds a quota whose controller has taken it up."""
 
-    def __init__(self, store: Store) -> None:
-        self._ledger = QuotaLedger(store)
+    def __init__(self, ledger: QuotaLedger) -> None:
+        self._ledger = ledger
 
     def concerns(self, info: AdmissionInfo) -> bool:
         """Return whether a quota may apply to the write."""

@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from devcluster.access.rbac import Attributes, Rule, quoted
+from devcluster.api.interfaces import AdmissionInfo, Authorizer
 from devcluster.builtin.checks import value_of
 from devcluster.errors import StatusError, forbidden, not_found
+from devcluster.kinds.registry import Registry
 from devcluster.storage.records import Change, Key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from devcluster.api.interfaces import AdmissionInfo, Authorizer
-    from devcluster.kinds.registry import Registry
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = [
     "Escalation",

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from devcluster.access.rbac import quoted
-from devcluster.api.interfaces import add_warning
+from devcluster.api.interfaces import AdmissionInfo, add_warning
 from devcluster.errors import FieldError, field_invalid, forbidden, invalid
 from devcluster.storage import Key
-
-if TYPE_CHECKING:
-    from devcluster.api.interfaces import AdmissionInfo
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["PodSecurity"]
 

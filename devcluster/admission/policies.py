@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.access.rbac import Attributes
 from devcluster.admission.configuration import Configuration, Invocation, Matcher, names_resource
 from devcluster.admission.review import make_review
 from devcluster.admission.webhooks import converted, decode_patched
-from devcluster.api.interfaces import add_warning
+from devcluster.api.interfaces import AdmissionInfo, Authorizer, add_warning
 from devcluster.builtin.admission_kinds import MADE_TYPES, policy_scope
 from devcluster.errors import StatusError, forbidden, internal_error
 from devcluster.http_call import User
+from devcluster.kinds.registry import Registry
 from devcluster.patch import json_patch
 from devcluster.patch.merge import merge
 from devcluster.patch.shape import Untypable, root_shape
@@ -23,11 +24,7 @@ from devcluster.schema.cel.kubernetes_library import Authority
 from devcluster.schema.cel.values import LazyFields
 from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
-
-if TYPE_CHECKING:
-    from devcluster.api.interfaces import AdmissionInfo, Authorizer
-    from devcluster.kinds.registry import Registry
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["AdmissionPolicies"]
 

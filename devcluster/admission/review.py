@@ -5,17 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from devcluster.access.rbac import quoted
 from devcluster.admission.client import WebhookFailed
+from devcluster.admission.configuration import Hook, Invocation
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.errors import StatusError
-
-if TYPE_CHECKING:
-    from devcluster.admission.configuration import Hook, Invocation
-    from devcluster.api.interfaces import AdmissionInfo
 
 __all__ = ["Verdict", "denial", "make_review", "read_answer"]
 

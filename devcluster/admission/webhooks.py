@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.access.rbac import quoted
 from devcluster.admission.client import WebhookClient, WebhookFailed
 from devcluster.admission.configuration import Configuration, Hook, Invocation
 from devcluster.admission.review import Verdict, denial, make_review, read_answer
-from devcluster.api.interfaces import add_warning
+from devcluster.api.interfaces import AdmissionInfo, add_warning
 from devcluster.errors import StatusError, bad_request, internal_error
+from devcluster.kinds.resource import Resource
 from devcluster.patch import json_patch
 from devcluster.patch.shape import is_builtin
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
-
-if TYPE_CHECKING:
-    from devcluster.api.interfaces import AdmissionInfo
-    from devcluster.kinds.resource import Resource
 
 __all__ = ["Webhooks", "converted", "decode_patched"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 
@@ -10,17 +11,12 @@ from devcluster.api.bodies import typed
 from devcluster.api.interfaces import Call
 from devcluster.api.options import DeleteOptions, WriteOptions
 from devcluster.api.patching import MERGE, change_of
+from devcluster.api.server import ApiServer
 from devcluster.errors import StatusError, not_found
 from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource
-from devcluster.storage.records import Key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from devcluster.api.server import ApiServer
-    from devcluster.storage.records import Change
-    from devcluster.storage.selectors import LabelSelector
+from devcluster.storage.records import Change, Key
+from devcluster.storage.selectors import LabelSelector
 
 __all__ = ["LocalClient"]
 

@@ -369,7 +369,8 @@ class OpenApi:
             return
         self._generation = self._registry.generation
         self._groups = {}
-        for resource in sorted(self._registry.all(), key=lambda each: each.plural):
+        documented = (each for each in self._registry.all() if each.custom or each.schema.openapi_name)
+        for resource in sorted(documented, key=lambda each: each.plural):
             base = f"apis/{resource.group}" if resource.group else "api"
             self._groups.setdefault(f"{base}/{resource.version}", []).append(resource)
         self._hashes = {path: _fingerprint(resources) for path, resources in self._groups.items()}

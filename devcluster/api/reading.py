@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import dataclasses
@@ -257,7 +258,7 @@ class Reader:
             if number > self._store.version:
                 raise future_version(number, self._store.version)
         stored = self._store.get(call.key)
-        if stored is None:
+        if stored is None or not (resource.shows is None or resource.shows(stored)):
             raise not_found(resource.group, resource.plural, call.name)
         await self._store.settled(stored.version)
         # A read of any version uses cached conversions; a read of the latest asks the webhook.
@@ -282,7 +283,8 @@ class Reader:
             return encode(tables.partial_metadata(data, representation), representation, status=status)
         obj = orjson.loads(data)
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-        return encode(self._table(call, [obj], metadata, representation), representation, status=status)
+        rows = self._rows(call, [obj], representation)
+        return encode(self._table(call, rows, metadata, representation), representation, status=status)
 
     async def list_objects(
         self, call: Call, options: ListOptions, representation: Representation
@@ -308,8 +310,12 @@ class Reader:
         if representation.transform:
             metadata = {name: value for name, value in metadata.items() if name != "shardInfo"}
         if representation.transform == "Table":
-            objects = [orjson.loads(each) for each in await conversion.data_of(call.resource, items)]
-            return encode(self._table(call, objects, metadata, representation), representation)
+            data, rows = await conversion.data_of(call.resource, items), []
+            for start in range(0, len(data), _PORTION):
+                part = data[start : start + _PORTION]
+                rows += self._rows(call, map(orjson.loads, part), representation)
+                await asyncio.sleep(0)  # other requests get their turn
+            return encode(self._table(call, rows, metadata, representation), representation)
         return encode(await self._list(call, items, metadata, representation), representation)
 
     async def select(
@@ -336,6 +342,8 @@ class Reader:
                 if options.continued:
                     raise expired_continuation(after, in_namespace=in_namespace) from None
                 raise expired("The resourceVersion for the provided list is too old.") from None
+        if call.resource.shows is not None:
+            items = list(filter(call.resource.shows, items))
         if after != ("", ""):
             items = [each for each in items if (each.key.namespace, each.key.name) > after]
         metadata: Object = {"resourceVersion": str(version)}
@@ -410,12 +418,14 @@ class Reader:
             shown.append(orjson.dumps(obj))
         return shown
 
-    def _table(
-        self, call: Call, objects: list[Object], metadata: Object, representation: Representation
-    ) -> Object:
+    def _rows(self, call: Call, objects: Iterable[Object], representation: Representation) -> list[Object]:
         include = call.request.option("includeObject")
-        tables.check_include(include)
-        rows = [tables.table_row(call.resource, obj, include, representation, self._clock) for obj in objects]
+        return [tables.table_row(call.resource, obj, include, representation, self._clock) for obj in objects]
+
+    def _table(
+        self, call: Call, rows: list[Object], metadata: Object, representation: Representation
+    ) -> Object:
+        tables.check_include(call.request.option("includeObject"))
         return tables.table(tables.column_definitions(call.resource), rows, metadata, representation)
 
 
@@ -455,6 +465,7 @@ async def _matching(items: Sequence[Stored], selection: Selection, limit: int) -
     for index, each in enumerate(items, 1):
         if index % _PORTION == 1:
             await selection.ready(items[index - 1 : index - 1 + _PORTION])
+            await asyncio.sleep(0)  # other requests get their turn
         if selection.matches(each):
             matching.append(each)
             if len(matching) == limit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -361,6 +362,7 @@ class ApiServer:
             )
             try:
                 last = max(last, (await self.deleter.delete(one, options)).version)
+                await asyncio.sleep(0)  # other requests get their turn
             except StatusError as error:
                 if error.code != 404:  # noqa: PLR2004 -- gone meanwhile
                     raise

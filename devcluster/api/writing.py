@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -35,12 +35,10 @@ from devcluster.kinds.metadata import (
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.names import path_segment
+from devcluster.patch import Convert
 from devcluster.patch.ownership import record_update
 from devcluster.storage.records import Missing, Stored, VersionConflict
 from devcluster.storage.store import Store
-
-if TYPE_CHECKING:
-    from devcluster.patch import Convert
 
 __all__ = ["Change", "Part", "Writer", "Written", "check_name", "reset_fields"]
 

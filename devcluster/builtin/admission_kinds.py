@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 import urllib.parse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, child, columns
 from devcluster.builtin.checks import label_selector, texts
+from devcluster.clock import Clock
 from devcluster.errors import (
     FieldError,
     field_duplicate,
@@ -17,17 +19,12 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
+from devcluster.kinds.strategy import Context
 from devcluster.names import dns_subdomain, label_key
 from devcluster.schema.cel import CompileError, compile_expression
 from devcluster.schema.cel.kubernetes_library import AUTHORIZER
 from devcluster.schema.cel.types import BOOL, DYN, NULL, STRING, Field, Type, list_of, object_of
 from devcluster.types.table import choices
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from devcluster.clock import Clock
-    from devcluster.kinds.strategy import Context
 
 __all__ = [
     "MADE_TYPES",

@@ -7,17 +7,14 @@ import difflib
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from devcluster.clock import Clock
 from devcluster.errors import FieldError, field_invalid
 from devcluster.kinds.ages import age
 from devcluster.kinds.resource import Column
-from devcluster.kinds.strategy import Strategy
+from devcluster.kinds.strategy import Context, Strategy
 from devcluster.names import dns_subdomain
-
-if TYPE_CHECKING:
-    from devcluster.clock import Clock
-    from devcluster.kinds.strategy import Context
 
 __all__ = [
     "BuiltinStrategy",

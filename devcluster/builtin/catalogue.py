@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from devcluster.builtin.admission_kinds import (
@@ -54,7 +55,7 @@ from devcluster.builtin.workloads import (
     StatefulSetStrategy,
 )
 from devcluster.clock import Clock
-from devcluster.kinds.resource import ALL_VERBS, Convert, Resource
+from devcluster.kinds.resource import ALL_VERBS, Resource
 from devcluster.types import schema_for
 
 __all__ = ["resources"]
@@ -65,16 +66,10 @@ Cell = Callable[[Object], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredKind:
-    """A kind as discovery and tables show it."""
+    """The tables and defaults of a kind that is stored, and that nothing acts on."""
 
-    group: str
-    kind: str
     columns: str
     cells: tuple[Cell, ...] = ()
-    short: str = ""
-    categories: tuple[str, ...] = ()
-    namespaced: bool = False
-    subresources: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Defaults by path, where the object above is there; `*` stands for each item of a list."""
     nonzero: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -85,10 +80,10 @@ class StoredKind:
 class StoredKindStrategy(BuiltinStrategy):
     """The strategy of such a kind."""
 
-    def __init__(self, clock: Clock, kind: StoredKind) -> None:
+    def __init__(self, clock: Clock, kind: StoredKind, *, has_status: bool) -> None:
         super().__init__(clock)
         self.columns = columns(kind.columns)
-        self.status_fields = ("status",) if "status" in kind.subresources else ()
+        self.status_fields = ("status",) if has_status else ()
         self.has_generation = kind.has_generation
         self.defaults, self.nonzero = kind.defaults, kind.nonzero
         self._kind = kind
@@ -147,22 +142,13 @@ def _state(obj: Object) -> str:
     return f"{state},Issued" if _at("status.certificate", "")(obj) else state
 
 
-_STORAGE = "storage.k8s.io"
-_STATUS = ("status",)
-
-STORED_KINDS = (
-    StoredKind(
-        "apiregistration.k8s.io",
-        "APIService",
+STORED_KINDS = {
+    "APIService": StoredKind(
         "Name | Service | Available | Age",
         (_service, _availability),
         defaults={"spec.service.port": 443},
-        categories=("api-extensions",),
-        subresources=_STATUS,
     ),
-    StoredKind(
-        "certificates.k8s.io",
-        "CertificateSigningRequest",
+    "CertificateSigningRequest": StoredKind(
         "Name | Age | SignerName | Requestor | RequestedDuration | Condition",
         (
             _at("spec.signerName"),
@@ -170,13 +156,9 @@ STORED_KINDS = (
             _at("spec.expirationSeconds"),
             _state,
         ),
-        short="csr",
-        subresources=("approval", "status"),
         defaults={"spec.usages": ["digital signature", "key encipherment"]},
     ),
-    StoredKind(
-        "flowcontrol.apiserver.k8s.io",
-        "FlowSchema",
+    "FlowSchema": StoredKind(
         "Name | PriorityLevel | MatchingPrecedence | DistinguisherMethod | Age | MissingPL",
         (
             _at("spec.priorityLevelConfiguration.name"),
@@ -184,13 +166,10 @@ STORED_KINDS = (
             _at("spec.distinguisherMethod.type"),
             lambda _: "?",
         ),
-        subresources=_STATUS,
         nonzero={"spec.matchingPrecedence": 1000},
         has_generation=True,
     ),
-    StoredKind(
-        "flowcontrol.apiserver.k8s.io",
-        "PriorityLevelConfiguration",
+    "PriorityLevelConfiguration": StoredKind(
         "Name | Type | NominalConcurrencyShares | Queues | HandSize | QueueLengthLimit | Age",
         (
             _at("spec.type"),
@@ -208,21 +187,15 @@ STORED_KINDS = (
             "spec.limited.limitResponse.queuing.handSize": 8,
             "spec.limited.limitResponse.queuing.queueLengthLimit": 50,
         },
-        subresources=_STATUS,
         has_generation=True,
     ),
-    StoredKind("networking.k8s.io", "IPAddress", "Name | ParentRef", (_parent,), short="ip"),
-    StoredKind(
-        "networking.k8s.io",
-        "ServiceCIDR",
+    "IPAddress": StoredKind("Name | ParentRef", (_parent,)),
+    "ServiceCIDR": StoredKind(
         "Name | CIDRs | Age",
         (_joined("spec.cidrs"),),
-        subresources=_STATUS,
     ),
-    StoredKind("node.k8s.io", "RuntimeClass", "Name | Handler | Age", (_at("handler"),)),
-    StoredKind(
-        _STORAGE,
-        "CSIDriver",
+    "RuntimeClass": StoredKind("Name | Handler | Age", (_at("handler"),)),
+    "CSIDriver": StoredKind(
         "Name | AttachRequired? | PodInfoOnMount? | StorageCapacity? | TokenRequests | RequiresRepublish?"
         " | Modes | Age",
         (
@@ -243,17 +216,13 @@ STORED_KINDS = (
             "spec.seLinuxMount": False,
         },
     ),
-    StoredKind(
-        _STORAGE,
-        "CSINode",
+    "CSINode": StoredKind(
         "Name | Drivers# | Age",
         (lambda obj: len(_at("spec.drivers", ())(obj)),),
         defaults={"spec.drivers.*.topologyKeys": None},
     ),
-    StoredKind(_STORAGE, "CSIStorageCapacity", "Name | Created At@", namespaced=True),
-    StoredKind(
-        _STORAGE,
-        "VolumeAttachment",
+    "CSIStorageCapacity": StoredKind("Name | Created At@"),
+    "VolumeAttachment": StoredKind(
         "Name | Attacher | PV | Node | Attached? | Age",
         (
             _at("spec.attacher"),
@@ -262,47 +231,143 @@ STORED_KINDS = (
             _at("status.attached"),
         ),
         defaults={"status.attached": False},
-        subresources=_STATUS,
     ),
-    StoredKind(
-        _STORAGE, "VolumeAttributesClass", "Name | DriverName | Age", (_at("driverName"),), short="vac"
+    "VolumeAttributesClass": StoredKind(
+        "Name | DriverName | Age",
+        (_at("driverName"),),
     ),
-)
+}
 
-
-ALL = ("all",)
-ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-EXTENSIONS = ("api-extensions",)
 NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
-REVIEW = ("create",)
-RETURNS_DELETED = frozenset(
-    {
-        "Namespace",
-        "PersistentVolume",
-        "PersistentVolumeClaim",
-        "Pod",
-        "PodTemplate",
-        "ResourceQuota",
-        "Service",
-        "ServiceAccount",
-        "StorageClass",
-    }
-)
-"""The kinds whose deletion is answered with the object."""
-SCALED = ("scale", "status")
-STATUS = ("status",)
-POD = (
-    "attach",
-    "binding",
-    "ephemeralcontainers",
-    "eviction",
-    "exec",
-    "log",
-    "portforward",
-    "proxy",
-    "resize",
-    "status",
-)
+ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+POD = "attach,binding,ephemeralcontainers,eviction,exec,log,portforward,proxy,resize,status"
+KINDS = f"""
+    Binding                              -        namespaced  -               -                        review
+    ConfigMap                            cm       namespaced  -               -                        -
+    Endpoints                            ep       namespaced  -               -                        -
+    Event                                ev       namespaced  -               -                        -
+    LimitRange                           limits   namespaced  -               -                        -
+    Namespace                            ns       cluster     -               finalize,status          object
+    Node                                 no       cluster     -               proxy,status             -
+    PersistentVolumeClaim                pvc      namespaced  -               status                   object
+    PersistentVolume                     pv       cluster     -               status                   object
+    Pod                                  po       namespaced  all             {POD}                    object
+    PodTemplate                          -        namespaced  -               -                        object
+    ReplicationController                rc       namespaced  all             scale,status             -
+    ResourceQuota                        quota    namespaced  -               status                   object
+    Secret                               -        namespaced  -               -                        -
+    ServiceAccount                       sa       namespaced  -               token                    object
+    Service                              svc      namespaced  all             proxy,status             object
+  events.k8s.io
+    Event                                ev       namespaced  -               -                        -
+  apps
+    ControllerRevision                   -        namespaced  -               -                        -
+    DaemonSet                            ds       namespaced  all             status                   -
+    Deployment                           deploy   namespaced  all             scale,status             -
+    ReplicaSet                           rs       namespaced  all             scale,status             -
+    StatefulSet                          sts      namespaced  all             scale,status             -
+  batch
+    CronJob                              cj       namespaced  all             status                   -
+    Job                                  -        namespaced  all             status                   -
+  autoscaling
+    HorizontalPodAutoscaler              hpa      namespaced  all             status                   -
+  policy
+    PodDisruptionBudget                  pdb      namespaced  -               status                   -
+  scheduling.k8s.io
+    PriorityClass                        pc       cluster     -               -                        -
+  coordination.k8s.io
+    Lease                                -        namespaced  -               -                        -
+  authentication.k8s.io
+    SelfSubjectReview                    -        cluster     -               -                        review
+    TokenReview                          -        cluster     -               -                        review
+  authorization.k8s.io
+    LocalSubjectAccessReview             -        namespaced  -               -                        review
+    SelfSubjectAccessReview              -        cluster     -               -                        review
+    SelfSubjectRulesReview               -        cluster     -               -                        review
+    SubjectAccessReview                  -        cluster     -               -                        review
+  networking.k8s.io
+    IngressClass                         -        cluster     -               -                        -
+    Ingress                              ing      namespaced  -               status                   -
+    IPAddress                            ip       cluster     -               -                        -
+    NetworkPolicy                        netpol   namespaced  -               -                        -
+    ServiceCIDR                          -        cluster     -               status                   -
+  discovery.k8s.io
+    EndpointSlice                        -        namespaced  -               -                        -
+  rbac.authorization.k8s.io
+    ClusterRoleBinding                   -        cluster     -               -                        -
+    ClusterRole                          -        cluster     -               -                        -
+    RoleBinding                          -        namespaced  -               -                        -
+    Role                                 -        namespaced  -               -                        -
+  admissionregistration.k8s.io
+    MutatingWebhookConfiguration         -        cluster     api-extensions  -                        -
+    MutatingAdmissionPolicy              -        cluster     api-extensions  -                        -
+    MutatingAdmissionPolicyBinding       -        cluster     api-extensions  -                        -
+    ValidatingAdmissionPolicy            -        cluster     api-extensions  status                   -
+    ValidatingAdmissionPolicyBinding     -        cluster     api-extensions  -                        -
+    ValidatingWebhookConfiguration       -        cluster     api-extensions  -                        -
+  apiregistration.k8s.io
+    APIService                           -        cluster     api-extensions  status                   -
+  certificates.k8s.io
+    CertificateSigningRequest            csr      cluster     -               approval,status          -
+  flowcontrol.apiserver.k8s.io
+    FlowSchema                           -        cluster     -               status                   -
+    PriorityLevelConfiguration           -        cluster     -               status                   -
+  node.k8s.io
+    RuntimeClass                         -        cluster     -               -                        -
+  storage.k8s.io
+    StorageClass                         sc       cluster     -               -                        object
+    CSIDriver                            -        cluster     -               -                        -
+    CSINode                              -        cluster     -               -                        -
+    CSIStorageCapacity                   -        namespaced  -               -                        -
+    VolumeAttachment                     -        cluster     -               status                   -
+    VolumeAttributesClass                vac      cluster     -               -                        -
+"""
+"""The kinds by group: short name, scope, category, subresources, and what a deletion is answered with.
+
+`review` marks the kinds that are only created."""
+STRATEGIES: Mapping[str, Callable[[Clock], BuiltinStrategy]] = {
+    "ClusterRole": functools.partial(RoleStrategy, namespaced=False),
+    "ClusterRoleBinding": functools.partial(BindingStrategy, namespaced=False),
+    "ConfigMap": ConfigMapStrategy,
+    "ControllerRevision": ControllerRevisionStrategy,
+    "CronJob": CronJobStrategy,
+    "DaemonSet": DaemonSetStrategy,
+    "Deployment": DeploymentStrategy,
+    "EndpointSlice": EndpointSliceStrategy,
+    "Endpoints": EndpointsStrategy,
+    "Event": CoreEventStrategy,
+    "HorizontalPodAutoscaler": AutoscalerStrategy,
+    "Ingress": IngressStrategy,
+    "IngressClass": IngressClassStrategy,
+    "Job": JobStrategy,
+    "Lease": LeaseStrategy,
+    "LimitRange": LimitRangeStrategy,
+    "MutatingAdmissionPolicy": functools.partial(AdmissionPolicyStrategy, mutating=True),
+    "MutatingAdmissionPolicyBinding": functools.partial(AdmissionPolicyBindingStrategy, mutating=True),
+    "MutatingWebhookConfiguration": functools.partial(WebhooksStrategy, mutating=True),
+    "Namespace": NamespaceStrategy,
+    "NetworkPolicy": NetworkPolicyStrategy,
+    "Node": NodeStrategy,
+    "PersistentVolume": VolumeStrategy,
+    "PersistentVolumeClaim": ClaimStrategy,
+    "Pod": PodStrategy,
+    "PodDisruptionBudget": DisruptionBudgetStrategy,
+    "PodTemplate": PodTemplateStrategy,
+    "PriorityClass": PriorityClassStrategy,
+    "ReplicaSet": ReplicaSetStrategy,
+    "ReplicationController": ReplicationControllerStrategy,
+    "ResourceQuota": QuotaStrategy,
+    "Role": functools.partial(RoleStrategy, namespaced=True),
+    "RoleBinding": functools.partial(BindingStrategy, namespaced=True),
+    "Secret": SecretStrategy,
+    "ServiceAccount": ServiceAccountStrategy,
+    "StatefulSet": StatefulSetStrategy,
+    "StorageClass": StorageClassStrategy,
+    "ValidatingAdmissionPolicy": functools.partial(AdmissionPolicyStrategy, mutating=False),
+    "ValidatingAdmissionPolicyBinding": functools.partial(AdmissionPolicyBindingStrategy, mutating=False),
+    "ValidatingWebhookConfiguration": functools.partial(WebhooksStrategy, mutating=False),
+}
+"""The rules of kinds, but for Services, and for kinds that are only stored or reviewed."""
 
 
 def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -> list[Resource]:
@@ -310,147 +375,70 @@ def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -
 
     `clock` is for the ages in tables, `rng` for addresses and ports; both are real ones by default.
     """
-    clock = clock or Clock()
-    return [
-        *_core(clock, rng or random.Random()),
-        *_events(clock),
-        *_workloads(clock),
-        *_policies(clock),
-        *_reviews(clock),
-        *_networking(clock),
-        *_access(clock),
-        *_admission(clock),
-        _of("storage.k8s.io", "StorageClass", StorageClassStrategy(clock), short="sc", namespaced=False),
-        *(_stored(clock, kind) for kind in STORED_KINDS),
-    ]
+    clock, rng, group = clock or Clock(), rng or random.Random(), ""
+    made: list[Resource] = []
+    for line in KINDS.strip("\n").splitlines():
+        kind, *facts = line.split()
+        if not facts:
+            group = kind
+            continue
+        strategy = _strategy(group, kind, facts[3], clock, rng)
+        strategy.returns_deleted = facts[4] == "object"
+        made.append(_resource(group, kind, strategy, *facts))
+    old = _resource("autoscaling", "HorizontalPodAutoscaler", OldAutoscalerStrategy(clock), *_AUTOSCALER)
+    old.version, old.schema = "v1", schema_for("autoscaling", "v1", "HorizontalPodAutoscaler")
+    return [*made, old]
 
 
-def _core(clock: Clock, rng: random.Random) -> Iterator[Resource]:
-    yield _of("", "Binding", BuiltinStrategy(clock), verbs=REVIEW)
-    yield _of("", "ConfigMap", ConfigMapStrategy(clock), short="cm")
-    yield _of("", "Endpoints", EndpointsStrategy(clock), short="ep", deprecation=ENDPOINTS)
-    yield _of("", "LimitRange", LimitRangeStrategy(clock), short="limits")
-    yield _of(
-        "",
-        "Namespace",
-        NamespaceStrategy(clock),
-        short="ns",
-        namespaced=False,
-        verbs=NO_COLLECTION,
-        subresources=("finalize", "status"),
+_AUTOSCALER = ("hpa", "namespaced", "all", "status", "-")
+
+
+def _strategy(group: str, kind: str, subresources: str, clock: Clock, rng: random.Random) -> BuiltinStrategy:
+    if group == "events.k8s.io":
+        return NewEventStrategy(clock)
+    if kind == "Service":
+        return ServiceStrategy(clock, rng)
+    if kind in STORED_KINDS:
+        return StoredKindStrategy(clock, STORED_KINDS[kind], has_status="status" in subresources)
+    return STRATEGIES.get(kind, BuiltinStrategy)(clock)
+
+
+def _resource(
+    group: str,
+    kind: str,
+    strategy: BuiltinStrategy,
+    short: str,
+    scope: str,
+    category: str,
+    subresources: str,
+    deletion: str,
+) -> Resource:
+    version = "v2" if group == "autoscaling" else "v1"
+    verbs = ("create",) if deletion == "review" else NO_COLLECTION if kind == "Namespace" else ALL_VERBS
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=_plural(kind),
+        singular=kind.lower(),
+        list_kind=f"{kind}List",
+        short_names=_listed(short),
+        categories=_listed(category),
+        namespaced=scope == "namespaced",
+        verbs=verbs,
+        schema=schema_for(group, version, kind),
+        strategy=strategy,
+        columns=strategy.columns,
+        subresources=_listed(subresources),
+        storage_version=version,
+        store_as=("", "events") if group == "events.k8s.io" else None,
+        convert={"Event": convert_events, "HorizontalPodAutoscaler": convert_autoscalers}.get(kind),
+        deprecation=ENDPOINTS if kind == "Endpoints" else "",
     )
-    yield _of("", "Node", NodeStrategy(clock), short="no", namespaced=False, subresources=("proxy", "status"))
-    yield _of("", "PersistentVolumeClaim", ClaimStrategy(clock), short="pvc", subresources=STATUS)
-    yield _of(
-        "", "PersistentVolume", VolumeStrategy(clock), short="pv", namespaced=False, subresources=STATUS
-    )
-    yield _of("", "Pod", PodStrategy(clock), short="po", categories=ALL, subresources=POD)
-    yield _of("", "PodTemplate", PodTemplateStrategy(clock))
-    controller = ReplicationControllerStrategy(clock)
-    yield _of("", "ReplicationController", controller, short="rc", categories=ALL, subresources=SCALED)
-    yield _of("", "ResourceQuota", QuotaStrategy(clock), short="quota", subresources=STATUS)
-    yield _of("", "Secret", SecretStrategy(clock))
-    yield _of("", "ServiceAccount", ServiceAccountStrategy(clock), short="sa", subresources=("token",))
-    service = ServiceStrategy(clock, rng)
-    yield _of("", "Service", service, short="svc", categories=ALL, subresources=("proxy", "status"))
 
 
-def _events(clock: Clock) -> Iterator[Resource]:
-    yield _of("", "Event", CoreEventStrategy(clock), short="ev", convert=convert_events)
-    yield _of(
-        "events.k8s.io",
-        "Event",
-        NewEventStrategy(clock),
-        short="ev",
-        store_as=("", "events"),
-        convert=convert_events,
-    )
-
-
-def _workloads(clock: Clock) -> Iterator[Resource]:
-    yield _of("apps", "ControllerRevision", ControllerRevisionStrategy(clock))
-    yield _of("apps", "DaemonSet", DaemonSetStrategy(clock), short="ds", categories=ALL, subresources=STATUS)
-    yield _of(
-        "apps", "Deployment", DeploymentStrategy(clock), short="deploy", categories=ALL, subresources=SCALED
-    )
-    yield _of(
-        "apps", "ReplicaSet", ReplicaSetStrategy(clock), short="rs", categories=ALL, subresources=SCALED
-    )
-    yield _of(
-        "apps", "StatefulSet", StatefulSetStrategy(clock), short="sts", categories=ALL, subresources=SCALED
-    )
-    yield _of("batch", "CronJob", CronJobStrategy(clock), short="cj", categories=ALL, subresources=STATUS)
-    yield _of("batch", "Job", JobStrategy(clock), categories=ALL, subresources=STATUS)
-
-
-def _policies(clock: Clock) -> Iterator[Resource]:
-    for version, autoscaler in (("v2", AutoscalerStrategy(clock)), ("v1", OldAutoscalerStrategy(clock))):
-        yield _of(
-            "autoscaling",
-            "HorizontalPodAutoscaler",
-            autoscaler,
-            version=version,
-            stored="v2",
-            short="hpa",
-            categories=ALL,
-            subresources=STATUS,
-            convert=convert_autoscalers,
-        )
-    yield _of(
-        "policy", "PodDisruptionBudget", DisruptionBudgetStrategy(clock), short="pdb", subresources=STATUS
-    )
-    yield _of(
-        "scheduling.k8s.io", "PriorityClass", PriorityClassStrategy(clock), short="pc", namespaced=False
-    )
-    yield _of("coordination.k8s.io", "Lease", LeaseStrategy(clock))
-
-
-def _reviews(clock: Clock) -> Iterator[Resource]:
-    for kind in ("SelfSubjectReview", "TokenReview"):
-        yield _of("authentication.k8s.io", kind, BuiltinStrategy(clock), namespaced=False, verbs=REVIEW)
-    yield _of("authorization.k8s.io", "LocalSubjectAccessReview", BuiltinStrategy(clock), verbs=REVIEW)
-    for kind in ("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"):
-        yield _of("authorization.k8s.io", kind, BuiltinStrategy(clock), namespaced=False, verbs=REVIEW)
-
-
-def _networking(clock: Clock) -> Iterator[Resource]:
-    yield _of("networking.k8s.io", "IngressClass", IngressClassStrategy(clock), namespaced=False)
-    yield _of("networking.k8s.io", "Ingress", IngressStrategy(clock), short="ing", subresources=STATUS)
-    yield _of("networking.k8s.io", "NetworkPolicy", NetworkPolicyStrategy(clock), short="netpol")
-    yield _of("discovery.k8s.io", "EndpointSlice", EndpointSliceStrategy(clock))
-
-
-def _access(clock: Clock) -> Iterator[Resource]:
-    group = "rbac.authorization.k8s.io"
-    yield _of(group, "ClusterRoleBinding", BindingStrategy(clock, namespaced=False), namespaced=False)
-    yield _of(group, "ClusterRole", RoleStrategy(clock, namespaced=False), namespaced=False)
-    yield _of(group, "RoleBinding", BindingStrategy(clock, namespaced=True))
-    yield _of(group, "Role", RoleStrategy(clock, namespaced=True))
-
-
-def _admission(clock: Clock) -> Iterator[Resource]:
-    group = "admissionregistration.k8s.io"
-    for kind, strategy, subresources in (
-        ("MutatingWebhookConfiguration", WebhooksStrategy(clock, mutating=True), ()),
-        ("MutatingAdmissionPolicy", AdmissionPolicyStrategy(clock, mutating=True), ()),
-        ("MutatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock, mutating=True), ()),
-        ("ValidatingAdmissionPolicy", AdmissionPolicyStrategy(clock, mutating=False), STATUS),
-        ("ValidatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock, mutating=False), ()),
-        ("ValidatingWebhookConfiguration", WebhooksStrategy(clock, mutating=False), ()),
-    ):
-        yield _of(group, kind, strategy, namespaced=False, categories=EXTENSIONS, subresources=subresources)
-
-
-def _stored(clock: Clock, kind: StoredKind) -> Resource:
-    return _of(
-        kind.group,
-        kind.kind,
-        StoredKindStrategy(clock, kind),
-        short=kind.short,
-        categories=kind.categories,
-        namespaced=kind.namespaced,
-        subresources=kind.subresources,
-    )
+def _listed(text: str) -> tuple[str, ...]:
+    return () if text == "-" else tuple(text.split(","))
 
 
 def _plural(kind: str) -> str:
@@ -460,42 +448,3 @@ def _plural(kind: str) -> str:
     if name.endswith("s"):
         return f"{name}es"
     return f"{name[:-1]}ies" if name.endswith(("cy", "ty")) else f"{name}s"
-
-
-def _of(
-    group: str,
-    kind: str,
-    strategy: BuiltinStrategy,
-    *,
-    version: str = "v1",
-    stored: str = "",
-    short: str = "",
-    categories: tuple[str, ...] = (),
-    namespaced: bool = True,
-    verbs: tuple[str, ...] = ALL_VERBS,
-    subresources: tuple[str, ...] = (),
-    store_as: tuple[str, str] | None = None,
-    convert: Convert | None = None,
-    deprecation: str = "",
-) -> Resource:
-    strategy.returns_deleted = kind in RETURNS_DELETED
-    return Resource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural=_plural(kind),
-        singular=kind.lower(),
-        list_kind=f"{kind}List",
-        short_names=(short,) if short else (),
-        categories=categories,
-        namespaced=namespaced,
-        verbs=verbs,
-        schema=schema_for(group, version, kind),
-        strategy=strategy,
-        columns=strategy.columns,
-        subresources=subresources,
-        storage_version=stored or version,
-        store_as=store_as,
-        convert=convert,
-        deprecation=deprecation,
-    )

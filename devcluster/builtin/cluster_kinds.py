@@ -6,10 +6,12 @@ import base64
 import binascii
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, PlainStrategy, StoredStrategy, child, columns
 from devcluster.builtin.checks import immutable, texts
+from devcluster.clock import Clock
 from devcluster.errors import (
     FieldError,
     field_forbidden,
@@ -18,13 +20,8 @@ from devcluster.errors import (
     field_too_long,
     field_unsupported,
 )
+from devcluster.kinds.strategy import Context
 from devcluster.names import config_key, dns_label, dns_subdomain, path_segment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devcluster.clock import Clock
-    from devcluster.kinds.strategy import Context
 
 __all__ = [
     "BindingStrategy",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from devcluster.builtin.base import Object, StoredStrategy, child, columns
 from devcluster.builtin.checks import texts
 from devcluster.errors import FieldError, field_invalid, field_required, invalid
+from devcluster.kinds.strategy import Context
 from devcluster.names import label_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devcluster.kinds.strategy import Context
 
 __all__ = ["CoreEventStrategy", "NewEventStrategy", "convert_events"]
 

@@ -6,8 +6,8 @@ import dataclasses
 import datetime
 import functools
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, container_cells, selector_cell
@@ -16,13 +16,9 @@ from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.workloads import WorkloadStrategy, default_template, mismatch
 from devcluster.errors import FieldError, field_invalid, field_required, field_too_long, field_unsupported
 from devcluster.kinds.ages import human_duration, parse_time
+from devcluster.kinds.strategy import Context
 from devcluster.schema.cel.values import to_duration
 from devcluster.types.table import choices
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devcluster.kinds.strategy import Context
 
 __all__ = ["CronJobStrategy", "InvalidSchedule", "JobStrategy", "Schedule", "parse_schedule", "zone_of"]
 

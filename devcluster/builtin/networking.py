@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from devcluster.builtin import checks
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns, selector_cell
@@ -18,13 +19,9 @@ from devcluster.errors import (
     field_too_many,
     field_unsupported,
 )
+from devcluster.kinds.strategy import Context
 from devcluster.names import dns_label, dns_subdomain, port_name, port_number, wildcard_subdomain
 from devcluster.types.table import choices
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from devcluster.kinds.strategy import Context
 
 __all__ = [
     "EndpointSliceStrategy",

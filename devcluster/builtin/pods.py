@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, unified
 from devcluster.builtin.checks import value_of
 from devcluster.builtin.pod_checks import pod_spec
 from devcluster.builtin.pod_defaults import default_pod, name_warnings, pod_warnings
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, forbidden
-
-if TYPE_CHECKING:
-    from devcluster.kinds.strategy import Context
+from devcluster.kinds.strategy import Context
 
 __all__ = ["PodStrategy", "pod_resources", "quality_of_service"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -25,12 +25,9 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
+from devcluster.kinds.strategy import Context
 from devcluster.names import label_key, path_segment
 from devcluster.types.table import choices
-
-if TYPE_CHECKING:
-    from devcluster.errors import FieldError
-    from devcluster.kinds.strategy import Context
 
 __all__ = [
     "AutoscalerStrategy",

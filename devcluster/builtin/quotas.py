@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
+import orjson
 
 from devcluster.builtin.checks import quantity_text, value_of
 from devcluster.builtin.pods import pod_resources, quality_of_service
 from devcluster.errors import qualified
 from devcluster.storage.records import Change, Key, Stored
-
-if TYPE_CHECKING:
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["QUOTAS", "QuotaLedger", "amounts_text", "counts", "missing_amounts", "usage_of"]
+
+
+class _Container(msgspec.Struct, rename="camel", frozen=True):
+    """The part of a container that a quota counts."""
+
+    resources: msgspec.Raw = msgspec.Raw(b"{}")
+    restart_policy: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
+    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
+
+
+class _Status(msgspec.Struct, frozen=True):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_decoder = msgspec.json.Decoder(_Pod)
 
 Object = dict[str, Any]
 Amounts = Mapping[str, Fraction]
 
 QUOTAS = ("", "resourcequotas")
+PODS = ("", "pods")
 DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 COUNTED = frozenset(
     {
@@ -184,11 +211,11 @@ class QuotaLedger:
         for sign, stored in ((-1, change.old), (1, change.new)):
             if stored is None:
                 continue
-            obj = _decoded(stored)
             for name, quota in quotas.items():
                 is_new = change.old is None and key == Key(*QUOTAS, key.namespace, name)
-                if not is_new:  # a new quota has just counted itself
-                    self._add(self._used[key.namespace, name], quota, key, obj, sign)
+                # A new quota has just counted itself.
+                if not is_new and _counts_stored(quota, stored):
+                    _add(self._used[key.namespace, name], _stored_usage(stored), sign)
 
     def _follow_quota(self, change: Change) -> None:
         key, new = change.key, change.new
@@ -207,20 +234,50 @@ class QuotaLedger:
 
     def _open(self, key: Key, quota: Object) -> None:
         """Count all that is in a quota's namespace."""
+        tally: dict[int, tuple[Mapping[str, Fraction], int]] = {}
+        for place in self._store.resources():
+            for stored in self._store.select(*place, key.namespace):
+                if _counts_stored(quota, stored):
+                    usage = _stored_usage(stored)
+                    tally[id(usage)] = (usage, tally.get(id(usage), (usage, 0))[1] + 1)
         used: dict[str, Fraction] = {}
-        for group, plural in self._store.resources():
-            for stored in self._store.select(group, plural, key.namespace):
-                self._add(used, quota, stored.key, _decoded(stored), 1)
+        for usage, number in tally.values():
+            _add(used, usage, number)
         self._quotas.setdefault(key.namespace, {})[key.name] = quota
         self._used[key.namespace, key.name] = used
 
-    @staticmethod
-    def _add(used: dict[str, Fraction], quota: Object, key: Key, obj: Object, sign: int) -> None:
-        if counts(quota, key.group, key.plural, obj):
-            for name, amount in usage_of(key.group, key.plural, obj).items():
-                used[name] = used.get(name, Fraction(0)) + sign * amount
+
+def _add(used: dict[str, Fraction], usage: Mapping[str, Fraction], number: int) -> None:
+    for name, amount in usage.items():
+        used[name] = used.get(name, Fraction(0)) + number * amount
 
 
-def _decoded(stored: Stored) -> Object:
-    """Return what decides about an object's usage; most count as one each."""
-    return stored.decode() if stored.key[:2] in MEASURED else {}
+def _counts_stored(quota: Object, stored: Stored) -> bool:
+    if not quota["spec"].get("scopes") and not quota["spec"].get("scopeSelector"):
+        return True
+    place = stored.key[:2]
+    return place == PODS and counts(quota, *place, stored.decode())
+
+
+def _stored_usage(stored: Stored) -> Mapping[str, Fraction]:
+    """Return what a stored object takes; pods of the same template are counted once, and remembered."""
+    place = stored.key[:2]
+    if place == PODS:
+        pod = _decoder.decode(stored.data)
+        parts = ((bytes(each.resources), each.restart_policy) for each in pod.spec.containers)
+        first = ((bytes(each.resources), each.restart_policy) for each in pod.spec.init_containers)
+        return _pod_usage_of(tuple(parts), tuple(first), pod.status.phase)
+    return usage_of(*place, stored.decode() if place in MEASURED else {})
+
+
+@functools.lru_cache(maxsize=1024)
+def _pod_usage_of(
+    containers: tuple[tuple[bytes, str], ...], first: tuple[tuple[bytes, str], ...], phase: str
+) -> Mapping[str, Fraction]:
+    spec = {
+        field: [
+            {"resources": orjson.loads(resources), "restartPolicy": policy} for resources, policy in listed
+        ]
+        for field, listed in (("containers", containers), ("initContainers", first))
+    }
+    return usage_of(*PODS, {"spec": spec, "status": {"phase": phase}})

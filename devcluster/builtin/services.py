@@ -6,11 +6,12 @@ import ipaddress
 import random
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.builtin import checks
 from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, labels_cell
 from devcluster.builtin.checks import labels, one_of, texts
+from devcluster.clock import Clock
 from devcluster.errors import (
     FieldError,
     field_duplicate,
@@ -21,16 +22,11 @@ from devcluster.errors import (
     internal_error,
     invalid,
 )
+from devcluster.kinds.strategy import Context
 from devcluster.names import dns_label, dns_subdomain, label_key, port_number
+from devcluster.storage.records import Change, Stored
+from devcluster.storage.store import Store
 from devcluster.types.table import choices
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devcluster.clock import Clock
-    from devcluster.kinds.strategy import Context
-    from devcluster.storage.records import Change, Stored
-    from devcluster.storage.store import Store
 
 __all__ = ["ServiceStrategy", "valid_address"]
 

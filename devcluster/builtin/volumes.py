@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, child, columns, unified
 from devcluster.builtin.checks import immutable, label_selector, one_of, round_up, texts, value_of
@@ -13,11 +13,9 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
+from devcluster.kinds.strategy import Context
 from devcluster.names import dns_subdomain, label_key
 from devcluster.types.table import choices
-
-if TYPE_CHECKING:
-    from devcluster.kinds.strategy import Context
 
 __all__ = ["ClaimStrategy", "StorageClassStrategy", "VolumeStrategy"]
 

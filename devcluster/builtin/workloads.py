@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.builtin.base import (
     BuiltinStrategy,
@@ -28,13 +28,9 @@ from devcluster.builtin.checks import (
 from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.pod_defaults import default_pod_spec, name_warnings, pod_warnings
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
+from devcluster.kinds.strategy import Context
 from devcluster.names import dns_label
 from devcluster.types.table import choices
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from devcluster.kinds.strategy import Context
 
 __all__ = [
     "ControllerRevisionStrategy",

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from devcluster.builtin.checks import quantity_text, value_of
+from devcluster.builtin.metrics import PREFIX, metric_of
 from devcluster.controllers.client import NAMESPACES, PODS, Object
-from devcluster.controllers.container_runtime import PREFIX
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
 from devcluster.controllers.pod_status import is_active, is_ready
 from devcluster.errors import StatusError
@@ -38,13 +38,6 @@ class Proposal(NamedTuple):
     """The metric's status."""
 
 
-def named_metric(obj: Object | None, name: str) -> Fraction | None:
-    """Return a metric that an object's annotations give, or None."""
-    annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
-    text = annotations.get(PREFIX + name)
-    return None if text is None else value_of(text)
-
-
 def propose_for_pods(
     source: Object, pods: Sequence[Object], replicas: int, *, metric: str, container: str, about: str
 ) -> Proposal:
@@ -58,7 +51,7 @@ def propose_for_pods(
     unready: list[str] = []
     missing: list[str] = []
     for pod in pods:
-        key, found = pod["metadata"]["name"], named_metric(pod, metric)
+        key, found = pod["metadata"]["name"], metric_of(pod, metric)
         if found is None:
             missing.append(key)
             continue
@@ -310,7 +303,7 @@ class AutoscalerController(Controller):
                 described.get("apiVersion", ""), described["kind"], namespace, described["name"]
             )
             about, api = f"{described['kind']} metric {name}", "custom"
-        value = named_metric(holder, f"metric.{name}")
+        value = metric_of(holder, f"metric.{name}")
         if value is None:
             problem = f"unable to fetch metrics from {api} metrics API"
             text = f"unable to get {api} metric {namespace}/{name}: {problem}"

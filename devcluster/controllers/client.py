@@ -1,4 +1,4 @@
-"""What controllers write: objects through the API, and Events about them."""
+"""Writes of controllers: objects through the API, and Events about them."""
 
 from __future__ import annotations
 

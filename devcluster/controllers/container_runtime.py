@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from devcluster.builtin.checks import value_of
+from devcluster.builtin.metrics import PREFIX
 from devcluster.controllers.client import Object, controller_of
 from devcluster.controllers.controller import View
 from devcluster.controllers.images import (
@@ -26,7 +27,6 @@ from devcluster.controllers.images import (
 )
 
 __all__ = [
-    "PREFIX",
     "ContainerRuntime",
     "NotPulled",
     "NotStarted",
@@ -41,7 +41,6 @@ __all__ = [
     "unmounted_of",
 ]
 
-PREFIX = "devcluster.local/"
 NEVER_READY, CRASH, NO_IMAGE = "never-ready", "crash", "image-pull-error"
 BAD_COMMAND, OUT_OF_MEMORY = "bad-command", "out-of-memory"
 IMAGE_WORDS = {
@@ -99,9 +98,9 @@ def run_time_of(pod: Object) -> float:
     return _seconds(pod, "run-time", 0.0)
 
 
-def stop_time_of(pod: Object) -> float:
+def stop_time_of(pod: Object, default: float) -> float:
     """Return the seconds that the containers take to stop when the pod is deleted."""
-    return _seconds(pod, "stop-time", 0.0)
+    return _seconds(pod, "stop-time", default)
 
 
 def _annotation(obj: Object, name: str) -> str:

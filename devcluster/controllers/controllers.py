@@ -56,18 +56,21 @@ class Controllers:
         rng: random.Random,
         *,
         pod_ready_delay: float = 1.0,
+        pod_stop_delay: float = 0.0,
         images: Mapping[str, Image] | None = None,
         ca_pem: str = "",
+        ledger: QuotaLedger | None = None,
     ) -> None:
-        """Set up the controllers; `pod_ready_delay` is the seconds from scheduled to ready (see `behaviour`).
+        """Set up the controllers; the delays are the seconds until a pod is ready, and until it has stopped.
 
-        `images` extends `images.IMAGES`. `ca_pem` is the content of `ca.crt` next to the pods' token.
+        `images` extends `images.IMAGES`. `ca_pem` is the content of `ca.crt` next to the pods' token. Give
+        the `ledger` of admission, so that quotas are counted once.
         """
         self._store = store
         self._view = View(store)
         self._events = EventRecorder(client, clock)
         environment = Environment(client, self._view, clock, rng, self._events)
-        kubelet = Kubelet(environment, ready_delay=pod_ready_delay, images=images)
+        kubelet = Kubelet(environment, ready_delay=pod_ready_delay, stop_delay=pod_stop_delay, images=images)
         self.runtime = kubelet.runtime
         self._controllers: list[Controller] = [
             NodeController(environment),
@@ -88,7 +91,7 @@ class Controllers:
             VolumeController(environment),
             DisruptionController(environment),
             AutoscalerController(environment),
-            QuotaController(environment, QuotaLedger(store)),
+            QuotaController(environment, ledger or QuotaLedger(store)),
             PolicyStatusController(environment),
             TaintEvictionController(environment),
         ]

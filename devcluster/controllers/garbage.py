@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 
@@ -98,6 +99,7 @@ class GarbageCollector(Controller):
         uid = self._uid(key)
         for dependent in self.view.dependents(uid):
             await self._drop_owners(dependent, {uid})
+            await asyncio.sleep(0)  # others work, too
         await self._finish(key, ORPHAN)
 
     async def _finish(self, key: Key, finalizer: str) -> None:
@@ -234,6 +236,7 @@ class NamespaceController(Controller):
                 continue
             try:
                 await self.client.delete(resource_of(stored.key), namespace, stored.key.name, uid=stored.uid)
+                await asyncio.sleep(0)  # others work, too
             except StatusError as error:
                 if error.code != NOT_FOUND:
                     raise

@@ -324,16 +324,25 @@ class _Run:
 
 
 class Kubelet(Controller):
-    """The kubelet of all nodes. It starts a pod `ready_delay` seconds after the pod was scheduled."""
+    """The kubelet of all nodes. It starts a pod `ready_delay` seconds after the pod was scheduled.
+
+    A deleted pod's containers take `stop_delay` seconds to stop. Annotations of the pod override both.
+    """
 
     name = "kubelet"
 
     def __init__(
-        self, environment: Environment, *, ready_delay: float, images: Mapping[str, Image] | None = None
+        self,
+        environment: Environment,
+        *,
+        ready_delay: float,
+        stop_delay: float = 0.0,
+        images: Mapping[str, Image] | None = None,
     ) -> None:
         super().__init__(environment)
         self.runtime = ContainerRuntime(self.view, images)
         self._ready_delay = ready_delay
+        self._stop_delay = stop_delay
         self._runs: dict[Name, _Run] = {}
         self._addresses = PodAddresses()
         self._lost: set[str] = set()
@@ -383,7 +392,7 @@ class Kubelet(Controller):
             for each in pod["spec"]["containers"] if runs else ():
                 text = f"Stopping container {each['name']}"
                 self.events.normal(pod, "Killing", text, component="kubelet", container=each["name"])
-        remaining = run.stops_since + min(stop_time_of(pod), grace) - now
+        remaining = run.stops_since + min(stop_time_of(pod, self._stop_delay), grace) - now
         if remaining > 0:
             self.queue.add_after(key, remaining)
         else:

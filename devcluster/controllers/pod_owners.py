@@ -1,7 +1,8 @@
-"""What the controllers of workloads share: pods of a template, claims to them, revisions, conditions."""
+"""Common parts of workload controllers: pods of a template, claims to them, revisions."""
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -101,6 +102,7 @@ class PodController(Controller):
             raise
         message = f"Created pod: {created['metadata']['name']}"
         self.normal(owner, "SuccessfulCreate", message)
+        await asyncio.sleep(0)  # an owner of many pods lets others work, too
         return created
 
     async def delete_pod(self, owner: Object, pod: Object) -> None:
@@ -109,6 +111,7 @@ class PodController(Controller):
         await self.client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
         message = f"Deleted pod: {metadata['name']}"
         self.normal(owner, "SuccessfulDelete", message)
+        await asyncio.sleep(0)
 
 
 REVISIONS = ("apps", "controllerrevisions")

@@ -16,7 +16,7 @@ __all__ = ["cell", "find", "nested", "set_nested"]
 _STEP = re.compile(
     r"""\.?\[\?\(\s*@\.(?P<filter>[\w.\-/]+)\s*(?P<operator>==|!=|<=|>=|<|>)\s*(?P<literal>"[^"]*"|'[^']*'|[^)\s](?:[^)]*[^)\s])?)\s*\)\]
     |\.?\[(?P<slice>-?\d*:-?\d*(?::\d+)?)\]
-    |\.?\[(?P<index>-?\d+)\]
+    |\.?\[(?P<index>(?:-?\d+)?)\]
     |\.?\[\s*(?P<quoted>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\s*\]
     |\.?\[(?P<every>\*)\]
     |\.\.(?P<deep>(?:\\.|[^.\[\]\\])+)
@@ -98,7 +98,7 @@ def _step(matched: re.Match[str]) -> Step:
         bounds = [int(each) if each else None for each in text.split(":")]
         return lambda value: value[slice(*bounds)] if isinstance(value, list) else ()
     if kind == "index":
-        index = int(text)
+        index = int(text or "0")  # `[]` is the first item
         return lambda value: (
             [value[index]] if isinstance(value, list) and -len(value) <= index < len(value) else ()
         )

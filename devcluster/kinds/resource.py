@@ -7,15 +7,13 @@ import contextlib
 import dataclasses
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.errors import qualified
 from devcluster.kinds.strategy import Strategy
 from devcluster.schema.node import Schema
-
-if TYPE_CHECKING:
-    from devcluster.schema.versions import CustomVersions
-    from devcluster.storage.records import Stored
+from devcluster.schema.versions import CustomVersions
+from devcluster.storage.records import Stored
 
 __all__ = ["Column", "Convert", "Resource", "ScalePaths"]
 
@@ -115,6 +113,8 @@ class Resource:
     storage_version: str
     store_as: tuple[str, str] | None = None
     """(group, plural) under which its objects are stored, if another resource's: Events have two groups."""
+    shows: Callable[[Stored], bool] | None = None
+    """Whether an object of `store_as` is one of this resource too; None for all of them."""
     convert: Convert | None = None
     """Between its versions; None when there is one, or `None` conversion (only `apiVersion` differs)."""
     custom: bool = False

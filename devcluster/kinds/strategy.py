@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.errors import FieldError
+from devcluster.http_call import User
 from devcluster.names import dns_subdomain
-
-if TYPE_CHECKING:
-    from devcluster.http_call import User
-    from devcluster.storage.store import Store
+from devcluster.storage.store import Store
 
 __all__ = ["Context", "Strategy"]
 

@@ -1,4 +1,4 @@
-"""Which manager owns a field: updates, applies, and conflicts between them."""
+"""Owners of fields: updates, applies, and conflicts between managers."""
 
 from __future__ import annotations
 

@@ -217,7 +217,8 @@ class RecordDecoder:
         managed = bytes(arriving.managed_fields)
         try:
             own = self._managers.own_entries(managed) if managed and self._managers is not None else b""
-            only_metadata = self._metadata_only or (not own and self._is_foreign(meta))
+            is_foreign = self.owners is not None and not own and _is_foreign(meta, self.owners)
+            only_metadata = self._metadata_only or is_foreign
             if kind in {self._kind, ""}:
                 kept = PARTIAL % bytes(_decode_metadata(raw).metadata) if only_metadata else bytes(raw)
             elif only_metadata and kind == PARTIAL_KIND:
@@ -235,9 +236,10 @@ class RecordDecoder:
         record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
         return record, meta
 
-    def _is_foreign(self, meta: Meta) -> bool:
-        kinds = ((owner.api_version.rpartition("/")[0], owner.kind) for owner in meta.owner_references)
-        return self.owners is not None and self.owners.isdisjoint(kinds)
+
+def _is_foreign(meta: Meta, owners: set[tuple[str, str]]) -> bool:
+    kinds = ((owner.api_version.rpartition("/")[0], owner.kind) for owner in meta.owner_references)
+    return owners.isdisjoint(kinds)
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:

@@ -284,9 +284,6 @@ class _Floor(NamedTuple):
     version: int
     deleted: str = ""
 
-    def refuses(self, uid: str, version: int) -> bool:
-        return version <= self.version or uid == self.deleted
-
 
 class Store:
     """Records by key, with indexes. Every method that changes it returns the applied changes as events.
@@ -297,6 +294,7 @@ class Store:
     Attributes:
         records: all records by key; only the store may change the map.
         indexes: the indexes of the records.
+        bytes: the bytes of JSON held.
     """
 
     def __init__(
@@ -311,7 +309,7 @@ class Store:
         self.indexes = Indexes(self.records, index_failed)
         self._selector = selector or Selector()
         self._filtered = filtered
-        self._bytes = 0
+        self.bytes = 0
         # How far the watch of each namespace has come; "" is the watch of all namespaces.
         self._progress: dict[str, int] = {}
         self._floors: dict[ObjectKey, _Floor] = {}
@@ -323,11 +321,6 @@ class Store:
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records.values())
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of JSON held."""
-        return self._bytes
 
     def count(self, namespace: str) -> int:
         """Return the number of objects in a namespace, or in all for ""."""
@@ -373,8 +366,7 @@ class Store:
         records = [record for key in keys if (record := self.records.get(key)) is not None]
         if not rest:
             return records
-        others_of_labels = Selector(rest)
-        return [record for record in records if others_of_labels.matches(record.meta().labels)]
+        return [record for record in records if Selector(rest).matches(record.meta().labels)]
 
     # Changes by watches and lists.
 
@@ -394,7 +386,10 @@ class Store:
 
     def is_news(self, key: ObjectKey, uid: str, version: int) -> bool:
         """Return whether `put` would take in this state of an object."""
-        if key in self._floors and self._refuses(key, uid, version):
+        floor = self._floors.get(key)
+        if floor is not None and (version <= floor.version or uid == floor.deleted):
+            if uid == floor.deleted:
+                self._doubted[key] = uid
             return False
         held = self.records.get(key)
         return held is None or version > held.version
@@ -408,7 +403,7 @@ class Store:
             # left the selection.)
             if floor is not None and floor.deleted == record.uid:
                 self._doubted.pop(record.key, None)
-                if not self._selective:
+                if not self._filtered and not self._selector.requirements:
                     del self._floors[record.key]
             return ()
         if record.version < held.version and (not self._filtered or held.uid != record.uid):
@@ -517,18 +512,6 @@ class Store:
     def _reached(self, key: ObjectKey) -> int:
         return self._progress.get("") or self._progress.get(key.namespace, 0)
 
-    @property
-    def _selective(self) -> bool:
-        return self._filtered or bool(self._selector.requirements)
-
-    def _refuses(self, key: ObjectKey, uid: str, version: int) -> bool:
-        floor = self._floors.get(key)
-        if floor is None or not floor.refuses(uid, version):
-            return False
-        if uid == floor.deleted:
-            self._doubted[key] = uid
-        return True
-
     def _raise_floor(self, key: ObjectKey, floor: _Floor) -> None:
         # Put back at the end, so that the first to be forgotten is the oldest.
         before = self._floors.pop(key, floor)
@@ -570,12 +553,12 @@ class Store:
     ) -> CacheEvent:
         event = CacheEvent(old, new, meta=meta, initial=initial, handed_over=handed_over)
         if old is not None:
-            self._bytes -= len(old.raw)
+            self.bytes -= len(old.raw)
         if new is not None:
             if old is not None:
                 # The store and its indexes hold on to these already.
                 new.key, new.uid = old.key, old.uid
-            self._bytes += len(new.raw)
+            self.bytes += len(new.raw)
             self.records[new.key] = new
         elif old is not None:
             del self.records[old.key]

@@ -39,8 +39,8 @@ _RENEWED_AFTER = 2 / 3
 
 _MOST_FOREIGN = 64
 """A bundle with more authorities than this is not ours: somebody trusts the public ones, which are over a
-hundred. Ours has two in a renewal, and one more for each time that somebody destroys what is stored, until an
-old one may be retired."""
+hundred. Ours has two in a renewal, and one more for each time that somebody destroys the stored ones, until
+an old one may be retired."""
 
 _UNDERWAY = 1.0
 _AFTER_FAILURE = 2.0
@@ -52,7 +52,9 @@ _log = get_logger("webhook.certificates")
 class Lifetimes:
     """Lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
-    So an obstacle to the renewal (no leader, no API server, missing rights) may last for a third.
+    So an obstacle to the renewal (no leader, no API server, missing rights) may last for a third. A serving
+    certificate may live for a third of its authority's time, and `settle`, which is less than `retire`, and
+    `retire` together take less than that: otherwise a certificate would end before it can be replaced.
     """
 
     authority: timedelta = timedelta(days=365)
@@ -65,18 +67,6 @@ class Lifetimes:
     retire: timedelta = timedelta(hours=1)
     """How long an old authority stays trusted after the first certificate of the new one. Replicas have the
     new certificate within seconds, unless one cannot reach the API server that its callers come from."""
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for durations with which a certificate would end before it can be replaced."""
-        if self.serving > self.authority / 3:
-            # A new authority exists for the last third of the old one's life. In that time it must renew
-            # every certificate of the old one on schedule.
-            raise ValueError("a serving certificate may live for a third of its authority's time at most")
-        if self.retire <= self.settle:
-            # For so long after a new certificate, an authority that is still trusted counts as one in use.
-            raise ValueError("an old authority must be retired later than a new one takes to settle")
-        if self.settle + self.retire >= self.authority / 3:
-            raise ValueError("an authority must be replaced and retired within a third of its life")
 
     def is_due(self, certificate: Certificate, now: datetime) -> bool:
         """Return whether the certificate, possibly from another issuer, is due for replacement."""
@@ -124,7 +114,7 @@ class Stored:
 
 @dataclass(slots=True)
 class _Watched:
-    """A target, and what this process has seen there."""
+    """A target, and the observations of this process."""
 
     target: Target
     found: Found | None = None
@@ -402,7 +392,7 @@ class CertificateRotator:
                 self._complaint = ""
             except Changed:
                 pause = _UNDERWAY
-            except Exception as error:  # noqa: BLE001 - what is served now is good for weeks: no reason to end
+            except Exception as error:  # noqa: BLE001 - the served certificate is good for weeks
                 pause = _AFTER_FAILURE
                 if repr(error) != self._complaint:
                     self._complaint = repr(error)

@@ -20,7 +20,7 @@ import orjson
 from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.telemetry.logs import get_logger
-from manager.tls.served import CertificateUnusable, KeyPair
+from manager.tls.key_pair import CertificateUnusable, KeyPair
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
 from manager.webhook.configurations import field_manager_of
@@ -145,7 +145,6 @@ class SecretStore:
         return f"Secret {self._namespace}/{self._name}"
 
     async def read(self) -> Snapshot:
-        """See `Store`."""
         try:
             body = await self._transport.request("GET", self._object, deadline=_DEADLINE)
         except NotFound:
@@ -158,7 +157,6 @@ class SecretStore:
         return Snapshot(Material.decode(secret.get("data")), secret)
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """See `Store`."""
         known: dict[str, Any] | None = instead_of.version
         if known is None:
             labels = {**self._program.labels, "app.kubernetes.io/managed-by": self._program.name}
@@ -235,7 +233,6 @@ class FolderStore:
         return Snapshot(Material.decode(_mapping(content)), content)
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`."""
         del now
         try:
             found = self.look().material.pair
@@ -246,11 +243,9 @@ class FolderStore:
         return found
 
     async def read(self) -> Snapshot:
-        """See `Store`."""
         return await asyncio.to_thread(self.look)
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """See `Store`."""
         await asyncio.to_thread(self._replace, material, instead_of)
 
     def _replace(self, material: Material, instead_of: Snapshot) -> None:

@@ -242,7 +242,7 @@ def _keep_console(
         owned=owned_by(operators),
         debugs=settings.debug_pages,
         holders=holders,
-        with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
+        with_conditions={each.kind.gvk for each in operators if each.has_conditions},
     )
     manager.add(Runnable("console", console.changes.run))
     routes = [*starmap(web.get, console.pages().items()), *starmap(web.post, console.posts().items())]

@@ -6,7 +6,7 @@ import difflib
 import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
@@ -105,23 +105,16 @@ def installed_operators(operators: Sequence[AnyOperator], program: Program) -> d
     """
     found: dict[AnyOperator, str] = {}
     for entry in sorted(entry_points(group=program.entry_points), key=lambda each: (each.name, each.value)):
-        operator = _loaded(entry)
+        what = f"the operator {entry.name} of {origin_of(entry)}, {entry.value}"
+        try:
+            operator = entry.load()
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise OperatorUnusable(f"{what}, cannot be loaded: {type(error).__name__}: {said}") from error
+        if not (isinstance(operator, type) and issubclass(operator, Operator) and hasattr(operator, "kind")):
+            raise OperatorUnusable(f"{what}, is not an operator class with a kind")
         if operator not in operators:
             found.setdefault(operator, origin_of(entry))
-    return found
-
-
-def _loaded(entry: EntryPoint) -> AnyOperator:
-    what = f"the operator {entry.name} of {origin_of(entry)}"
-    try:
-        found = entry.load()
-    except Exception as error:
-        said = " ".join(str(error).split())
-        raise OperatorUnusable(
-            f"{what}, {entry.value}, cannot be loaded: {type(error).__name__}: {said}"
-        ) from error
-    if not (isinstance(found, type) and issubclass(found, Operator) and hasattr(found, "kind")):
-        raise OperatorUnusable(f"{what}, {entry.value}, is not an operator class with a kind")
     return found
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
-from functools import partial
-from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -29,14 +26,10 @@ from manager.settings import Setting, SettingsError, SettingValues, Sources, par
 from manager.telemetry.logs import configured, get_logger
 from manager.telemetry.open_files import LEAST, raised_limit
 from manager.telemetry.tracing import CannotTrace, tracing
-from manager.telemetry.watchdog import LastWords, Watchdog
+from manager.telemetry.watchdog import Watchdog
 from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
 from manager.webhook.methods import has_webhooks
-
-_SIGNALS = signal.SIGTERM, signal.SIGINT
-
-_log = get_logger("signals")
 
 _PATHS = {"FILE": "file", "DIR": "dir"}
 """The placeholders of settings that a shell completes as paths."""
@@ -70,14 +63,11 @@ class _SettingFlag(click.Option):
             multiple=setting.many,
             metavar=f"[{setting.placeholder}]" if is_switch else setting.placeholder,
             help=f"{setting.description} (default {default}; environment {variables})",
+            callback=(lambda _, __, given: ",".join(given) or None) if setting.many else None,
             **(alone if is_switch else {}),
         )
         self.setting = setting
         self.heading = heading
-
-    def given(self, value: Any) -> str | None:
-        """Return the value of the parsed flag as one text; None where the flag is not there."""
-        return (",".join(value) if value else None) if self.setting.many else value
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return files, the names of controllers, or the values that the setting may have."""
@@ -114,10 +104,8 @@ class SettingsCommand(click.Command):
         """Call the function with the flags of settings in one mapping."""
         flags: dict[str, str] = {}
         for each in self.get_params(ctx):
-            if isinstance(each, _SettingFlag):
-                given = each.given(ctx.params.pop(each.name))
-                if given is not None:
-                    flags[each.setting.name] = given
+            if isinstance(each, _SettingFlag) and (given := ctx.params.pop(each.name)) is not None:
+                flags[each.setting.name] = given
         ctx.params["flags"] = flags
         try:
             return super().invoke(ctx)
@@ -223,15 +211,14 @@ def _run(
 async def _manage(
     connected: AbstractAsyncContextManager[Manager], program: Program, watchdog: Watchdog
 ) -> int:
-    watchdog.watch(asyncio.get_running_loop())
-    with StopSignals(watchdog) as signals:
+    with watchdog.stop_on_signals() as stop:
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(tracing(program, os.environ))
                 # The stop may be asked for while the cluster has not answered yet.
-                made = await unless(signals.stop, stack.enter_async_context(connected))
+                made = await unless(stop, stack.enter_async_context(connected))
                 if made is not None:
-                    await made[0].run(signals.stop)
+                    await made[0].run(stop)
         except CannotTrace as error:
             raise SettingsError(str(error)) from error
         except (SettingsError, ConfigError):
@@ -253,48 +240,3 @@ def _log_error(error: BaseException) -> None:
         log.debug("the full error", exc_info=cause)
     else:
         log.error("stopped by an unexpected error", exc_info=cause)
-
-
-class StopSignals:
-    """While entered, the first signal sets `stop`, and the second one exits at once with code 1.
-
-    Both also when the event loop is blocked: by the watchdog. To be entered in the running loop.
-    """
-
-    def __init__(self, watchdog: Watchdog) -> None:
-        """`watchdog` has been entered: signals come by it."""
-        self.stop = asyncio.Event()
-        self._watchdog = watchdog
-        self._asked = False
-        self._loop = asyncio.get_running_loop()
-        self._left = ExitStack()
-
-    def __enter__(self) -> Self:
-        for number in _SIGNALS:
-            # Not by the loop's own way, which waits until the loop has time. This only has them caught.
-            before = signal.signal(number, self._caught)
-            self._left.callback(signal.signal, number, before)
-        self._left.enter_context(self._watchdog.on_signals(self._received))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._left.close()
-
-    def _caught(self, number: int, frame: FrameType | None) -> None:
-        """Pass a signal on to the watchdog, in the main thread when it has time, which may be too late."""
-        del frame
-        self._watchdog.ensure_heard(number)
-
-    def _received(self, number: int) -> LastWords | None:
-        """Handle a signal in the watchdog's thread; a second one returns the last words of the process."""
-        if number not in _SIGNALS:
-            return None
-        name = signal.Signals(number).name
-        if self._asked:
-            return partial(_log.error, "exiting at once on a second signal", signal=name)
-        self._asked = True
-        self._watchdog.stopping()
-        _log.info("asked to stop; a second signal exits at once", signal=name)
-        with suppress(RuntimeError):  # the loop has just been closed
-            self._loop.call_soon_threadsafe(self.stop.set)
-        return None

@@ -21,7 +21,8 @@ from manager.kube.transport import Transport
 from manager.process.manager import Runnable
 from manager.settings import SettingsError
 from manager.telemetry.logs import get_logger
-from manager.tls.served import CertificateFiles, CertificateUnusable, ClientAuthorities, ServedCertificate
+from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertificate
 from manager.util.address import BindAddress, is_loopback
 from manager.util.garbage import give_back_large_blocks
 from manager.util.program import Program

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
 from pydantic import ValidationError
@@ -28,7 +28,8 @@ from manager.client.ownership import (
     wants_otherwise,
     without_fields,
 )
-from manager.client.reader import CachedReader, LiveReader, decode_at_once
+from manager.client.pod_streams import PodStreams
+from manager.client.reader import CachedReader, LiveReader, MetadataReader, decode_at_once
 from manager.client.repair import Repair, refused_lists
 from manager.client.write import (
     APPLY_PATCH,
@@ -38,6 +39,7 @@ from manager.client.write import (
     MERGE_PATCH,
     ChildLabel,
     KubernetesModel,
+    StatusClient,
     applied_fields,
     encode_applied,
     record_spared,
@@ -60,6 +62,9 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.util import clock
 from manager.util.loop import own_turn
+
+if TYPE_CHECKING:
+    from manager.client.kubernetes_client import TransportApiClient
 
 R = TypeVar("R", bound=Resource)
 
@@ -152,6 +157,9 @@ class Applier(CachedReader):
     ) -> None:
         self.uncached = LiveReader(transport, mapper)
         super().__init__(cache, live=self.uncached)
+        self.metadata = MetadataReader(cache, live=self.uncached)
+        self.status = StatusClient(self._send)
+        self.pod_streams = PodStreams(transport)
         self._transport = transport
         self._mapper = mapper
         self.field_manager = field_manager
@@ -167,8 +175,11 @@ class Applier(CachedReader):
         that the server spells in its own way: it stores a quantity of "0.5" as "500m", and drops an empty
         list.
         """
+        self._corrected = OrderedDict[str, dict[Path, Any]]()
+        """By UID: the metadata that `correct` was last called with."""
         self._refused = OrderedDict[str, tuple[int, float, ApiError]]()
         """By UID: the state whose repair the server has refused, until when it is not repeated, and why."""
+        self._kubernetes_client: TransportApiClient | None = None
 
     @overload
     async def apply(self, obj: R, **options: Unpack[ApplyOptions]) -> Applied[R]: ...
@@ -448,8 +459,8 @@ class Applier(CachedReader):
         else:
             if not repair.releases:
                 return raw
-        repair.patch.setdefault("metadata", {})["uid"] = change.uid
-        return await self._send("PATCH", kind, key, repair.patch, content_type=MERGE_PATCH, dry_run=True)
+        patch = repair.patch_of({"uid": change.uid})
+        return await self._send("PATCH", kind, key, patch, content_type=MERGE_PATCH, dry_run=True)
 
     async def _take_over(self, change: _Change, found: bytes) -> None:
         """Merge our entries into one apply entry (see `ownership`), before the apply of the change.
@@ -508,24 +519,21 @@ class Applier(CachedReader):
             if repair is None:
                 raise refusal
             version = there["metadata"].get("resourceVersion")
+            demanded = {"uid": uid, "resourceVersion": version}
             # The next apply takes over the fields recorded under this name.
             manager = creator_name(self.field_manager, encoded)
-
-            async def send(repair: Repair, *, dry_run: bool, at: str = version, by: str = manager) -> bytes:
-                repair.patch.setdefault("metadata", {}).update(uid=uid, resourceVersion=at)
-                booked: Any = {"content_type": MERGE_PATCH, "dry_run": dry_run, "manager": by, "replaces": at}
-                return await self._send("PATCH", kind, key, repair.patch, **booked)
-
+            booked: Any = {"content_type": MERGE_PATCH, "manager": manager, "replaces": version}
             try:
-                raw = await send(repair, dry_run=True)
+                raw = await self._send("PATCH", kind, key, repair.patch_of(demanded), dry_run=True, **booked)
                 keeps = set[Path]()
                 for each in repair.removed[:_MOST_KEPT] if len(repair.removed) > 1 else ():
+                    less = Repair(there, change.body, *shared, repair.lists, {*keeps, each})
                     with suppress(Invalid):  # it is in the way
-                        less = Repair(there, change.body, *shared, repair.lists, {*keeps, each})
-                        raw = await send(less, dry_run=True)
+                        patch = less.patch_of(demanded)
+                        raw = await self._send("PATCH", kind, key, patch, dry_run=True, **booked)
                         keeps, repair = {*keeps, each}, less
                 if not change.dry_run:
-                    raw = await send(repair, dry_run=False)
+                    raw = await self._send("PATCH", kind, key, repair.patch_of(demanded), **booked)
                 return raw, repair.conflicts
             except (Invalid, Forbidden, BadRequest) as error:
                 refused = state, clock.monotonic() + REFUSED_SECONDS, error

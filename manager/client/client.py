@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -16,13 +15,11 @@ from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
 from manager.client.applier import SETTLED_OBJECTS, Applied, Applier, Outcome, decoded
 from manager.client.errors import FieldConflict
-from manager.client.ownership import Path, field_name, metadata_steps
-from manager.client.pod_streams import PodStreams
-from manager.client.reader import LiveList, MetadataReader, decode_at_once, decode_object
+from manager.client.ownership import field_name, metadata_steps
+from manager.client.reader import LiveList, decode_at_once, decode_object
 from manager.client.write import (
     MERGE_PATCH,
     KubernetesModel,
-    StatusClient,
     SubresourceClient,
     applied_fields,
     merge_diff,
@@ -67,16 +64,6 @@ class Client(Applier):
     `status` writes the status subresource; `pod_streams` leads into pods; `child_label` is a label that
     `apply` gives to children.
     """
-
-    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, **options: Any) -> None:
-        """`options` are those of `Applier`: `field_manager`, `former_managers` and `child_label`."""
-        super().__init__(transport, mapper, cache, **options)
-        self.metadata = MetadataReader(cache, live=self.uncached)
-        self.status = StatusClient(self._send)
-        self.pod_streams = PodStreams(transport)
-        self._kubernetes_client: TransportApiClient | None = None
-        self._corrected = OrderedDict[str, dict[Path, Any]]()
-        """By UID: the metadata that `correct` was last called with."""
 
     def kubernetes_client(self) -> TransportApiClient:
         """Return an `ApiClient` of kubernetes-asyncio on this client's transport.

@@ -18,7 +18,6 @@ import msgspec
 import orjson
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.client.exceptions import ApiException, ApiValueError
-from kubernetes_asyncio.client.rest import RESTClientObject
 from multidict import CIMultiDict
 
 from manager.api import GroupVersionKind, ObjectKey, Unstructured
@@ -62,13 +61,6 @@ class TransportApiClient(ApiClient):
         self.client_side_validation = self.configuration.client_side_validation
         self.pool_threads = 1
         self.default_headers: dict[str, str] = {}
-        self.rest_client = _Rest(transport, cache, field_manager=field_manager)
-
-
-class _Rest(RESTClientObject):
-    """The sender of the client's requests."""
-
-    def __init__(self, transport: Transport, cache: Cache, *, field_manager: str) -> None:
         self._transport = transport
         self._cache = cache
         self._field_manager = field_manager
@@ -82,8 +74,8 @@ class _Rest(RESTClientObject):
         url: str,
         query_params: Any = None,
         headers: Any = None,
-        body: Any = None,
         post_params: Any = None,
+        body: Any = None,
         _preload_content: bool = True,
         _request_timeout: Any = None,
     ) -> Any:

@@ -462,7 +462,7 @@ class LiveList(Generic[R]):
 
     async def __aexit__(self, *_: object) -> None:
         self._running.cancel()
-        await asyncio.wait([self._running])
+        await asyncio.gather(self._running, return_exceptions=True)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -51,7 +51,6 @@ class Repair:
 
     Attributes:
         lists: the lists in which it removes items of others.
-        patch: the merge patch.
         removed: the places of the items of others that it removes.
         releases: whether it removes fields of ours that are no longer wanted.
     """
@@ -70,7 +69,11 @@ class Repair:
         self._others = others
         self.removed: list[Path] = []
         self.releases = False
-        self.patch = merge_diff(live, self._after(live, wanted, ours, [record for _, record in others], ()))
+        self._patch = merge_diff(live, self._after(live, wanted, ours, [record for _, record in others], ()))
+
+    def patch_of(self, demanded: Fields) -> dict[str, Any]:
+        """Return the merge patch for an object with these metadata."""
+        return {**self._patch, "metadata": {**self._patch.get("metadata", {}), **demanded}}
 
     @property
     def conflicts(self) -> tuple[FieldConflict, ...]:

@@ -157,18 +157,16 @@ class Collector:
         owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
         *,
         may_get: Callable[[Place], Awaitable[bool]] | None = None,
-        informers: Iterable[Informer] = (),
-        lists: bool = False,
+        informers: Iterable[Informer] | None = None,
     ) -> None:
-        """Prepare to collect. Objects are read from `informers` first, then from `transport`.
+        """Prepare to collect, for a manager if there are `informers`.
 
+        It reads an object from these first, and then by a list, as it may not have the right to get it.
         `owned` has the kinds of children of each operator's kind. `may_get` is there where the reader has
-        fewer rights than `transport`. `lists` reads an object by a list: a manager may not have the right to
-        get it.
+        fewer rights than `transport`.
         """
         self._may_get = may_get
         self._informers = informers
-        self._lists = lists
         self._transport = transport
         self._mapper = mapper
         self._owned = owned
@@ -194,7 +192,7 @@ class Collector:
         """Read an object. Raises `NotFound` where there is none, and `KubeError`."""
         path = object_path(await self._resolve(gvk, key.namespace, key.name), key)
         raw = self._cached(gvk, key)
-        if raw is None and self._lists:
+        if raw is None and self._informers is not None:
             with suppress(Forbidden):
                 raw = await self._read_by_list(path.rpartition("/")[0], key.name)
         if raw is None:
@@ -216,7 +214,9 @@ class Collector:
 
     def _cached(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
         """Return an object from a cache. Raises NotFound where the cache would have it."""
-        caches = [each for each in self._informers if each.spec.gvk == gvk and each.spec.projection == "full"]
+        caches = [
+            each for each in self._informers or () if each.spec.gvk == gvk and each.spec.projection == "full"
+        ]
         for informer in caches:
             if (record := informer.get(key)) is not None:
                 return None if record.is_cut else record.raw

@@ -1,4 +1,4 @@
-"""What people see of an object: a manager's report of its reconciles, an explanation, and its YAML."""
+"""Views of an object for people: a manager's report of its reconciles, an explanation, and YAML."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -13,12 +14,11 @@ from prometheus_client import Counter as Metric
 from prometheus_client import Histogram
 
 from manager.api import ObjectKey
-from manager.cache import Informer, Record
+from manager.cache import CacheEvent, Informer
 from manager.console.search import readiness_of, sources
 from manager.controller import Controller
 from manager.process.manager import Manager
 from manager.util import clock
-from manager.util.loop import Portions
 
 WINDOW = 600.0
 """The last seconds whose reconciles are counted."""
@@ -29,9 +29,6 @@ _MOST = 5000
 _AT_ONCE = 0.03
 """Seconds in which objects of one kind are counted, for each look; one takes about 30 microseconds."""
 
-_SMALL = 64
-"""The work of looking at a known object, in bytes of JSON that take as long."""
-
 _KEPT = 10.0
 """Seconds after a look for which the next one counts changed objects only."""
 
@@ -40,36 +37,50 @@ _WIDTH, _HEIGHT = 120, 24
 _TOO_MANY = "429"
 
 
+class _Count(NamedTuple):
+    informer: Informer
+    pending: dict[ObjectKey, None]
+    """Objects that are to be judged, as they are new or have changed."""
+
+    bad: set[ObjectKey]
+
+    def hear(self, event: CacheEvent) -> None:
+        self.pending[event.key] = None
+
+    def look(self) -> tuple[int, bool]:
+        ends = time.perf_counter() + _AT_ONCE
+        while self.pending and time.perf_counter() < ends:
+            key, _ = self.pending.popitem()
+            record = self.informer.get(key)
+            is_bad = record is not None and readiness_of(self.informer, record).ready is False
+            (self.bad.add if is_bad else self.bad.discard)(key)
+        return len(self.bad), not self.pending
+
+
 class ReadinessCount:
     """A count of each controller's objects that report that they are not ready."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
-        self._judged: dict[str, dict[ObjectKey, tuple[Record, bool]]] = {}
+        self._counts: dict[str, _Count] = {}
+        self._subscriptions = ExitStack()
         self._end: asyncio.TimerHandle | None = None
 
-    async def not_ready(self) -> dict[str, tuple[int, bool]]:
+    def not_ready(self) -> dict[str, tuple[int, bool]]:
         """Return by controller how many objects are not ready so far, and whether all have been counted."""
-        counts = {
-            each.name: await self._count(each.name, informer) for each, informer in sources(self._manager)
-        }
         if self._end is not None:
             self._end.cancel()
-        self._end = asyncio.get_running_loop().call_later(_KEPT, self._judged.clear)
-        return counts
+        for controller, informer in sources(self._manager) if self._end is None else ():
+            pending = dict.fromkeys(record.key for record in informer.list())
+            count = self._counts[controller.name] = _Count(informer, pending, set())
+            self._subscriptions.callback(informer.subscribe(count.hear, replay=False))
+        self._end = asyncio.get_running_loop().call_later(_KEPT, self._forget)
+        return {name: count.look() for name, count in self._counts.items()}
 
-    async def _count(self, controller: str, informer: Informer) -> tuple[int, bool]:
-        before, judged = self._judged.get(controller, {}), dict[ObjectKey, tuple[Record, bool]]()
-        records, portions, ends = informer.list(), Portions(), time.perf_counter() + _AT_ONCE
-        for record in records:
-            await portions.begin(_SMALL)
-            known = before.get(record.key)
-            if known is not None and known[0] is record:
-                judged[record.key] = known
-            elif time.perf_counter() < ends:
-                judged[record.key] = record, readiness_of(informer, record).ready is False
-        self._judged[controller] = judged
-        return sum(is_bad for _, is_bad in judged.values()), len(judged) == len(records)
+    def _forget(self) -> None:
+        self._end = None
+        self._counts.clear()
+        self._subscriptions.close()
 
 
 class _Ended(NamedTuple):
@@ -85,7 +96,7 @@ class Rates:
         self._recent: dict[str, dict[str, _Ended]] = {}
         """By controller and the record's ID."""
 
-    def _read(self, controller: Controller) -> Iterable[_Ended]:
+    def _read(self, controller: Controller) -> Collection[_Ended]:
         """Read the records that were added since the last look, which are in the order of their ends."""
         since = asyncio.get_running_loop().time() - WINDOW
         known = self._recent.get(controller.name, {})
@@ -131,7 +142,7 @@ def _points(bars: list[int], most: int) -> str:
 async def overview(manager: Manager, rates: Rates, readiness_count: ReadinessCount) -> dict[str, Any]:
     """Return what the overview shows: the manager's own objects, and figures made of its metrics."""
     not_ready, metrics, readiness = (
-        await readiness_count.not_ready(),
+        readiness_count.not_ready(),
         manager.metrics,
         manager.health.readiness,
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import orjson
+from aiohttp.typedefs import Handler as Page
+from aiohttp.web import Request, Response
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import WatchSpec
@@ -30,7 +33,7 @@ from manager.console.explanation import (
 from manager.console.overview import Rates, ReadinessCount, overview
 from manager.console.search import STATES, Wanted, kinds, search
 from manager.console.shard_holders import ShardHolders
-from manager.console.web import Asks, Page, Request, Response, plain
+from manager.console.web import Asks, plain
 from manager.controller import Controller
 from manager.events import ObjectReference
 from manager.kube.errors import KubeError, NotFound
@@ -76,35 +79,31 @@ Look = Callable[[Request], Awaitable[dict[str, Any]]]
 """Returns the values of a page's template."""
 
 
+@dataclass(eq=False)
 class Console:
     """The pages of a manager."""
 
-    def __init__(
-        self,
-        manager: Manager,
-        transport: Transport,
-        access: Access | None,
-        *,
-        owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]] | None = None,
-        with_conditions: Iterable[GroupVersionKind] = (),
-        debugs: bool = False,
-        holders: ShardHolders | None = None,
-    ) -> None:
-        """Make the console's pages; without `access` they are for all users of this machine.
+    _manager: Manager
+    _transport: Transport
+    _access: Access | None
+    """Without it, the pages are for all users of this machine."""
 
-        `owned` has the kinds of children of each operator's kind, `with_conditions` the kinds whose objects
-        report their state in conditions. `debugs` adds the pages of `web.debug_pages`.
-        """
-        self._manager = manager
-        self._transport = transport
-        self._access = access
-        self._owned = owned or {}
-        self._with_conditions = set(with_conditions)
-        self._debugs = debugs
-        self._holders = holders
+    _: KW_ONLY
+    owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]] = field(default_factory=dict)
+    """The kinds of children of each operator's kind."""
+
+    with_conditions: Collection[GroupVersionKind] = ()
+    """The kinds whose objects report their state in conditions."""
+
+    debugs: bool = False
+    """Whether there are the pages of `web.debug_pages`."""
+
+    holders: ShardHolders | None = None
+
+    def __post_init__(self) -> None:
+        self.changes = Changes(self._manager.cache, self._end_pause)
         self._lines = lru_cache(_USERS)(lambda _user: Lines(per_minute=_LINES_A_MINUTE))
-        self.changes = Changes(manager.cache, self._end_pause)
-        self._rates, self._readiness_count = Rates(), ReadinessCount(manager)
+        self._rates, self._readiness_count = Rates(), ReadinessCount(self._manager)
         self._turns = _Turns()
         self._acts = 0  # after an action, pages are made anew
         self._made: Answers[Hashable, tuple[int, str]] = Answers(limit=64, keep_yes=_FRESH, keep_no=_FRESH)
@@ -120,7 +119,7 @@ class Console:
             "/search": self._page(_get_overview, "search.html", "found", self._search),
             "/static/{name}": web.allowed_only(web.static_file, self._access, None),
         }
-        for path, page in web.debug_pages().items() if self._debugs else ():
+        for path, page in web.debug_pages().items() if self.debugs else ():
             found[path] = web.allowed_only(page, self._access, path_itself)
         for path in "/{resource}/{name}", "/{resource}/{namespace}/{name}":
             found[f"/objects{path}"] = self._page(_get_object, "object.html", "main", self._object)
@@ -189,7 +188,7 @@ class Console:
             cached = [cached_record(self._manager, each.primary, key) for each in controllers]
             for controller, record in zip(controllers, cached, strict=True):
                 uid = None if record is None else record.uid
-                if self._holders is not None and not self._holders.is_ours(controller.name, uid):
+                if self.holders is not None and not self.holders.is_ours(controller.name, uid):
                     text = "this replica does not work on the object: ask the replica that does\n"
                     return plain(text, _CONFLICT)
             if not any(cached):
@@ -230,8 +229,8 @@ class Console:
 
     async def _look_around(self, _: Request) -> dict[str, Any]:
         replicas = None
-        if self._holders is not None and await self._may_get(self._holders.place()):
-            replicas = await self._holders.replicas()
+        if self.holders is not None and await self._may_get(self.holders.place()):
+            replicas = await self.holders.replicas()
         shown = await overview(self._manager, self._rates, self._readiness_count)
         return {**shown, "replicas": replicas}
 
@@ -275,7 +274,7 @@ class Console:
         except KubeError as error:
             return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
         owners = await self._owners(controllers, found.root.uid)
-        says = gvk in self._with_conditions
+        says = gvk in self.with_conditions
         return {
             **shown,
             "problem": "",
@@ -288,13 +287,13 @@ class Console:
     def _collector(self) -> Collector:
         may_get = None if self._access is None else self._may_get
         caches, mapper = self._manager.cache.informers, self._manager.mapper
-        return Collector(self._transport, mapper, self._owned, may_get=may_get, informers=caches, lists=True)
+        return Collector(self._transport, mapper, self.owned, may_get=may_get, informers=caches)
 
     async def _kind(self, request: Request) -> GroupVersionKind | None:
         """Return the kind that a path names, among the kinds that operators reconcile or own."""
         wanted = request.match_info["resource"]
         primaries = (each.primary for each in self._manager.controllers)
-        for gvk in dict.fromkeys((*primaries, *kinds_of(self._owned))):
+        for gvk in dict.fromkeys((*primaries, *kinds_of(self.owned))):
             if gvk is not None and gvk.group == wanted.partition(".")[2]:
                 with suppress(KubeError):
                     if resource_name(await self._manager.mapper.resolve(gvk)) == wanted:
@@ -309,10 +308,10 @@ class Console:
         """Return the replica that works on the object, with its name for users who may know it."""
         owners = list[ShardOwner]()
         for each in controllers if uid else ():
-            if self._holders is None or (shard := self._holders.shard_of(each.name, uid)) is None:
+            if self.holders is None or (shard := self.holders.shard_of(each.name, uid)) is None:
                 continue
-            may_know = await self._may_get(self._holders.place(shard))
-            owners.append(await self._holders.owner(each.name, shard, may_know=may_know))
+            may_know = await self._may_get(self.holders.place(shard))
+            owners.append(await self.holders.owner(each.name, shard, may_know=may_know))
         return owners
 
     async def _may_get(self, place: Place) -> bool:

@@ -149,24 +149,10 @@ class ShardCountAgreement:
         To give a shard back before, only to take it again, would be a loop without any delay.
         """
         while True:
-            if (found := await self.read(self._first, view)) is not None:
+            timeout = self._config.timing.attempt_timeout
+            if (found := await view.read(self._first, self._error, timeout=timeout)) is not None:
                 return self.is_settled(*found)
             await asyncio.sleep(self._config.timing.retry_period)
-
-    async def read(self, leases: Leases, view: LeaseObservation) -> tuple[Lease | None] | None:
-        """Read one Lease, show it to `view`, and return it in a tuple; None if that failed, see `problem`."""
-        known = view.newest
-        try:
-            lease = await leases.read(timeout=self._config.timing.attempt_timeout)
-        except KubeError as error:
-            self._error.report(f"cannot read lease {leases}", error)
-            return None
-        self._error.clear()
-        if lease is not None:
-            view.saw(lease, now=clock.monotonic())
-        elif view.newest == known:
-            view.saw_none()
-        return (lease,)
 
 
 class LeaseLock:
@@ -339,7 +325,7 @@ class LeaseLock:
                 self._view.doubtful = True
             elif isinstance(error, AlreadyExists):
                 # The watcher may miss it, because its creator did not know our label.
-                await self._agreement.read(self._leases, self._view)
+                await self._view.read(self._leases, self._error, timeout=timeout)
             return False  # another replica was faster
         except KubeError as error:
             self._doubtful = not isinstance(error, ApiError) or isinstance(error, ServerError)

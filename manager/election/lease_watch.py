@@ -44,6 +44,27 @@ async def pause(wake: asyncio.Event, *, until: float) -> None:
         pass
 
 
+class LastError:
+    """The last failure of a request for a lease; each new one is logged once, however often it repeats."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        self._kind: tuple[str, type[Exception]] | None = None
+
+    def report(self, failed: str, error: Exception) -> None:
+        """Note that something, such as `cannot read lease a/b`, failed with `error`."""
+        self.problem = f"{failed}: {str(error) or type(error).__name__}"
+        if self._kind != (failed, type(error)):
+            self._kind = (failed, type(error))
+            _log.warning(self.problem)
+
+    def clear(self) -> None:
+        """Note that a request succeeded."""
+        if self.problem is not None:
+            _log.info("the lease can be reached again", was=self.problem)
+        self.problem = self._kind = None
+
+
 class LeaseObservation:
     """The lease as last seen, and the local time `since` which its content was seen so.
 
@@ -101,6 +122,21 @@ class LeaseObservation:
         self.doubtful = last is not None and self._is_stale(last)
         self._gone = self._gone or not self.doubtful
 
+    async def read(self, leases: Leases, error: LastError, *, timeout: float) -> tuple[Lease | None] | None:
+        """Read the lease now, and return it in a tuple; None if that failed, for the reason in `error`."""
+        known = self.newest
+        try:
+            lease = await leases.read(timeout=timeout)
+        except KubeError as failed:
+            error.report(f"cannot read lease {leases}", failed)
+            return None
+        error.clear()
+        if lease is not None:
+            self.saw(lease, now=clock.monotonic())
+        elif self.newest == known:
+            self.saw_none()
+        return (lease,)
+
     @property
     def expires_at(self) -> float:
         """The local time at which the lease expires, unless it changes."""
@@ -121,27 +157,6 @@ class LeaseObservation:
 
     def _is_stale(self, lease: Lease) -> bool:
         return self.newest is not None and lease.version is not None and lease.version < self.newest
-
-
-class LastError:
-    """The last failure of a request for a lease; each new one is logged once, however often it repeats."""
-
-    def __init__(self) -> None:
-        self.problem: str | None = None
-        self._kind: tuple[str, type[Exception]] | None = None
-
-    def report(self, failed: str, error: Exception) -> None:
-        """Note that something, such as `cannot read lease a/b`, failed with `error`."""
-        self.problem = f"{failed}: {str(error) or type(error).__name__}"
-        if self._kind != (failed, type(error)):
-            self._kind = (failed, type(error))
-            _log.warning(self.problem)
-
-    def clear(self) -> None:
-        """Note that a request succeeded."""
-        if self.problem is not None:
-            _log.info("the lease can be reached again", was=self.problem)
-        self.problem = self._kind = None
 
 
 class LeaseWatcher:

@@ -31,8 +31,7 @@ from manager.kube.credentials import (
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.telemetry.logs import get_logger
-from manager.util.address import in_pod
-from manager.util.proxy_address import NotAProxy, http_url, proxy_for, proxy_url
+from manager.util.address import NotAProxy, http_url, in_pod, proxy_for, proxy_url
 from manager.util.small_file import read_small_file
 
 T = TypeVar("T")

@@ -76,7 +76,6 @@ class Headers(Mapping[str, str]):
         return self._parsed
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header, for the parser."""
         if not self._is_final and self._parsed is not None:  # else it follows a body and is of no interest
             key, text = name.decode("latin-1"), value.decode("utf-8", "replace")
             before = self._parsed.get(key)
@@ -136,7 +135,6 @@ class Answer:
         await self.waiter
 
     async def read(self, limit: int = LONGEST) -> bytes:
-        """See `WireResponse.read`."""
         self.whole, self.limit = True, limit
         if self.paused:
             self.resume()
@@ -149,7 +147,6 @@ class Answer:
         raise ProtocolError(f"the answer is longer than {limit} bytes")
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """See `WireResponse.chunks`."""
         while True:
             if self.parts:
                 parts, self.parts, self.held = self.parts, [], 0
@@ -255,7 +252,6 @@ class Connection(asyncio.Protocol):
     # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport; the connection is usable from now on."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -276,7 +272,6 @@ class Connection(asyncio.Protocol):
             self._give_up("the answer has too much besides its body")
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Complete or fail the pending response, as the connection is gone."""
         self._transport = None
         self.resume_writing()
         answer = self._answer
@@ -301,12 +296,10 @@ class Connection(asyncio.Protocol):
     # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        """Check that a request waits for the response that begins."""
         if self._answer is None:
             raise ValueError("more than was asked for")
 
     def on_headers_complete(self) -> None:
-        """Store the status and the headers of the response; a body may follow."""
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()

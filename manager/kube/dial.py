@@ -190,7 +190,7 @@ class _Names:
         known = self._known.get(place)
         search = self._under_way.get(place)
         if search is None:
-            search = self._under_way[place] = asyncio.create_task(self._look_up(place))
+            search = self._under_way[place] = asyncio.create_task(self._look_up(place), name="name-lookup")
         await asyncio.wait([search], timeout=PATIENCE if known else None)
         if search.done() and not isinstance(found := search.result(), Exception):
             return found

@@ -73,7 +73,6 @@ class HttpWire:
 
     @property
     def host(self) -> str:
-        """See `Wire.host`."""
         return self._host
 
     @asynccontextmanager
@@ -112,7 +111,6 @@ class HttpWire:
     async def websocket(
         self, request: WireRequest, protocols: Sequence[str], *, longest: int
     ) -> AsyncIterator[WebSocket]:
-        """See `WebSocketWire.websocket`."""
         if self._prefix and not self._prefix.startswith("/"):
             raise ConfigError("a proxy for plain HTTP carries no WebSocket: use TLS to the API server")
         # In a thread: it imports aiohttp's client.
@@ -121,17 +119,14 @@ class HttpWire:
             yield socket
 
     async def expired_certificate(self) -> str | None:
-        """See `CertificateWire.expired_certificate`."""
         return None if self._config.tls is None else await self._config.tls.expired_certificate()
 
     def abort(self) -> None:
-        """See `Wire.abort`."""
         self._pool.reset()
         self._former.append(self._pool)
         self._pool = ConnectionPool(self._config, self._dialer, self._limit)
 
     async def aclose(self) -> None:
-        """See `Wire.aclose`."""
         for pool in (*self._former, self._pool):
             await pool.aclose()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from manager.kube.errors import ConfigError
 from manager.telemetry.logs import get_logger
-from manager.tls.served import CertificateUnusable, present, trust
+from manager.tls.key_pair import CertificateUnusable, present, trust
 from manager.util.loop import in_thread
 from manager.util.small_file import read_small_file
 

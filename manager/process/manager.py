@@ -337,7 +337,7 @@ class Manager:
                 raise failed from error
             raise
         finally:
-            failed = _error(failure)
+            failed = _error(failure)  # read also when a cancellation comes first
         if failed:
             raise failed
 
@@ -372,7 +372,7 @@ class Manager:
             for runnable in self._runnables:
                 if not runnable.leader_only:
                     self._shared.start(runnable)
-            self._start_controllers(leader_only=False)
+            self.start_controllers(leader_only=False)
             self._shared.start(Runnable("leader-election", self._coordinate))
             await unless(stop, asyncio.wait([failure]))
             await self._stop(failure)
@@ -392,10 +392,12 @@ class Manager:
 
     # `Work`, as the coordinator starts and stops it.
 
-    def start_controllers(self) -> None:
-        """Start the controllers that need an election."""
-        if not self._stopping:
-            self._start_controllers(leader_only=True)
+    def start_controllers(self, *, leader_only: bool = True) -> None:
+        """Start the controllers that need an election, or else those that need none."""
+        for controller in self.controllers:
+            if controller.needs_leader_election is leader_only and not self._stopping:
+                runnable = Runnable(f"controller-{controller.name}", controller.run)
+                self._controlling.start(runnable, self._work_context())
 
     def start_leader_runnables(self, enter: Callable[[], object] = lambda: None) -> None:
         """Start the runnables for the leader alone; `enter` is called once in the context of all of them."""
@@ -417,12 +419,6 @@ class Manager:
         """Return when no thread works for a reconcile that was cancelled."""
         await self._threads.wait_idle()
 
-    def _start_controllers(self, *, leader_only: bool) -> None:
-        for controller in self.controllers:
-            if controller.needs_leader_election is leader_only:
-                runnable = Runnable(f"controller-{controller.name}", controller.run)
-                self._controlling.start(runnable, self._work_context())
-
     def _work_context(self) -> Context:
         """Return a context for the controllers' work, whose writes end before the lease is released."""
         context = self._threads.context()
@@ -432,8 +428,9 @@ class Manager:
     async def _stop(self, failure: asyncio.Future[None]) -> None:
         """Work first, then the lease, then the events: while work goes on, no other replica may begin."""
         self._begin_stop()
-        began = asyncio.get_running_loop().time()
-        _log.info("stopping", reason=_reason(failure), grace=self._grace)
+        began, error = asyncio.get_running_loop().time(), _error(failure)
+        reason = "asked to" if error is None else str(error) or type(error).__name__
+        _log.info("stopping", reason=reason, grace=self._grace)
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._grace, HANDED_OVER_WITHIN)):
                 await unless(self._lost, self.coordinator.handed_over())
@@ -470,8 +467,3 @@ class Manager:
 
 def _error(failure: asyncio.Future[None]) -> BaseException | None:
     return failure.exception() if failure.done() else None
-
-
-def _reason(failure: asyncio.Future[None]) -> str:
-    error = _error(failure)
-    return "asked to" if error is None else str(error) or type(error).__name__

@@ -125,7 +125,7 @@ class _Head(msgspec.Struct):
 
 
 class Claims(msgspec.Struct):
-    """What a JSON Web Token says of itself."""
+    """The claims of a JSON Web Token."""
 
     exp: float = math.inf
     aud: str | list[str] = ""

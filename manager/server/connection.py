@@ -69,7 +69,7 @@ class ClientConnection(web.RequestHandler):
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            access_log=None,
+            access_log=None,  # type: ignore[arg-type]  # it takes None for no log
             auto_decompress=False,  # a small body may be a large one
             lingering_time=limits.linger,
             max_line_size=_LONGEST_TARGET,
@@ -189,7 +189,7 @@ class ClientConnection(web.RequestHandler):
             self._end_with(_TOO_LARGE)
         return 0
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
         self._has_ended = True
         self._pass_on()
         return self.transport is not None and not self.transport.is_closing()

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -21,7 +22,8 @@ from manager.server import Limits
 from manager.server.access import Access, Place, ReviewFailed, TooManyQuestions, User
 from manager.server.connection import SERVER, Acceptor, ClientConnection, last_response
 from manager.telemetry.logs import get_logger
-from manager.tls.served import CertificateUnusable, ServedCertificate
+from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress, client_at
 from manager.util.rate_limit import Lines
 
@@ -107,27 +109,21 @@ async def serve(
         yield server
 
 
+@dataclass(eq=False)
 class Server:
-    """HTTP server with a handler per route; routes can be added while it listens."""
+    """HTTP server with a handler per route (see `serve`); routes can be added while it listens."""
 
-    def __init__(
-        self,
-        name: str,
-        address: BindAddress,
-        certificate: ServedCertificate | None,
-        access: Access | None,
-        leaving: Callable[[], bool],
-    ) -> None:
-        """See `serve`; `address` has the port that was bound."""
-        self.address = address
-        self._name = name
-        self._certificate = certificate
-        self._access = access
-        self._leaving = leaving
-        self._is_ending = False
-        self._routes: list[web.AbstractRouteDef] = []
-        self._handler: Handler
-        self._faults = Lines(per_minute=_FAULTS_LOGGED)
+    name: str
+    address: BindAddress
+    """With the port that was bound."""
+
+    certificate: ServedCertificate | None
+    access: Access | None
+    leaving: Callable[[], bool]
+    _is_ending: bool = field(default=False, init=False)
+    _routes: list[web.AbstractRouteDef] = field(default_factory=list, init=False)
+    _handler: Handler = field(init=False)
+    _faults: Lines = field(default_factory=lambda: Lines(per_minute=_FAULTS_LOGGED), init=False)
 
     async def add_routes(self, routes: Routes) -> None:
         """Serve more routes from now on. Raises `CannotServe` for one that is served already."""
@@ -139,22 +135,22 @@ class Server:
             if isinstance(route, web.RouteDef):
                 if (route.method, route.path) in taken:
                     twice = f"{route.method} {route.path} is there twice"
-                    raise CannotServe(f"cannot serve {self._name}: {twice}")
+                    raise CannotServe(f"cannot serve {self.name}: {twice}")
                 taken.add((route.method, route.path))
             try:
                 app.add_routes([route])
             except (RuntimeError, ValueError) as error:
-                raise CannotServe(f"cannot serve {self._name}: {route}: {error}") from error
+                raise CannotServe(f"cannot serve {self.name}: {route}: {error}") from error
         runner = web.AppRunner(app)
         await runner.setup()
         assert runner.server is not None
         handler = cast("Handler", runner.server.request_handler)
-        self._handler = handler if self._access is None else guarded(handler, self._access)
+        self._handler = handler if self.access is None else guarded(handler, self.access)
         self._routes = wanted
 
     def urls(self) -> dict[str, list[str]]:
         """Return the URLs that a person can follow from here, for a log line."""
-        scheme = "https" if self._certificate is not None else "http"
+        scheme = "https" if self.certificate is not None else "http"
         address = BindAddress(self.address.host or "localhost", self.address.port)
         paths = [
             each.path for each in self._routes if isinstance(each, web.RouteDef) and each.method == "GET"
@@ -166,7 +162,7 @@ class Server:
     async def answering(self, listening: socket.socket, limits: Limits) -> AsyncIterator[None]:
         """Answer the requests of all connections to `listening`."""
         server = web.Server(self._answer, request_factory=_request, handler_cancellation=True)
-        acceptor = Acceptor(listening, server, self._certificate, limits)
+        acceptor = Acceptor(listening, server, self.certificate, limits)
         accepting = asyncio.create_task(acceptor.accept(), name="http-accept")
         try:
             yield
@@ -217,9 +213,9 @@ class Server:
             response.headers["Connection"] = "close"
 
     def _is_last(self, request: web.BaseRequest) -> bool:
-        if self._is_ending or self._leaving():
+        if self._is_ending or self.leaving():
             return True
-        about, certificate = request.get_extra_info, self._certificate
+        about, certificate = request.get_extra_info, self.certificate
         return certificate is not None and not certificate.lets_in(about("sslcontext"), about("peercert"))
 
 

@@ -191,9 +191,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._backlog.append(bytes(data))
             self._send()
 
-    def can_write_eof(self) -> bool:
-        return False
-
     def close(self) -> None:
         if self._closing:
             return
@@ -217,17 +214,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if not self._yielding:
             self._socket.resume_reading()
 
-    def is_reading(self) -> bool:
-        return not self._paused
-
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._extra[name] if name in self._extra else self._socket.get_extra_info(name, default)
-
-    def get_write_buffer_size(self) -> int:
-        return self._socket.get_write_buffer_size() + sum(map(len, self._backlog))
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._socket.set_write_buffer_limits(high, low)
 
     def _begin(self, session: ssl.SSLObject) -> None:
         self._established = True

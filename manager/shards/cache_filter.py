@@ -108,21 +108,20 @@ class ShardFilter:
         self.of_children = assignment.of_children
         self.shards = shards
         self.watches: list[ShardWatch] = []
-        self._assignment = assignment
-        self._learned = learned
+        self.assignment = assignment
+        self.learned = learned
         self._store: Store
         self._publish: Callable[[Sequence[CacheEvent]], None]
 
     def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
         """See `ObjectFilter.attach`."""
         self._store, self._publish = store, publish
-        store.indexes.add(SLICES, self._assignment.index)
+        store.indexes.add(SLICES, self.assignment.index)
 
     def of_watch(self, sink: Sink, reflector: Reflector) -> ShardWatch:
         """See `ObjectFilter.of_watch`."""
-        watch = ShardWatch(self._assignment, self.shards, sink, reflector, self._learned)
-        self.watches.append(watch)
-        return watch
+        self.watches.append(ShardWatch(self, sink, reflector))
+        return self.watches[-1]
 
     def restrict(self, shards: ShardSet) -> None:
         """Hold only the objects of these shards: drop others at once, and list new ones.
@@ -150,8 +149,8 @@ class ShardFilter:
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """See `ObjectFilter.add_owner`."""
-        if isinstance(self._assignment, ByOwner):
-            self._assignment.add(owner)
+        if isinstance(self.assignment, ByOwner):
+            self.assignment.add(owner)
 
 
 class ShardWatch:
@@ -162,26 +161,19 @@ class ShardWatch:
     listed, those of `taken` are accepted, and the watch requests those of `asked`.
     """
 
-    def __init__(
-        self,
-        assignment: ByUid,
-        shards: ShardSet,
-        sink: Sink,
-        reflector: Reflector,
-        learned: Callable[[], None],
-    ) -> None:
-        self._assignment = assignment
+    def __init__(self, object_filter: ShardFilter, sink: Sink, reflector: Reflector) -> None:
+        self._assignment = object_filter.assignment
+        self._learned = object_filter.learned
         self._sink = sink
         self._reflector = reflector
-        self._learned = learned
-        self._wanted = shards
+        self._wanted = object_filter.shards
         # By a shard's number: the version up to which a list has shown it, ahead of the watch.
         self._ahead: dict[int, int] = {}
         self._changed = asyncio.Event()
         self._changed.set()
         self._watching: asyncio.Task[None] | None = None
         self.known = frozenset[int]()
-        self.taken = self.asked = ShardSet.of(shards.count, ())
+        self.taken = self.asked = self._wanted - self._wanted
 
     # Methods for the sink
 

@@ -11,7 +11,7 @@ import re
 import ssl
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
@@ -26,8 +26,8 @@ from manager.telemetry.runs import (
     resource_and_name,
 )
 from manager.util import clock
+from manager.util.address import NotAProxy, http_url, proxy_for
 from manager.util.program import Program
-from manager.util.proxy_address import NotAProxy, http_url, proxy_for
 from manager.util.rate_limit import Repeats
 from manager.util.small_file import read_small_file
 
@@ -111,18 +111,10 @@ class Tracer:
         span.set_status(self.trace.Status(self.trace.StatusCode.ERROR, message))
 
 
-class _Clock:
-    """Nanoseconds of the calendar for moments of the loop's clock."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._offset = clock.now().timestamp() - self._loop.time()
-
-    def now(self) -> int:
-        return self.at(self._loop.time())
-
-    def at(self, moment: float) -> int:
-        return int((moment + self._offset) * 1e9)
+def _calendar() -> Callable[[float], int]:
+    """Return a function from moments of the loop's clock to nanoseconds of the calendar."""
+    offset = clock.now().timestamp() - clock.monotonic()
+    return lambda moment: int((moment + offset) * 1e9)
 
 
 class ReconcileTrace:
@@ -130,14 +122,14 @@ class ReconcileTrace:
 
     def __init__(self, tracer: Tracer, run: ReconcileRecord) -> None:
         self.tracer = tracer
-        self.clock = _Clock()
+        self.at = _calendar()
         self._run = run
         begun = run.started - run.waited
         self.span = tracer.spans.start_span(
             f"reconcile {run.controller}",
             context=tracer.context.Context(),
             links=self._links(),
-            start_time=self.clock.at(begun),
+            start_time=self.at(begun),
             attributes={
                 "k8s.controller.name": run.controller,
                 "k8s.namespace.name": run.namespace,
@@ -155,10 +147,10 @@ class ReconcileTrace:
                 attributes |= {"k8s.object.name": each.name, "k8s.namespace.name": each.namespace}
             if each.new:
                 attributes["k8s.object.resource_version"] = str(each.new)
-            at = self.clock.at(max(each.at, begun)) if each.at else self.clock.at(begun)
+            at = self.at(max(each.at, begun)) if each.at else self.at(begun)
             self.span.add_event("enqueued", attributes, timestamp=at)
-        queued = tracer.spans.start_span("queue wait", self.inside, start_time=self.clock.at(begun))
-        queued.end(self.clock.at(run.started))
+        queued = tracer.spans.start_span("queue wait", self.inside, start_time=self.at(begun))
+        queued.end(self.at(run.started))
         self._token = tracer.context.attach(self.inside)
         self._trace_token = _current.set(self)
 
@@ -185,29 +177,24 @@ class ReconcileTrace:
         """Start the span of a request to the API server."""
         return RequestTrace(self, sent)
 
-    def _called(self, call: RequestRecord) -> None:
-        """Add the span of a call to a system outside of the cluster."""
-        begun, end = self.clock.at(call.at), self.clock.at(call.at + call.seconds)
-        span = self.tracer.spans.start_span(
-            call.path, self.inside, kind=self.tracer.trace.SpanKind.CLIENT, start_time=begun
-        )
-        if call.error:
-            self.tracer.fail(span, call.error, call.error, end)
-        span.end(end)
-
     def ended(self) -> None:
         """Finish the span of the reconcile from its complete record."""
         run, span, tracer = self._run, self.span, self.tracer
-        end = self.clock.at(run.started + run.seconds)
+        end = self.at(run.started + run.seconds)
         for each in run.requests:
             if each.code == SPARED:
                 what = {"verb": each.verb, "url.path": each.path}
-                span.add_event("write spared", what, timestamp=self.clock.at(each.at))
+                span.add_event("write spared", what, timestamp=self.at(each.at))
             elif each.code == CALLED:
-                self._called(each)
+                begun, ended = self.at(each.at), self.at(each.at + each.seconds)
+                kind = tracer.trace.SpanKind.CLIENT
+                call = tracer.spans.start_span(each.path, self.inside, kind=kind, start_time=begun)
+                if each.error:
+                    tracer.fail(call, each.error, each.error, ended)
+                call.end(ended)
         for event in run.events:
             what = {"type": event.type, "reason": event.reason}
-            span.add_event("Event", what, timestamp=self.clock.at(event.at))
+            span.add_event("Event", what, timestamp=self.at(event.at))
         span.set_attributes(
             {
                 "reconcile.outcome": run.outcome,
@@ -244,7 +231,7 @@ class RequestTrace:
             of.inside,
             kind=tracer.trace.SpanKind.CLIENT,
             attributes=attributes,
-            start_time=of.clock.now(),
+            start_time=of.at(clock.monotonic()),
         )
         self.headers = tracer.headers(self._span)
 
@@ -255,7 +242,7 @@ class RequestTrace:
             span.set_attribute("http.response.status_code", sent.code)
         if sent.attempts > 1:
             span.set_attribute("http.request.resend_count", sent.attempts - 1)
-        end = of.clock.now()
+        end = of.at(clock.monotonic())
         if error is not None:
             of.tracer.fail(span, type(error).__name__, f"no answer, or {sent.code}", end)
         elif sent.verb != "get" and (found := _version.search(answer)) is not None:
@@ -268,19 +255,19 @@ class ReviewTrace:
 
     def __init__(self, tracer: Tracer, path: str, headers: Mapping[str, str]) -> None:
         self._tracer = tracer
-        self._clock = _Clock()
+        self._at = _calendar()
         self._span = tracer.spans.start_span(
             f"review {path}",
             tracer.from_strangers.extract(_parent_in(headers), context=tracer.context.Context()),
             kind=tracer.trace.SpanKind.SERVER,
             attributes={"http.route": path},
-            start_time=self._clock.now(),
+            start_time=self._at(clock.monotonic()),
         )
         self._token = tracer.context.attach(tracer.trace.set_span_in_context(self._span))
 
     def ended(self, status: int) -> None:
         """Finish the span of the review with the HTTP status of the answer; 0 means no answer."""
-        end = self._clock.now()
+        end = self._at(clock.monotonic())
         if status:
             self._span.set_attribute("http.response.status_code", status)
         if not status or status >= _ERROR_CODES:

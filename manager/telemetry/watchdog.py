@@ -21,9 +21,7 @@ from typing import Any, Self
 
 from manager.telemetry.logs import get_logger
 
-LastWords = Callable[[], object]
-"""Writes to the log why the process ends."""
-
+_SIGNALS = signal.SIGTERM, signal.SIGINT
 _FORCED = 1
 _STDERR = 2
 _LAST_LINES = 0.5
@@ -79,7 +77,9 @@ class Watchdog:
         """When `faulthandler` ends the process."""
         self._arming = threading.Lock()
         self._reader = self._writer = -1
-        self._on_signal: Callable[[int], LastWords | None] | None = None
+        self._stop: Callable[[], object] | None = None
+        """Asks the loop to stop, while signals are heard."""
+        self._is_asked = False
         self._over = False
         self._blocking: tuple[asyncio.Task[Any], threading.Event] | None = None
         self._warn_from = 0.0
@@ -142,29 +142,50 @@ class Watchdog:
             self.limit(what, when, latest=when + 2 * _LAST_LINES, since=now)
 
     @contextmanager
-    def on_signals(self, heard: Callable[[int], LastWords | None]) -> Iterator[None]:
-        """Pass each signal to `heard` at once, inside the block in the main thread.
+    def stop_on_signals(self) -> Iterator[asyncio.Event]:
+        """Watch the running loop, and yield an event that the first SIGTERM or SIGINT in the block sets.
 
-        The watchdog's thread calls `heard`. If it returns a function, that is called, and the process ends.
+        The second one exits at once with code 1. Both also when the loop is blocked. For the main thread.
         """
-        self._on_signal = heard
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        self.watch(loop)
+        self._stop = partial(loop.call_soon_threadsafe, stop.set)
+        self._is_asked = False
+        # Not by the loop's own way, which waits until the loop has time. This only has them caught.
+        earlier = {number: signal.signal(number, self._caught) for number in _SIGNALS}
         before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         try:
-            yield
+            yield stop
         finally:
             signal.set_wakeup_fd(before)
-            self._on_signal = None
+            self._stop = None
+            for number, handler in earlier.items():
+                signal.signal(number, handler)
 
-    def ensure_heard(self, number: int) -> None:
+    def _caught(self, number: int, frame: FrameType | None) -> None:
         """Hear that signal although an operator has sent signals elsewhere since, with a handler of the loop.
 
-        From then on they are heard at once again. For the main thread.
+        From then on they are heard at once again. This runs when the main thread has time.
         """
-        if self._writer < 0 or self._on_signal is None:
+        del frame
+        if self._writer < 0 or self._stop is None:
             return
         if signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False) != self._writer:
             with suppress(BlockingIOError):
                 os.write(self._writer, bytes([number]))
+
+    def _hear(self, number: int) -> None:
+        if self._stop is None or number not in _SIGNALS:
+            return
+        log, name = get_logger("signals"), signal.Signals(number).name
+        if self._is_asked:
+            self._exit(partial(log.error, "exiting at once on a second signal", signal=name), 2 * _LAST_LINES)
+            return
+        self._is_asked = True
+        self.stopping()
+        log.info("asked to stop; a second signal exits at once", signal=name)
+        with suppress(RuntimeError):  # the loop has just been closed
+            self._stop()
 
     def due(self) -> float | None:
         """When the process will be ended; None while it will not."""
@@ -206,9 +227,7 @@ class Watchdog:
                 waits.append(_BLOCKED)
             if readable.poll(min(waits) * 1000 if waits else None):
                 for number in os.read(self._reader, 64):
-                    if number and self._on_signal and (last_words := self._on_signal(number)):
-                        self._exit(last_words, 2 * _LAST_LINES)
-                        return
+                    self._hear(number)
                 continue
             now = time.monotonic()
             self._look_at_loop(now)
@@ -244,7 +263,7 @@ class Watchdog:
         except RuntimeError:
             self._loop = None  # it is closed
 
-    def _exit(self, last_words: LastWords, left: float) -> None:
+    def _exit(self, last_words: Callable[[], object], left: float) -> None:
         try:
             last_words()
             if self._before_exit is not None:

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from manager.tls.served import KeyPair
+from manager.tls.key_pair import KeyPair
 
 E = TypeVar("E", bound=x509.ExtensionType)
 

@@ -1,21 +1,18 @@
-"""Certificates of servers: where they come from, their TLS contexts, and how a new one replaces another."""
+"""Certificates of running servers: where they come from, and how a new one replaces another."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from manager.telemetry.logs import get_logger
+from manager.tls.key_pair import CertificateUnusable, KeyPair, trust
 from manager.util import clock
 from manager.util.small_file import read_small_file
 
@@ -30,86 +27,6 @@ _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
 
 _log = get_logger("tls")
-
-
-@contextmanager
-def as_file(content: bytes, *, name: str) -> Iterator[str]:
-    """Yield the path of a file with `content`, which exists until the end of the block.
-
-    `ssl` loads private keys only from a path, but a key from memory should not get on a disk for that. So on
-    Linux this is a memfd, called `name`. Elsewhere it is a temporary file that only our user can read.
-    """
-    if sys.platform == "linux":
-        file: Any = open(os.memfd_create(name), "wb")  # noqa: PTH123, SIM115 - it is closed below
-        path = f"/proc/self/fd/{file.fileno()}"
-    else:
-        file = tempfile.NamedTemporaryFile()  # noqa: SIM115
-        path = file.name
-    with file:
-        file.write(content)
-        file.flush()
-        yield path
-
-
-class CertificateUnusable(OSError):
-    """Lack of a usable certificate; the one-line message names its source and the problem."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A server's certificate and its key, both PEM."""
-
-    certificates: bytes
-    """The server's own, followed by those that lead to an authority."""
-
-    key: bytes = field(repr=False)
-    """The private key of the first certificate, not encrypted."""
-
-    def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
-        """Build a server's TLS context: TLS 1.2, HTTP/1.1. Raises `CertificateUnusable`.
-
-        With CA certificates in PEM, a client's certificate must lead to one of them; with `required`, a
-        client must present one. Blocks for about a millisecond.
-        """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # In TLS 1.3 a client may change keys as often as it likes, in 27 bytes each, and OpenSSL answers all
-        # that has come before it returns: one connection held the event loop for as long as it sent them.
-        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
-        context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # as good as what 1.3 has
-        # A client could have us do the costly half of handshakes over and over, on one connection.
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.set_alpn_protocols(["http/1.1"])
-        if client_authorities is not None:
-            trust(context, client_authorities)
-            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-        present(context, self.certificates, self.key)
-        return context
-
-
-def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
-    """Have the context present the certificates, with the key of the first. Raises `CertificateUnusable`."""
-
-    def no_password() -> NoReturn:
-        raise CertificateUnusable("the key is encrypted, and the process cannot ask for its password")
-
-    with as_file(certificates + b"\n" + key, name="certificate") as path:
-        try:
-            context.load_cert_chain(path, password=no_password)
-        except ssl.SSLError as error:
-            if error.reason == "KEY_VALUES_MISMATCH":
-                raise CertificateUnusable("the key is not that of the certificate") from error
-            reason = error.reason or error
-            raise CertificateUnusable(f"no certificate in PEM with its key ({reason})") from error
-
-
-def trust(context: ssl.SSLContext, authorities: bytes) -> None:
-    """Have the context trust these certificates, in PEM; raises `CertificateUnusable` without any."""
-    try:
-        # A file may have comments in any language between its certificates.
-        context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
-    except (ssl.SSLError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise CertificateUnusable(f"holds no PEM certificate ({reason})") from error
 
 
 class CertificateSource(Protocol):

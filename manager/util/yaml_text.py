@@ -127,7 +127,8 @@ class _UniqueLoader(_Loader):
                 if (key.tag, key.value) in seen:
                     raise _refusal(f"{key.value!r} is there twice", key)
                 seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
 
 
 def _refusal(problem: str, at: Any) -> _Refusal:
@@ -165,8 +166,9 @@ _Dumper.add_representer(str, _text)
 
 def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:
     """Return manifests for `kubectl apply -f -`, each with `---` first and its fields in their order."""
-    options = {"sort_keys": False, "width": _WIDTH, "allow_unicode": True, "explicit_start": True}
-    text: str = yaml.dump_all(manifests, Dumper=_Dumper, **options)
+    text: str = yaml.dump_all(
+        manifests, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=True
+    )
     return text
 
 

@@ -60,7 +60,7 @@ _SHOWN = {
 """The kinds in reviews of these subresources; a review of another one has the object itself."""
 
 
-Mark: TypeAlias = tuple[str, Any]
+Mark: TypeAlias = tuple[Any, Any]
 """The role of a method, and what it is for: an `Admission`, the other version, or None for the own kind."""
 
 _MARKS = "__webhooks__"

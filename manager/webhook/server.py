@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -238,76 +238,66 @@ class Turns:
         self._left = SMALL
 
 
+@dataclass(eq=False)
 class WebhookServer:
     """HTTPS server of webhooks, which starts as soon as there is a certificate."""
 
-    def __init__(
-        self,
-        address: BindAddress,
-        endpoints: Sequence[Endpoint[Any]],
-        certificate: ServedCertificate,
-        *,
-        metrics: Metrics,
-        limits: Limits = LIMITS,
-        bodies: Bodies | None = None,
-        stopping: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Create a server; while `stopping`, each answer is the last of its connection."""
-        self._address = address
-        self._stopping = stopping
-        self._certificate = certificate
-        self._metrics = metrics
-        self._limits = limits
-        self._bodies, self._turns = bodies or Bodies(), Turns()
-        self._routes = [web.post(endpoint.path, self._review_handler(endpoint)) for endpoint in endpoints]
-        self._bound: BindAddress | None = None
+    address: BindAddress
+    endpoints: Sequence[Endpoint[Any]]
+    certificate: ServedCertificate
+    _: KW_ONLY
+    metrics: Metrics
+    limits: Limits = LIMITS
+    bodies: Bodies = field(default_factory=Bodies)
+    stopping: Callable[[], bool] = lambda: False
+    """While it says yes, each answer is the last of its connection."""
 
-    @property
-    def bound(self) -> BindAddress | None:
-        """Return the address that it listens at, with the actual port; None while it does not listen."""
-        return self._bound
+    bound: BindAddress | None = field(default=None, init=False)
+    """The address that it listens at, with the actual port; None while it does not listen."""
+
+    _turns: Turns = field(default_factory=Turns, init=False)
 
     @property
     def problem(self) -> str | None:
         """Return why requests should go elsewhere; None while they are welcome."""
-        if self._stopping():
+        if self.stopping():
             return "the manager is stopping"
-        if self._bound is not None:
+        if self.bound is not None:
             return None
-        return self._certificate.problem or f"nothing listens on {self._address} yet"
+        return self.certificate.problem or f"nothing listens on {self.address} yet"
 
     async def run(self) -> None:
         """Serve until cancelled, and finish the answers that are under way then.
 
         Raises `CannotListen`.
         """
-        await self._certificate.obtained()
+        await self.certificate.obtained()
         try:
             async with serve(
                 "webhooks",
-                self._address,
-                self._routes,
-                certificate=self._certificate,
-                limits=self._limits,
-                leaving=self._stopping,
+                self.address,
+                [web.post(each.path, self._review_handler(each)) for each in self.endpoints],
+                certificate=self.certificate,
+                limits=self.limits,
+                leaving=self.stopping,
                 flag="--webhook-bind-address",
             ) as server:
-                self._bound = server.address
+                self.bound = server.address
                 await asyncio.Event().wait()
         finally:
-            self._bound = None
+            self.bound = None
 
     def _review_handler(self, endpoint: Endpoint[Any]) -> Handler:
         """Return the handler that hands reviews to `endpoint`, only of clients with a certificate if needed.
 
         Each request gets an answer: 200 with a review, or another status with a `Status`.
         """
-        metrics, path = self._metrics, endpoint.path
+        metrics, path = self.metrics, endpoint.path
         in_flight, latency = metrics.webhook_in_flight.labels(path), metrics.webhook_latency.labels(path)
         for code in _EXPECTED_CODES:
             metrics.webhook_requests.labels(path, str(code))
         faults = Lines(per_minute=LINES)
-        identified = self._certificate.asks_clients and endpoint.identified
+        identified = self.certificate.asks_clients and endpoint.identified
 
         async def show(request: web.Request) -> web.StreamResponse:
             tracer = current_tracer()
@@ -333,11 +323,11 @@ class WebhookServer:
     ) -> web.StreamResponse:
         try:
             _check_headers(request)
-            async with self._bodies.held_body(request, limit=endpoint.max_body) as held:
+            async with self.bodies.held_body(request, limit=endpoint.max_body) as held:
                 async with self._turns.taken(len(held.body)):
                     answer = await endpoint.answer(held.body, waits=_waits(request))
                 held.body = b""
-                return await self._bodies.send(answer, held)
+                return await self.bodies.send(answer, held)
         except Unanswered as error:
             return _failure(request, error)
         except ConnectionError:

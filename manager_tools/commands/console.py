@@ -21,7 +21,6 @@ from yarl import URL
 
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line
-from manager.cli.run import StopSignals
 from manager.console.web import audience_of
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
@@ -187,9 +186,8 @@ def console(invocation: Invocation, /, **flags: Any) -> None:
 
 
 async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog: Watchdog) -> None:
-    watchdog.watch(asyncio.get_running_loop())
-    with StopSignals(watchdog) as signals:
-        await unless(signals.stop, _show(program, arguments))
+    with watchdog.stop_on_signals() as stop:
+        await unless(stop, _show(program, arguments))
 
 
 async def _show(program: Program, arguments: ConsoleArguments) -> None:

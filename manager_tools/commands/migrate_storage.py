@@ -14,7 +14,6 @@ import click
 from manager.api import Resource
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line, is_expected
-from manager.cli.run import StopSignals
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
 from manager.telemetry.logs import configured, get_logger
@@ -25,7 +24,7 @@ from manager.util.program import Program
 from manager_tools.commands.cluster import UnknownKind, cluster_flags, connected, kind_named
 from manager_tools.migration.definitions import Definitions, MigrationFailed, RetryingClient
 from manager_tools.migration.migration import Migration
-from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen
+from manager_tools.migration.report import MigrationOptions, Outcome, Report, say
 
 _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
@@ -146,38 +145,34 @@ async def _migrate(
     program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
 ) -> int:
     """Migrate the definitions of these names; returns the exit code, which is 0 if none is left to do."""
-    watchdog.watch(asyncio.get_running_loop())
-    screen = Screen(asyncio.get_running_loop().time)
-    with StopSignals(watchdog) as signals:
+    with watchdog.stop_on_signals() as stop:
         try:
-            done = await unless(signals.stop, _migrate_all(program, arguments, names, screen))
+            done = await unless(stop, _migrate_all(program, arguments, names))
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
             if is_expected(error):
-                screen.say(f"{program.name}: migrate-storage: {in_one_line(error)}")
+                say(f"{program.name}: migrate-storage: {in_one_line(error)}")
             else:
                 get_logger("migrate-storage").error("stopped by an unexpected error", exc_info=error)
             return 1
     return 0 if done == (True,) else 1
 
 
-async def _migrate_all(
-    program: Program, arguments: MigrateArguments, names: Sequence[str], screen: Screen
-) -> bool:
+async def _migrate_all(program: Program, arguments: MigrateArguments, names: Sequence[str]) -> bool:
     done = True
     async with connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context) as (
         transport,
         _,
     ):
         for name in names:
-            done &= await _migrate_one(name, program, arguments, transport, screen)
+            done &= await _migrate_one(name, program, arguments, transport)
     return done
 
 
 async def _migrate_one(
-    name: str, program: Program, arguments: MigrateArguments, transport: Transport, screen: Screen
+    name: str, program: Program, arguments: MigrateArguments, transport: Transport
 ) -> bool:
-    options, clock = arguments.options, asyncio.get_running_loop().time
-    report = Report(name, screen, options, clock)
+    options = arguments.options
+    report = Report(name, options, asyncio.get_running_loop().time)
     client = RetryingClient(transport, random.Random(), tell=report.waiting)
     definitions = Definitions(client, program)
     migration = Migration(definitions, client, options=options, report=report)

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import enum
-import math
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,9 +20,7 @@ Rewritten = Literal["rewritten", "no_need", "gone"]
 """What became of an object: written, by the server for us or by somebody else; stored in the right version
 before; or deleted meanwhile."""
 
-_REDRAW_EVERY = 0.1
-_LINE_EVERY = 10.0
-_ERASE = "\r\x1b[K"
+_PROGRESS_EVERY = 10.0
 
 _TOLD = 100
 """The most refused objects of a kind that are printed; further ones are counted."""
@@ -83,20 +79,20 @@ class Tally:
 class Report:
     """Lines about the migration of one definition; nothing here waits."""
 
-    def __init__(
-        self, name: str, screen: Screen, options: MigrationOptions, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, name: str, options: MigrationOptions, clock: Callable[[], float]) -> None:
         self._name = name
-        self._screen = screen
         self._dry_run = options.dry_run
         self._clock = clock
-        self._began = clock()
+        self._began = self._shown_at = clock()
         self._before = 0
         self._refused = 0
         self._problem = ""
 
     def _say(self, text: str) -> None:
-        self._screen.say(f"{self._name}: {text}")
+        say(f"{self._name}: {text}")
+
+    def _result(self, text: str) -> None:
+        _print_result(f"{self._name}: {text}")
 
     # While it goes on.
 
@@ -108,21 +104,22 @@ class Report:
 
     def begins(self, definition: StoredDefinition, *, after: int) -> None:
         """Report the start; an earlier run has migrated the first `after` objects."""
-        self._began, self._before = self._clock(), after
+        self._began = self._shown_at = self._clock()
+        self._before = after
         others = ", ".join(version for version in definition.stored if version != definition.storage)
         what = "trying to rewrite" if self._dry_run else "rewriting"
         self._say(f"{what} as {definition.storage} what is stored as {others}")
         if after:
             self._say(f"going on after {after:,} objects that an earlier run has done")
-        self._screen.begin_progress()
 
     def advanced(self, done: int, total: int | None) -> None:
-        """Show the progress: migrated objects, and the total if it is known."""
+        """Print now and then how many objects are migrated, and the total if it is known."""
         self._problem = ""
-        text = f"{self._name}: {done:,}"
-        if total:
-            text += f" of {total:,} ({100 * done // total} %){self._left(done, total)}"
-        self._screen.progress(text)
+        now = self._clock()
+        if now - self._shown_at >= _PROGRESS_EVERY:
+            self._shown_at = now
+            of = f" of {total:,} ({100 * done // total} %){self._left(done, total)}" if total else ""
+            self._say(f"{done:,}{of}")
 
     def refused(self, key: ObjectKey, reason: str) -> None:
         """Report an object whose write the server refused."""
@@ -144,15 +141,14 @@ class Report:
 
     def nothing_to_do(self, definition: StoredDefinition) -> None:
         """All is as it should be."""
-        self._screen.result(f"{self._name}: nothing to do: all objects are stored as {definition.storage}")
+        self._result(f"nothing to do: all objects are stored as {definition.storage}")
 
     def skipped(self, why: str) -> None:
         """Report that a definition needs no migration."""
-        self._screen.result(f"{self._name}: skipped: {why}")
+        self._result(f"skipped: {why}")
 
     def ended(self, definition: StoredDefinition, outcome: Outcome, tally: Tally) -> None:
         """All objects have been looked at."""
-        self._screen.end_progress()
         if self._refused > _TOLD:
             self._say(f"refused: {self._refused - _TOLD:,} more")
         took = format_duration(round(self._clock() - self._began, 1))
@@ -160,7 +156,7 @@ class Report:
             counts = f"{tally.all - tally.refused:,} of {tally.all:,} objects could be rewritten"
         else:
             counts = _counted(tally)
-        self._screen.result(f"{self._name}: {counts}, in {took}")
+        self._result(f"{counts}, in {took}")
         stored = " and ".join(definition.stored)
         if outcome is Outcome.REFUSED:
             what = "was" if tally.refused == 1 else "were"
@@ -169,16 +165,14 @@ class Report:
             text = f"status.storedVersions would be {definition.storage} alone, and is {stored}"
         else:
             text = f"status.storedVersions is {definition.storage} alone, and was {stored}"
-        self._screen.result(f"{self._name}: {text}")
+        self._result(text)
 
     def failed(self, why: str) -> None:
         """Report that a migration failed."""
-        self._screen.end_progress()
-        self._say(f"{why}")
+        self._say(why)
 
     def interrupted(self, tally: Tally) -> None:
         """Report that the user interrupted the migration."""
-        self._screen.end_progress()
         done = f" after {self._before + tally.all:,} objects" if tally.all else ""
         hint = "" if self._dry_run else "; run it again to go on"
         self._say(f"interrupted{done}{hint}")
@@ -200,68 +194,16 @@ def _counted(tally: Tally) -> str:
     return f"{tally.all:,} {noun}: {', '.join(parts)}"
 
 
-class Screen:
-    """Output with results on standard output and all other lines on standard error.
-
-    On a terminal, the progress is one line at the bottom that is redrawn; elsewhere it is an occasional
-    line. A closed output does not stop the migration.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` tells seconds, from anywhere."""
-        self._clock = clock
-        self._terminal = sys.stderr.isatty()
-        self._every = _REDRAW_EVERY if self._terminal else _LINE_EVERY
-        self._shown = ""
-        self._shown_at = -math.inf
-
-    def result(self, text: str) -> None:
-        """Print a line of the result."""
-        self._erase()
-        try:
-            print(on_one_line(text), file=sys.stdout, flush=True)
-        except BrokenPipeError:
-            # The rest, and what the interpreter flushes at its end, goes nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        self._draw()
-
-    def say(self, text: str) -> None:
-        """Print a line about the progress of the work."""
-        self._erase()
-        _write(f"{on_one_line(text)}\n")
-        self._draw()
-
-    def progress(self, text: str) -> None:
-        """How far it is; shown if the last one has been there for long enough."""
-        now = self._clock()
-        if now - self._shown_at < self._every:
-            return
-        self._shown_at = now
-        if self._terminal:
-            self._shown = on_one_line(text)
-            self._draw()
-        else:
-            _write(f"{on_one_line(text)}\n")
-
-    def begin_progress(self) -> None:
-        """Something begins whose progress is shown: off a terminal, not before there is some."""
-        self._shown_at = -math.inf if self._terminal else self._clock()
-
-    def end_progress(self) -> None:
-        """Erase the progress line."""
-        self._erase()
-        self._shown = ""
-
-    def _draw(self) -> None:
-        if self._shown:
-            width = shutil.get_terminal_size().columns - 1
-            _write(f"{_ERASE}{self._shown[:width]}")
-
-    def _erase(self) -> None:
-        if self._shown:
-            _write(_ERASE)
-
-
-def _write(text: str) -> None:
+def say(text: str) -> None:
+    """Print a line about the work on standard error; a closed output does not stop the migration."""
     with suppress(OSError):
-        print(text, end="", file=sys.stderr, flush=True)
+        print(on_one_line(text), file=sys.stderr, flush=True)
+
+
+def _print_result(text: str) -> None:
+    """Print a line of the result on standard output."""
+    try:
+        print(on_one_line(text), flush=True)
+    except BrokenPipeError:
+        # The rest, and what the interpreter flushes at its end, goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

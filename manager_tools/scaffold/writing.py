@@ -30,7 +30,7 @@ _OURS = re.compile(
 """Every name of the template that stands for another one."""
 
 _IMPORT = r"^from (?!__future__)\S+ import (?:[^(\n]+|\([^)]*\))\n"
-_IMPORTS = re.compile(f"(?:{_IMPORT})+", re.MULTILINE)
+_IMPORTS = re.compile(f"(?:{_IMPORT})++", re.MULTILINE)
 """Imports one below the other."""
 
 

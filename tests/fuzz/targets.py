@@ -49,7 +49,7 @@ from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import new_authority
-from manager.tls.served import CertificateUnusable
+from manager.tls.key_pair import CertificateUnusable
 from manager.util.address import BindAddress, parse_address
 from manager.util.duration import parse_duration
 from manager.webhook.admission import AdmissionEndpoint, json_patch

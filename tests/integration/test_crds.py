@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import subprocess
 from collections.abc import Iterator
@@ -13,12 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from manager.api import ObjectMeta
 from manager.util.yaml_text import yaml_stream
 from manager_tools.codegen import custom_resource_definitions
-from manager_tools.scaffold import Names, create_api, init
-from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
-from manager_tools.testing import without_manager
 from tests.support import ROOT
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import manifest
@@ -385,58 +379,3 @@ def thing_with(schema: dict[str, Any]) -> dict[str, Any]:
         "metadata": {"name": "things.test.example.com"},
         "spec": {"group": "test.example.com", "names": names, "scope": "Namespaced", "versions": [version]},
     }
-
-
-OWNER_NAMES = (
-    "shop",
-    "s" * 63,
-    "team-alpha-payments-service-for-the-european-region-production-eu-1a",
-    "app.v1.2",
-    "1st-shop",
-)
-
-
-@pytest.mark.parametrize(
-    "child", ["ConfigMap", "Deployment", "Ingress", "PersistentVolumeClaim", "Pod", "Service"]
-)
-def test_scaffolded_kind_takes_no_name_that_its_child_cannot_have(
-    plane: ControlPlane, namespace: str, tmp_path: Path, child: str
-):
-    kind, plural = f"Own{child}", f"own{child.lower()}s"
-    names = Names(program="shop", domain="names.test", group="own", kind=kind, plural=plural)
-    init(tmp_path / "shop", Names(program="shop", domain="names.test"))
-    create_api(tmp_path / "shop", names, owns=child)
-    [path] = (tmp_path / "shop/config/crd/bases").glob(f"*_{names.plural}.yaml")
-    definition = yaml.safe_load(path.read_text())
-    plane.api.apply([definition])
-    wait_served(plane)
-    module = importlib.import_module(f"manager_tools.scaffold.project.controllers.owning.{child.lower()}")
-    operator = without_manager(module.GreetingOperator)
-    [make] = (
-        getattr(operator, name)
-        for name, each in vars(module.GreetingOperator).items()
-        if inspect.isfunction(each) and not inspect.iscoroutinefunction(each)
-    )
-    refused = set()
-    for name in OWNER_NAMES:
-        owner = Greeting(metadata=ObjectMeta(name=name, namespace=namespace))
-        wire = {**owner.to_wire(), "apiVersion": "own.names.test/v1", "kind": names.kind}
-        path_of_owners = f"/apis/own.names.test/v1/namespaces/{namespace}/{names.plural}?dryRun=All"
-        if why := plane.api.refusal(path_of_owners, wire):
-            assert "metadata.name: Invalid value: " in why
-            refused.add(name)
-            continue
-        wanted = make(owner)
-        group = f"/apis/{wanted.api_version}" if "/" in wanted.api_version else f"/api/{wanted.api_version}"
-        assert not plane.api.refusal(
-            f"{group}/namespaces/{namespace}/{wanted.plural}?dryRun=All", wanted.to_wire()
-        )
-    plane.api.delete(f"{DEFINITIONS}/{definition['metadata']['name']}")
-    assert refused == REFUSED.get(child, set())
-
-
-REFUSED = {
-    "Deployment": set(OWNER_NAMES[2:3]),
-    "Ingress": set(OWNER_NAMES[2:]),
-    "Service": set(OWNER_NAMES[2:]),
-}

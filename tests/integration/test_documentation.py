@@ -14,7 +14,7 @@ import yaml
 from tests.conftest import RunManager, StartControlPlane
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
-from tests.support.documented_commands import DEPLOYED, ELSEWHERE, RUN_BY, WALKED, WALKED_ALONE
+from tests.support.documented_commands import DEPLOYED, WALKED, WALKED_ALONE
 from tests.support.eventually import eventually
 from tests.support.example_operator import PAGE, WEBHOOKS_PAGE, ExampleOperator
 from tests.support.kubeconfig import Credentials
@@ -132,9 +132,10 @@ def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: 
             assert not [line for line in manager.logs() if line.get("level") == "error"]
     with Terminal(tmp_path / "terminal", plane) as terminal:
         # The configurations outlive the manager, so the page says how to remove them.
-        for text in RUN_BY[ELSEWHERE["docs/webhooks.md"]]:
-            if "kubectl delete" in text or "kubectl replace" in text:
-                terminal.run(text)
+        for block in Page(Path("docs/running-webhooks.md")).blocks():
+            for command in commands(block) if block.language == "sh" else ():
+                if command.text.startswith("kubectl delete"):
+                    terminal.run(command.text)
         # As it is where there is a Service: what has forgotten the URL takes that.
         terminal.run(".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -")
         definitions = example.run("controllers.main", "crds")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import http
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from tests.support.crds import install_crds
 from tests.support.daemon import wait_until
 from tests.support.envtest import BARE, EnvtestControlPlane, why_not
 from tests.support.eventually import eventually
+from tests.support.http_get import get
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ports import PortBlock
 
@@ -87,13 +87,8 @@ def story_of(program: Program, plane: EnvtestControlPlane) -> Story:
 
 
 def is_ready(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://{address}/readyz", timeout=5.0) as answer:
-            return bool(answer.status == http.HTTPStatus.OK)
-    except urllib.error.HTTPError as refusal:
-        refusal.close()
-    except OSError:
-        pass
+    with contextlib.suppress(OSError):
+        return get(f"http://{address}/readyz", timeout=5.0)[0] == http.HTTPStatus.OK
     return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import enum
 import os
 import subprocess
@@ -14,12 +15,16 @@ from typing import Self
 import pytest
 
 from tests.support.api_access import ApiAccess
+from tests.support.certificates import trusting
+from tests.support.daemon import Daemon, wait_until
+from tests.support.http_get import get
 from tests.support.kubeconfig import Credentials
 from tests.support.openmetrics import Samples
+from tests.support.ports import PortBlock
 
 KUBECTL = {"KUBECTL_KUBERC": "false"}
 """Its environment: nothing that a person has set."""
-KUBECTL_TIMEOUT = 120.0
+KUBECTL_TIMEOUT = START_TIMEOUT = 120.0
 
 
 class Feature(enum.Enum):
@@ -53,22 +58,18 @@ class ControlPlane(abc.ABC):
     Everything here blocks; an async test may call it all the same, for the moment that it takes.
     """
 
-    kubeconfig: Path
-    """The administrator's."""
-    _api: ApiAccess | None = None
-
-    @property
-    @abc.abstractmethod
-    def folder(self) -> Path:
-        """Return the folder of its files; tests may add theirs."""
+    def __init__(self, folder: Path) -> None:
+        """`folder` is for its files; tests may add theirs."""
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        """The administrator's."""
+        self._daemons: dict[str, Daemon] = {}
+        self._ports: PortBlock | None = None
+        self._api: ApiAccess | None = None
 
     @abc.abstractmethod
     def start(self) -> None:
         """Return once the API server answers and accepts objects."""
-
-    @abc.abstractmethod
-    def check(self) -> None:
-        """Raise DaemonDied unless every part runs, so that no test waits for a dead part."""
 
     @abc.abstractmethod
     def stop(self) -> None:
@@ -86,21 +87,46 @@ class ControlPlane(abc.ABC):
     def kubectl_program(self) -> Path:
         """Return the kubectl of the control plane's version."""
 
+    def part(self, name: str) -> Daemon:
+        """Return the process of `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
+        return self._daemons[name]
+
+    def check(self) -> None:
+        """Raise DaemonDied unless every part runs, so that no test waits for a dead part."""
+        for daemon in self._daemons.values():
+            daemon.check()
+
     def kill(self, part: str) -> None:
-        """Crash one part: `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
-        raise NotImplementedError(part)
+        """Crash one part."""
+        self.part(part).kill()
 
     def restart(self, part: str) -> None:
-        """Start a part that was killed (or still runs) and wait until the API server answers."""
-        raise NotImplementedError(part)
+        """Start a part on the same port that was killed (or still runs), and wait for the API server."""
+        self.kill(part)
+        self.part(part).start()
+        # Without the API server's database there is no readiness to wait for, nor without itself.
+        if self.part("apiserver").running and self.part("etcd").running:
+            self.wait_ready()
 
     def freeze(self, part: str) -> None:
         """Let a part hang, its connections open."""
-        raise NotImplementedError(part)
+        self.part(part).freeze()
 
     def thaw(self, part: str) -> None:
         """Let a frozen part go on."""
-        raise NotImplementedError(part)
+        self.part(part).thaw()
+
+    def wait_ready(self) -> None:
+        """Wait until the API server answers; raises DaemonDied when it ends instead."""
+        wait_until(self.part("apiserver"), self._is_ready, timeout=START_TIMEOUT, what="readiness")
+
+    def _is_ready(self) -> bool:
+        with contextlib.suppress(OSError):  # of the kubeconfig too, which devcluster writes
+            server = self.credentials
+            context = trusting(server.authority)
+            url = f"{server.server}/readyz"
+            return get(url, token=server.token, context=context, timeout=2.0)[0] == 200
+        return False
 
     def __enter__(self) -> Self:
         try:

@@ -8,9 +8,6 @@ import ipaddress
 import os
 import secrets
 import shutil
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from cryptography import x509
 
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority, signing_key
-from tests.support.control_plane import ControlPlane, Feature
+from tests.support.control_plane import START_TIMEOUT, ControlPlane, Feature
 from tests.support.daemon import Daemon, wait_until
 from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
@@ -41,7 +38,6 @@ NODES = 3
 # Else a third of an API server's CPU in a test is garbage collection. With this there is none below the
 # limit, which few tests reach.
 NO_GARBAGE = {"GOGC": "off", "GOMEMLIMIT": "500MiB"}
-START_TIMEOUT = 120.0
 
 
 def why_not(variable: str = VARIABLE) -> str | None:
@@ -75,23 +71,14 @@ class EnvtestControlPlane(ControlPlane):
 
         With `measured`, the programs keep their default settings, and their memory has no limit.
         """
-        self._folder = folder
+        super().__init__(folder)
         self._programs = Path(os.environ[programs])
         self._parts = [part for part in parts if (self._programs / PROGRAMS[part]).exists()]
         self._extra_flags = {"apiserver": apiserver_flags, "controllers": controllers_flags}
         self._before = before
         self._measured = measured
-        self._daemons: dict[str, Daemon] = {}
-        self._ports: PortBlock | None = None
         self._authority = Authority("test control plane")
         self._token = secrets.token_urlsafe(16)
-        self._probe_context = ssl.create_default_context(cadata=self._authority.pem.decode())
-        self.kubeconfig = folder / "kubeconfig"
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder of its keys, logs and data."""
-        return self._folder
 
     def start(self) -> None:
         """Start every part; takes about 3 s."""
@@ -102,11 +89,11 @@ class EnvtestControlPlane(ControlPlane):
         for part in self._parts:
             tuned = part == "apiserver" and not self._measured
             environ = {**os.environ, **(NO_GARBAGE if tuned else {})}
-            daemon = Daemon(part, self._command(part), log=self._folder / f"{part}.log", environ=environ)
+            daemon = Daemon(part, self._command(part), log=self.folder / f"{part}.log", environ=environ)
             self._daemons[part] = daemon
             daemon.start()
             if part == "apiserver":
-                self._wait_ready()
+                self.wait_ready()
         if "nodes" in self._parts:
             for index in range(NODES):
                 self.api.create("/api/v1/nodes", node(f"node-{index}"))
@@ -119,11 +106,6 @@ class EnvtestControlPlane(ControlPlane):
                 what="the default service account",
             )
 
-    def check(self) -> None:
-        """Raise with the end of the dead part's log, unless every part runs."""
-        for daemon in self._daemons.values():
-            daemon.check()
-
     def stop(self) -> None:
         """Stop every part, the clients of the API server first, and free the space."""
         for daemon in reversed(self._daemons.values()):
@@ -131,26 +113,18 @@ class EnvtestControlPlane(ControlPlane):
             daemon.kill() if daemon.name in BARE else daemon.stop(grace=2.0)
         if self._ports is not None:
             self._ports.close()
-        shutil.rmtree(self._folder / "etcd-data", ignore_errors=True)
+        shutil.rmtree(self.folder / "etcd-data", ignore_errors=True)
 
     def supports(self, feature: Feature) -> bool:
         """Return whether the running parts have the feature."""
-        needed: dict[Feature, set[str]] = {
+        needed = {
             Feature.WORKLOADS: {"controllers"},
             Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
             Feature.FAILING_PODS: {"a kubelet"},
             Feature.POD_LOGS: {"a kubelet"},
-            Feature.SERVER_METRICS: set(),
-            Feature.PROCESSES: set(),
-            Feature.POD_SECURITY: set(),
-            Feature.ADMISSION_POLICIES: set(),
-            Feature.PRIORITIES: set(),
             Feature.QUOTAS: {"controllers"},
-            Feature.SERVER_FLAGS: set(),
-            Feature.AUDIT_LOG: set(),
-            Feature.PROTOBUF: set(),
         }
-        return needed[feature] <= set(self._parts)
+        return needed.get(feature, set()) <= set(self._parts)
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
         """Return a kubeconfig with a client certificate, so that the server needs no restart."""
@@ -158,7 +132,7 @@ class EnvtestControlPlane(ControlPlane):
         credentials = Credentials(
             server=self._url, authority=self._authority.pem, certificate=certificate, key=key
         )
-        return credentials.write(self._folder / "users" / user.replace(":", "-") / "kubeconfig")
+        return credentials.write(self.folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
         """Return the kubectl in the servers' folder."""
@@ -170,36 +144,11 @@ class EnvtestControlPlane(ControlPlane):
         assert self._ports is not None
         return f"127.0.0.1:{self._ports[1]}"
 
-    def part(self, name: str) -> Daemon:
-        """Return the process of a part, for its log, CPU and memory."""
-        return self._daemons[name]
-
-    def kill(self, part: str) -> None:
-        """Send SIGKILL."""
-        self._daemons[part].kill()
-
-    def restart(self, part: str) -> None:
-        """Kill it, if it runs, and start it again on the same port."""
-        daemon = self._daemons[part]
-        daemon.kill()
-        daemon.start()
-        # Without the API server's database there is no readiness to wait for, nor without itself.
-        if self._daemons["apiserver"].running and self._daemons["etcd"].running:
-            self._wait_ready()
-
-    def freeze(self, part: str) -> None:
-        """Send SIGSTOP."""
-        self._daemons[part].freeze()
-
-    def thaw(self, part: str) -> None:
-        """Send SIGCONT."""
-        self._daemons[part].thaw()
-
     def _credentials(self) -> Credentials:
         return Credentials(server=self._url, authority=self._authority.pem, token=self._token)
 
     def _write_files(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         certificate, key = self._authority.server(
             x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")
         )
@@ -211,7 +160,7 @@ class EnvtestControlPlane(ControlPlane):
             "tokens.csv": f"{self._token},administrator,administrator,system:masters\n".encode(),
         }
         for name, content in files.items():
-            (self._folder / name).write_bytes(content)
+            (self.folder / name).write_bytes(content)
 
     def _command(self, part: str) -> list[str | Path]:
         program = self._programs / PROGRAMS[part]
@@ -222,7 +171,7 @@ class EnvtestControlPlane(ControlPlane):
         assert self._ports is not None
         clients, peers = (f"http://127.0.0.1:{self._ports[index]}" for index in (1, 2))
         return [
-            f"--data-dir={self._folder / 'etcd-data'}",
+            f"--data-dir={self.folder / 'etcd-data'}",
             f"--listen-client-urls={clients}",
             f"--advertise-client-urls={clients}",
             f"--listen-peer-urls={peers}",
@@ -235,16 +184,16 @@ class EnvtestControlPlane(ControlPlane):
 
     def _apiserver_flags(self) -> list[str]:
         assert self._ports is not None
-        keys = self._folder / "service-accounts.pem"
+        keys = self.folder / "service-accounts.pem"
         return [
             f"--etcd-servers=http://{self.etcd}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={self._ports[0]}",
-            f"--tls-cert-file={self._folder / 'server.pem'}",
-            f"--tls-private-key-file={self._folder / 'server-key.pem'}",
-            f"--client-ca-file={self._folder / 'ca.pem'}",
-            f"--token-auth-file={self._folder / 'tokens.csv'}",
+            f"--tls-cert-file={self.folder / 'server.pem'}",
+            f"--tls-private-key-file={self.folder / 'server-key.pem'}",
+            f"--client-ca-file={self.folder / 'ca.pem'}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={keys}",
@@ -259,8 +208,8 @@ class EnvtestControlPlane(ControlPlane):
         assert self._ports is not None
         return [
             *self._client_flags(self._ports[3], certificates="controllers-certificates"),
-            f"--service-account-private-key-file={self._folder / 'service-accounts.pem'}",
-            f"--root-ca-file={self._folder / 'ca.pem'}",
+            f"--service-account-private-key-file={self.folder / 'service-accounts.pem'}",
+            f"--root-ca-file={self.folder / 'ca.pem'}",
             # By default an autoscaler is looked at 15 s after it was created.
             "--horizontal-pod-autoscaler-sync-period=1s",
         ]
@@ -277,7 +226,7 @@ class EnvtestControlPlane(ControlPlane):
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
-            f"--cert-dir={self._folder / certificates}",
+            f"--cert-dir={self.folder / certificates}",
             # No client calls these servers. Without the flag they exit when the API server is too busy to
             # return its authentication settings at once or within ten seconds.
             "--authentication-skip-lookup",
@@ -297,23 +246,7 @@ class EnvtestControlPlane(ControlPlane):
             f"--server-address=127.0.0.1:{self._ports[5]}",
         ]
 
-    def _wait_ready(self) -> None:
-        wait_until(self._daemons["apiserver"], self._is_ready, timeout=START_TIMEOUT, what="readiness")
-
     def _has_default_account(self) -> bool:
         with contextlib.suppress(OSError, http.client.HTTPException, ApiFailure):
             return self.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
-        return False
-
-    def _is_ready(self) -> bool:
-        request = urllib.request.Request(
-            f"{self._url}/readyz", headers={"Authorization": f"Bearer {self._token}"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=2.0, context=self._probe_context) as answer:
-                return bool(answer.status == http.HTTPStatus.OK)
-        except urllib.error.HTTPError as refusal:
-            refusal.close()  # or its socket is left to the garbage collector
-        except OSError:
-            pass
         return False

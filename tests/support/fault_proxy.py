@@ -104,34 +104,6 @@ class Fault:
     strike: Callable[[], Awaitable[web.Response | None]]
 
 
-class ProxiedWatch:
-    """Copies a stream to the client until either side ends it, or a fault does."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange = exchange
-        self._ended = asyncio.Event()
-
-    def end(self) -> None:
-        """End the stream in good order."""
-        self._ended.set()
-
-    async def run(self, incoming: AsyncIterator[bytes], response: web.StreamResponse) -> None:
-        """Copy until the end; cancelled when the client goes away."""
-        copying = asyncio.create_task(self._copy(incoming, response), name="proxied-watch-copy")
-        try:
-            await self._ended.wait()
-        finally:
-            copying.cancel()
-            await asyncio.gather(copying, return_exceptions=True)
-
-    async def _copy(self, incoming: AsyncIterator[bytes], response: web.StreamResponse) -> None:
-        try:
-            async for chunk in incoming:
-                await response.write(chunk)
-        finally:
-            self.end()
-
-
 class FaultProxy(LoopThread):
     """Passes everything on until told otherwise; counts what passes.
 
@@ -146,7 +118,8 @@ class FaultProxy(LoopThread):
         self._ports = PortBlock(1)
         self._exchanges: list[Exchange] = []
         self._faults: list[Fault] = []
-        self._watches: set[ProxiedWatch] = set()
+        self._watches: dict[Exchange, asyncio.Event] = {}
+        """The open streams, each with what ends it in good order."""
         self._connections: set[asyncio.Transport] = set()
         self._refusing = False
         self.kubeconfig = self._credentials().write(folder / "kubeconfig")
@@ -155,8 +128,7 @@ class FaultProxy(LoopThread):
 
     def exchanges(self, match: Match | None = None) -> list[Exchange]:
         """Return the matching requests so far, oldest first."""
-        wanted = match or Match()
-        return [exchange for exchange in self._exchanges.copy() if wanted(exchange)]
+        return list(filter(match or Match(), self._exchanges.copy()))
 
     def count(self, match: Match | None = None) -> int:
         """Return how many requests so far match."""
@@ -164,8 +136,7 @@ class FaultProxy(LoopThread):
 
     def open_watches(self, match: Match | None = None) -> list[Exchange]:
         """Return the watches that the server sees as open now."""
-        wanted = match or Match()
-        return [watch.exchange for watch in self._watches.copy() if wanted(watch.exchange)]
+        return list(filter(match or Match(), self._watches.copy()))
 
     # Single requests. A fault is used up after `times`; None is until `heal`.
 
@@ -191,12 +162,10 @@ class FaultProxy(LoopThread):
 
     def end_watches(self, match: Match | None = None) -> None:
         """End each open watch the way the server does when its time is up."""
-        wanted = match or Match()
 
         async def end() -> None:
-            for watch in self._watches:
-                if wanted(watch.exchange):
-                    watch.end()
+            for exchange in self.open_watches(match):
+                self._watches[exchange].set()
 
         self.run(end())
 
@@ -311,12 +280,22 @@ class FaultProxy(LoopThread):
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=upstream.status, headers=headers)
         await response.prepare(request)
-        watch = ProxiedWatch(exchange)
-        self._watches.add(watch)
+        ended = self._watches[exchange] = asyncio.Event()
+
+        async def copy() -> None:
+            try:
+                async for chunk in upstream.content.iter_any():
+                    await response.write(chunk)
+            finally:
+                ended.set()
+
+        copying = asyncio.create_task(copy(), name="proxied-watch-copy")
         try:
-            await watch.run(upstream.content.iter_any(), response)
+            await ended.wait()
         finally:
-            self._watches.discard(watch)
+            del self._watches[exchange]
+            copying.cancel()
+            await asyncio.gather(copying, return_exceptions=True)
         return response
 
     def _take_fault(self, exchange: Exchange) -> Fault | None:
@@ -348,10 +327,7 @@ class FaultProxy(LoopThread):
         await self._site.start()
 
     def _add(
-        self,
-        match: Match | None,
-        times: int | None,
-        strike: Callable[[], Awaitable[web.Response | None]],
+        self, match: Match | None, times: int | None, strike: Callable[[], Awaitable[web.Response | None]]
     ) -> None:
         async def add() -> None:
             self._faults.append(Fault(match or Match(), times, strike))

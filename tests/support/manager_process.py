@@ -8,8 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +15,7 @@ from typing import Any, Self
 from controllers.main import OPERATORS
 from tests.support.daemon import Daemon, wait_until
 from tests.support.fork_server import run
+from tests.support.http_get import get
 from tests.support.openmetrics import Samples
 from tests.support.ports import PortBlock
 
@@ -115,11 +114,11 @@ class ManagerProcess:
 
     def probe(self, path: str) -> tuple[int, str]:
         """Status and body of a path on the health port, such as `/readyz?verbose`."""
-        return _get(f"http://127.0.0.1:{self._ports[1]}{path}")
+        return get(f"http://127.0.0.1:{self._ports[1]}{path}", timeout=5.0)
 
     def scrape(self, accept: str = "text/plain") -> str:
         """Return the body of /metrics."""
-        status, body = _get(f"http://127.0.0.1:{self._ports[0]}/metrics", accept)
+        status, body = get(f"http://127.0.0.1:{self._ports[0]}/metrics", accept=accept, timeout=5.0)
         assert status == 200, body
         return body
 
@@ -158,16 +157,6 @@ def run_once(
 def _environment(home: Path, extra: Mapping[str, str] | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     return {**kept, "HOME": str(home), "PYTHONFAULTHANDLER": "1", **(extra or {})}
-
-
-def _get(url: str, accept: str = "*/*") -> tuple[int, str]:
-    request = urllib.request.Request(url, headers={"Accept": accept})
-    try:
-        with urllib.request.urlopen(request, timeout=5.0) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def _parse(line: str) -> dict[str, Any]:

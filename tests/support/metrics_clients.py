@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import ssl
-import urllib.error
-import urllib.request
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +14,7 @@ from tests.support.certificates import trusting
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
+from tests.support.http_get import get
 from tests.support.ports import PortBlock
 from tests.support.roles import is_allowed
 
@@ -62,15 +61,7 @@ def scrape(
     address: str, token: str | None = None, *, context: ssl.SSLContext | None = None
 ) -> tuple[int, str]:
     """Status and body of /metrics, over a connection of its own."""
-    request = urllib.request.Request(f"https://{address}/metrics")
-    if token is not None:
-        request.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=20, context=context or trusting(None)) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+    return get(f"https://{address}/metrics", token=token, context=context or trusting(None))
 
 
 class Prometheus:
@@ -104,9 +95,7 @@ class Prometheus:
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path of Prometheus' API."""
-        try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
-                return yaml.safe_load(answer.read())
-        except urllib.error.HTTPError as refusal:
-            refusal.close()
-            raise
+        status, body = get(f"http://{self.address}{path}")
+        if status != 200:
+            raise OSError(f"{path} answers {status}: {body}")
+        return yaml.safe_load(body)

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from tests.support.daemon import Daemon, wait_until
 from tests.support.fork_server import run
+from tests.support.http_get import get
 from tests.support.ports import PortBlock
 
 PROGRAM = Path(sys.executable).with_name("petstore")
@@ -72,8 +72,7 @@ class PetStoreProcess:
 
     def metrics(self) -> str:
         """Return the body of the store's /metrics."""
-        with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=10) as answer:
-            return str(answer.read().decode())
+        return get(f"http://{self.metrics_address}/metrics")[1]
 
 
 def petstore(

@@ -1,8 +1,8 @@
 """A pytest plugin for tests that reach their time limit.
 
-The test fails where it is, with the stacks of all threads and tasks. A test that does not end even so is in
-code that no signal reaches, or in its clean-up: the process prints the stacks and ends, and pytest-xdist goes
-on in another one.
+The test fails where it is, with the stacks of all threads and tasks, and so does a clean-up that hangs. No
+signal reaches code in C that holds the interpreter: the process prints its stacks and ends, and pytest-xdist
+goes on in another one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 GRACE = 20.0
-"""Seconds that a test has to end after its limit."""
+"""Seconds that a test has to clean up after its limit."""
 
 MOST_CROWDED = 5.0
 
@@ -48,41 +48,23 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
     if threading.current_thread() is not threading.main_thread():
         return None  # pytest-timeout has another way
     now = time.monotonic  # held here, because a simulation guards it in modules
-    began, over = now(), threading.Event()
-
-    def left() -> float:
-        return began + settings.timeout * crowding() - now()
+    began = now()
 
     def fail(_signal: int, frame: FrameType | None) -> None:
         __tracebackhide__ = True
-        if (rest := left()) > 0:
-            signal.setitimer(signal.ITIMER_REAL, rest)
-            return
-        limit = f"{item.nodeid} is not over after {now() - began:.1f} s"
-        pytest.fail(f"{limit}\n{stacks(frame)}")
-
-    def end() -> None:
-        while (rest := left() + GRACE) > 0:
-            if over.wait(rest):
-                return
-        text = f"\n{item.nodeid} did not end {GRACE:g} s after its time limit\n{stacks()}"
-        os.write(_stderr, text.encode(errors="backslashreplace"))
-        os._exit(1)
-
-    ending = threading.Thread(target=end, name="time limit", daemon=True)
+        rest = began + settings.timeout * crowding() - now()
+        signal.setitimer(signal.ITIMER_REAL, rest if rest > 0 else GRACE)
+        if rest <= 0:
+            limit = f"{item.nodeid} is not over after {now() - began:.1f} s"
+            pytest.fail(f"{limit}\n{stacks(frame)}")
 
     def cancel() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         faulthandler.cancel_dump_traceback_later()
-        over.set()
-        ending.join()
 
     item.cancel_timeout = cancel  # type: ignore[attr-defined]  # where pytest-timeout looks for it
-    ending.start()
-    # Where that thread does not get its turn either, as code in C holds the interpreter.
-    last = settings.timeout * MOST_CROWDED + 2 * GRACE
-    faulthandler.dump_traceback_later(last, exit=True, file=_stderr)
+    faulthandler.dump_traceback_later(settings.timeout * MOST_CROWDED + 3 * GRACE, exit=True, file=_stderr)
     signal.signal(signal.SIGALRM, fail)
     signal.setitimer(signal.ITIMER_REAL, settings.timeout)
     return True
@@ -93,14 +75,9 @@ def crowding() -> float:
     return min(max(os.getloadavg()[0] / (2 * (os.cpu_count() or 1)), 1.0), MOST_CROWDED)
 
 
-def stacks(current: FrameType | None = None) -> str:
+def stacks(current: FrameType | None) -> str:
     """Return where all threads and all tasks are; `current` is where the calling thread is."""
-    frames = sys._current_frames()
-    own = threading.get_ident()
-    if current is None:
-        frames.pop(own, None)
-    else:
-        frames[own] = current
+    frames = {**sys._current_frames(), threading.get_ident(): current}
     parts = list[str]()
     for thread in threading.enumerate():
         if thread.ident in frames:

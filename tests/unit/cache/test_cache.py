@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
 import weakref
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.cache import Cache, Informer, index_by
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import EventLog, Node, Pod, Widget, encoded, moments, pod, running
@@ -279,18 +276,6 @@ class TestCacheObserveWrite:
         assert (len(full), len(metadata)) == (0, 0)
 
 
-class TestCacheMetrics:
-    async def test_cache_metrics_exist_while_the_informer_lives(self, cache: Cache, metrics: Metrics):
-        labels = {"kind": "pods", "projection": "full"}
-        informer = cache.informer(Pod)
-        raw = encoded(pod("a", 5))
-        cache.observe_write(Pod, raw)
-        assert metrics.registry.get_sample_value("operator_manager_cache_objects", labels) == 1
-        assert metrics.registry.get_sample_value("operator_manager_cache_bytes", labels) == len(raw)
-        cache.release(informer)
-        assert metrics.registry.get_sample_value("operator_manager_cache_objects", labels) is None
-
-
 class TestCacheSelection:
     async def test_informer_of_each_selection_has_its_own_watch(self, cache: Cache, wire: ScriptedWire):
         server = PodServer(wire)
@@ -327,32 +312,25 @@ class TestCacheSelection:
         self, cache: Cache, metrics: Metrics
     ):
         labels = {"kind": "pods", "projection": "full"}
+        value, size = metrics.registry.get_sample_value, len(encoded(pod("b", 6)))
 
         def objects() -> float | None:
-            return metrics.registry.get_sample_value("operator_manager_cache_objects", labels)
+            return value("operator_manager_cache_objects", labels)
 
         whole, web = cache.informer(Pod), cache.informer(Pod, label_selector="app=web")
         cache.informer(Pod, metadata_only=True)
         cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
         cache.observe_write(Pod, encoded(pod("b", 6)))
         assert objects() == 3
+        web_size = value("operator_manager_cache_bytes", labels)
         cache.release(whole)
         assert objects() == 1
+        assert value("operator_manager_cache_bytes", labels) == (web_size - size) / 2
         assert cache.lookup(Pod) is None
         cache.observe_write(Pod, encoded(pod("c", 7, labels={"app": "web"})))
         assert len(web) == 2
         cache.release(web)
         assert objects() is None
-
-    async def test_informer_namespaces_override_those_of_the_cache(
-        self, transport: Transport, metrics: Metrics, rng: random.Random
-    ):
-        own = ("one",)
-        cache = Cache(
-            transport, RestMapper(transport), field_manager="m", namespaces=own, metrics=metrics, rng=rng
-        )
-        assert cache.informer(Pod).spec.namespaces == ("one",)
-        assert cache.informer(Pod, namespaces=["two"]).spec.namespaces == ("two",)
 
 
 async def test_cache_keeps_parts_apart_from_whole_objects(cache: Cache):

@@ -94,13 +94,6 @@ class TestInformerRun:
             await moments()
         assert told.events[0].received == pytest.approx(5)
 
-    async def test_informer_counts_objects_and_bytes(self, informer: Informer):
-        informer.subscribe(EventLog())
-        raw = encoded(pod("a", 5))
-        informer.observe_write(raw)
-        assert (informer.spec.resource, informer.spec.projection) == ("pods", "full")
-        assert (len(informer), informer.size) == (1, len(raw))
-
 
 class TestInformerSubscribe:
     async def test_subscriber_gets_present_objects_as_initial_events_unless_it_wants_no_replay(
@@ -172,13 +165,6 @@ class TestInformerSubscribe:
 
 
 class TestInformerObserveWrite:
-    async def test_own_write_is_read_back_at_once(self, informer: Informer):
-        informer.observe_write(encoded(pod("a", 5)))
-        held = informer.get(ObjectKey("ns", "a"))
-        assert held is not None
-        assert held.decode(Pod).metadata.resource_version == "5"
-        assert [record.version for record in informer.list(namespace="ns")] == [5]
-
     async def test_own_write_is_reported_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
@@ -259,13 +245,6 @@ class TestInformerObserveDelete:
         held = informer.get(self.A)
         assert held is not None
         assert held.deleting
-
-
-async def test_informer_lists_objects_by_a_custom_index(informer: Informer):
-    informer.add_index("node", lambda record, meta: [record.decode(Pod).spec["nodeName"]])
-    informer.observe_write(encoded(pod("a", 5, spec={"nodeName": "n1"})))
-    informer.observe_write(encoded(pod("b", 6, spec={"nodeName": "n2"})))
-    assert [record.key.name for record in informer.list(index=("node", "n2"))] == ["b"]
 
 
 DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

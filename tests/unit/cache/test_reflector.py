@@ -13,7 +13,7 @@ from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall, Step, Stream, Unreached
 from tests.unit.cache.conftest import Make, Scene
 from tests.unit.cache.objects import Pod, encoded, moments, pod
-from tests.unit.cache.server import Listed, PodServer, bookmark, expired, longer_than_any_object, page
+from tests.unit.cache.server import Listed, PodServer, bookmark, expired, page
 
 pytestmark = pytest.mark.virtual_time
 
@@ -130,12 +130,6 @@ class TestReflectorPagedList:
         assert (second.query["limit"], second.query["continue"]) == ("500", "p2")
         assert third.query["continue"] == "p3"
         assert scene.sent("watch")[0].query["resourceVersion"] == "10"
-
-    async def test_reflector_accepts_a_page_that_is_longer_than_any_object(self, scene: Scene):
-        scene.serve("stream", Reply.status(400, "", "what is sendInitialEvents?"))
-        scene.serve("list", longer_than_any_object(page(10, ("a", 1))))
-        await scene.sync()
-        assert scene.names == ["a"]
 
     async def test_reflector_yields_to_the_loop_between_large_objects_of_a_page(
         self, make: Make, server: PodServer

@@ -6,7 +6,17 @@ import asyncio
 
 import pytest
 
-from manager.cache.reflector import State
+from manager.cache.reflector import (
+    HistoryDoubted,
+    HistoryRestored,
+    NotStreaming,
+    Pause,
+    State,
+    WatchClosed,
+    WatchTimedOut,
+    rule_for,
+)
+from manager.kube import errors
 from tests.support.scripted_wire import Cut, Delayed, LostBefore, Reply, Stream, Unreached
 from tests.unit.cache.conftest import Scene
 from tests.unit.cache.objects import encoded, moments, pod
@@ -264,3 +274,45 @@ class TestReflectorStop:
         scene.wire.on("GET", "/api/v1", Delayed(1, Unreached()))
         async with scene.running():
             await asyncio.sleep(10)
+
+
+RESOLVE, STREAM, LIST, WHOLE, WATCH, CHECK, _ = State
+NO, MAYBE, YES = Pause
+
+AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
+    (errors.NoMatch(), {RESOLVE: RESOLVE}, YES),
+    (errors.NotFound(404), {STREAM: RESOLVE}, YES),
+    (errors.Unreachable(), {RESOLVE: RESOLVE, LIST: LIST, CHECK: CHECK}, YES),
+    (errors.ConnectionLost(), {STREAM: STREAM, WATCH: CHECK}, YES),
+    (errors.DeadlineExceeded(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM}, YES),
+    (errors.DeadlineExceeded(), {WATCH: CHECK}, MAYBE),
+    (errors.Unauthorized(401), {STREAM: STREAM}, YES),
+    (errors.Forbidden(403), {WATCH: WATCH}, YES),
+    (errors.TooManyRequests(429), {WATCH: CHECK}, YES),
+    (errors.ServiceUnavailable(503), {STREAM: STREAM}, YES),
+    (errors.ServerError(500), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: CHECK}, YES),
+    (errors.ServerTimeout(504), {CHECK: STREAM}, YES),
+    (errors.BadRequest(400), {STREAM: LIST}, NO),
+    (errors.BadRequest(400), {LIST: STREAM}, YES),
+    (errors.Invalid(422), {STREAM: LIST}, NO),
+    (NotStreaming(), {STREAM: LIST}, NO),
+    (errors.Gone(410), {STREAM: STREAM, WHOLE: STREAM, WATCH: STREAM}, MAYBE),
+    (errors.Gone(410), {LIST: WHOLE}, NO),
+    (HistoryRestored(), {WATCH: STREAM}, YES),
+    (HistoryDoubted(), {CHECK: STREAM}, YES),
+    (WatchTimedOut(), {STREAM: LIST, WATCH: WATCH}, MAYBE),
+    (WatchClosed(), {STREAM: LIST, WATCH: CHECK}, MAYBE),
+    (errors.ProtocolError(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: STREAM}, YES),
+    (errors.MethodNotAllowed(405), {WATCH: STREAM}, YES),
+    (errors.ApiError(418), {STREAM: LIST}, YES),
+    (errors.KubeError(), {RESOLVE: RESOLVE, STREAM: LIST, WHOLE: STREAM, CHECK: STREAM}, YES),
+]
+
+
+@pytest.mark.parametrize(("failure", "following", "pause"), AFTER)
+def test_rule_for_a_failure_gives_next_state_and_pause(
+    failure: errors.KubeError, following: dict[State, State], pause: Pause
+):
+    rules = {state: rule_for(state, failure) for state in following}
+    assert {state: rule.next or state for state, rule in rules.items()} == following
+    assert {rule.pause for rule in rules.values()} == {pause}

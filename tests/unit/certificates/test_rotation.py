@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -173,21 +172,3 @@ async def test_rotator_retries_target_after_failed_write(fault: Exception):
     async with scene.led():
         assert scene.served
         assert scene.writes.count("mutating") == 2
-
-
-DAY = timedelta(days=1)
-
-
-@pytest.mark.parametrize(
-    ("changed", "complaint"),
-    [
-        ({"serving": 122 * DAY}, "a third of its authority's time"),
-        ({"retire": 122 * DAY}, "within a third of its life"),
-        ({"retire": timedelta(seconds=15)}, "later than a new one takes to settle"),
-    ],
-)
-def test_lifetimes_refuse_times_with_which_a_certificate_would_end_too_early(
-    changed: dict[str, timedelta], complaint: str
-):
-    with pytest.raises(ValueError, match=complaint):
-        replace(Lifetimes(), **changed)

@@ -28,7 +28,7 @@ from manager.certificates.store import (
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import new_authority
-from manager.tls.served import CertificateUnusable
+from manager.tls.key_pair import CertificateUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -93,19 +93,21 @@ async def test_secret_store_write_keeps_foreign_keys_and_sends_resource_version(
     assert sent.json()["data"] == {**stored(kept)["data"], "theirs": known["data"]["theirs"]}
 
 
-@pytest.mark.parametrize(("known", "code", "reason"), [(True, 409, "Conflict"), (True, 404, "NotFound")])
-async def test_secret_store_raises_changed_when_secret_changed_meanwhile(known: bool, code: int, reason: str):
+@pytest.mark.parametrize(
+    ("method", "path", "code", "reason"),
+    [
+        ("PUT", PATH, 409, "Conflict"),
+        ("PUT", PATH, 404, "NotFound"),
+        ("POST", COLLECTION, 409, "AlreadyExists"),
+    ],
+)
+async def test_secret_store_raises_changed_when_secret_changed_meanwhile(
+    method: str, path: str, code: int, reason: str
+):
     wire = ScriptedWire()
-    wire.on("GET", PATH, Reply.json(stored(material())))
-    wire.on("PUT", PATH, Reply.status(code, reason))
-    store = secret_store(wire)
-    with pytest.raises(Changed):
-        await store.write(material(), await store.read())
-
-
-async def test_secret_store_write_raises_changed_when_secret_already_exists():
-    wire = ScriptedWire()
-    wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
+    if method == "PUT":
+        wire.on("GET", PATH, Reply.json(stored(material())))
+    wire.on(method, path, Reply.status(code, reason))
     store = secret_store(wire)
     with pytest.raises(Changed):
         await store.write(material(), await store.read())

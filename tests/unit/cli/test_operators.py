@@ -252,12 +252,9 @@ def test_run_ignores_entry_points_of_another_program(command: Command, install: 
     ("value", "said"),
     [
         ("no_such_module:X", "no_such_module:X, cannot be loaded: ModuleNotFoundError: No module named"),
-        (f"{MODULE}:None_", f"{MODULE}:None_, cannot be loaded: AttributeError: "),
         (f"{MODULE}:GREETING", "cannot be loaded: AttributeError"),
         (f"{MODULE}:Setting", f"{MODULE}:Setting, is not an operator class with a kind"),
-        (f"{MODULE}:Foo", "is not an operator class with a kind"),
         (f"{MODULE}:Many", "is not an operator class with a kind"),
-        (MODULE, "is not an operator class with a kind"),
     ],
 )
 @pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)

@@ -10,14 +10,16 @@ from typing import Any, ClassVar
 import orjson
 import pytest
 
-from manager.api import ObjectMeta
+from apis.cache.v1.memcached import Memcached
+from manager.api import ObjectMeta, OwnerReference
 from manager.cache import Cache
 from manager.client import Applied, ApplyConflict, Client, Outcome, OwnedByOther
 from manager.client.ownership import creator_name
 from manager.controller.failure import Failure
 from manager.kube.errors import Conflict, Invalid, ProtocolError
 from manager_kinds.apps_v1 import Deployment
-from tests.support.scripted_wire import Reply, ScriptedWire, Step
+from manager_kinds.core_v1 import Namespace
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Step
 from tests.unit.cache.objects import Widget
 
 pytestmark = pytest.mark.virtual_time
@@ -25,13 +27,34 @@ pytestmark = pytest.mark.virtual_time
 COLLECTION = "/apis/apps/v1/namespaces/team/deployments"
 PATH = f"{COLLECTION}/cache"
 RESOURCES = {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
+METADATA = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
 WANTED = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"replicas": 1})
 
 
+class Scene:
+    """A client, its cache, and the wire to a server with one Deployment."""
+
+    def __init__(self, client: Client, cache: Cache, wire: ScriptedWire) -> None:
+        self.client, self.cache, self.wire = client, cache, wire
+        self.apply = client.apply
+        wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
+
+    def there(self, *steps: Step) -> None:
+        """Set what reads of the Deployment get."""
+        self.wire.on("GET", PATH, *steps)
+
+    def answers(self, *steps: Step) -> None:
+        """Set what patches of it get."""
+        self.wire.on("PATCH", PATH, *steps)
+
+    @property
+    def patches(self) -> list[Sent]:
+        return self.wire.sent("PATCH")
+
+
 @pytest.fixture
-async def wire(wire: ScriptedWire) -> ScriptedWire:
-    wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
-    return wire
+async def scene(client: Client, cache: Cache, wire: ScriptedWire) -> Scene:
+    return Scene(client, cache, wire)
 
 
 def applied(
@@ -39,7 +62,7 @@ def applied(
 ) -> Reply:
     """Return the Deployment, with a managed-fields record of an apply by `manager`."""
     entry = {"manager": manager, "operation": "Apply", "fieldsV1": record}
-    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
+    metadata = {**METADATA, "resourceVersion": str(version)}
     return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": spec})
 
 
@@ -49,59 +72,46 @@ def stored(replicas: int, manager: str = "test") -> Reply:
 
 
 @pytest.mark.parametrize("watched", ["nothing", "metadata", "all"])
-async def test_apply_returns_the_object_before_and_after_an_update(
-    client: Client, cache: Cache, wire: ScriptedWire, watched: str
-):
+async def test_apply_returns_the_object_before_and_after_an_update(scene: Scene, watched: str):
     if watched != "nothing":
-        cache.informer(Deployment, metadata_only=watched == "metadata")
-        cache.observe_write(Deployment, stored(5).body)
+        scene.cache.informer(Deployment, metadata_only=watched == "metadata")
+        scene.cache.observe_write(Deployment, stored(5).body)
     if watched != "all":
-        wire.on("GET", PATH, stored(5))
-    wire.on("PATCH", PATH, stored(1))
-    now, before, outcome, _ = await client.apply(WANTED)
+        scene.there(stored(5))
+    scene.answers(stored(1))
+    now, before, outcome, _ = await scene.apply(WANTED)
     assert before is not None
     assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
 
 
-async def test_apply_returns_the_created_object(client: Client, wire: ScriptedWire):
-    wire.on("GET", PATH, Reply.status(404, "NotFound"))
-    wire.on("POST", COLLECTION, stored(1))
-    now, before, outcome, _ = await client.apply(WANTED)
-    assert (now.spec, before, outcome) == ({"replicas": 1}, None, Outcome.CREATED)
-
-
-async def test_apply_reads_the_server_when_the_cache_misses_an_existing_object(
-    client: Client, cache: Cache, wire: ScriptedWire
-):
+async def test_apply_reads_the_server_when_the_cache_misses_an_existing_object(scene: Scene):
     """Created by a request of ours whose answer was lost, say, and no watch has told of it."""
-    cache.informer(Deployment)._sinks[0].finish_list(1)
-    wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
-    wire.on("GET", PATH, stored(1))
-    assert (await client.apply(WANTED)).outcome is Outcome.UNCHANGED
-    assert len(wire.sent("POST")) == 1
+    scene.cache.informer(Deployment)._sinks[0].finish_list(1)
+    scene.wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
+    scene.there(stored(1))
+    assert (await scene.apply(WANTED)).outcome is Outcome.UNCHANGED
+    assert len(scene.wire.sent("POST")) == 1
 
 
 @pytest.mark.parametrize(("manager", "writes"), [("test", 0), ("other", 1)])
 async def test_apply_sends_a_patch_only_when_another_manager_applied_the_fields(
-    client: Client, wire: ScriptedWire, manager: str, writes: int
+    scene: Scene, manager: str, writes: int
 ):
-    wire.on("GET", PATH, stored(1, manager))
-    wire.on("PATCH", PATH, stored(1))
-    assert (await client.apply(WANTED)).outcome is Outcome.UNCHANGED
-    assert len(wire.sent("PATCH")) == writes
+    scene.there(stored(1, manager))
+    scene.answers(stored(1))
+    assert (await scene.apply(WANTED)).outcome is Outcome.UNCHANGED
+    assert len(scene.patches) == writes
 
 
 @pytest.mark.parametrize("changed", ["nothing", "status", "spec", "owner"])
-async def test_apply_skips_an_object_as_we_wrote_it_until_spec_or_manager_changes(
-    client: Client, wire: ScriptedWire, changed: str
-):
+async def test_apply_skips_an_object_as_we_wrote_it_until_spec_or_manager_changes(scene: Scene, changed: str):
     """Also where the server spells a value in its own way, so that no comparison finds it equal."""
     wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "cpu": "0.5"})
 
     def reply(version: int, manager: str = "test", **fields: Any) -> Reply:
         record = {"f:spec": {"f:replicas": {}, "f:cpu": {}}}
         entry = {"manager": manager, "operation": "Apply", "fieldsV1": record}
-        metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
+        metadata = {**METADATA, "resourceVersion": str(version)}
         spec = {"replicas": 1, "cpu": "500m"}
         return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": spec, **fields})
 
@@ -111,11 +121,11 @@ async def test_apply_skips_an_object_as_we_wrote_it_until_spec_or_manager_change
         "spec": reply(3, spec={"replicas": 1, "cpu": "600m"}),
         "owner": reply(3, "other"),
     }[changed]
-    wire.on("GET", PATH, reply(1, "other"), later)
-    wire.on("PATCH", PATH, reply(2))
-    await client.apply(wanted)
-    await client.apply(wanted)
-    assert len(wire.sent("PATCH")) == 1 + (changed in {"spec", "owner"})
+    scene.there(reply(1, "other"), later)
+    scene.answers(reply(2))
+    await scene.apply(wanted)
+    await scene.apply(wanted)
+    assert len(scene.patches) == 1 + (changed in {"spec", "owner"})
 
 
 class Sort(Enum):
@@ -124,7 +134,7 @@ class Sort(Enum):
     PLAIN = "plain"
 
 
-async def test_apply_sends_and_compares_any_value_of_a_model_as_json(client: Client, wire: ScriptedWire):
+async def test_apply_sends_and_compares_any_value_of_a_model_as_json(scene: Scene):
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     words: list[tuple[Any, Any]] = [
         (Sort.PLAIN, "plain"),
@@ -134,31 +144,28 @@ async def test_apply_sends_and_compares_any_value_of_a_model_as_json(client: Cli
         (None, None),
     ]
     for value, json in words:
-        wire.on("GET", PATH, Reply.status(404, "NotFound"))
-        wire.on("POST", COLLECTION, stored(1))
+        scene.there(Reply.status(404, "NotFound"))
+        scene.wire.on("POST", COLLECTION, stored(1))
         spec = {"replicas": 1, "value": value}
-        await client.apply(Deployment(metadata=WANTED.metadata, spec=spec))
-        assert orjson.loads(wire.sent("POST")[-1].body or b"")["spec"] == {"replicas": 1, "value": json}
+        await scene.apply(Deployment(metadata=WANTED.metadata, spec=spec))
+        assert orjson.loads(scene.wire.sent("POST")[-1].body or b"")["spec"] == {"replicas": 1, "value": json}
         item = {"name": "web", **dict.fromkeys("abcde", value)}
         wanted = Deployment(metadata=WANTED.metadata, spec={"value": value, "items": [item]})
         there = {"value": json, "items": [{"name": "web", **dict.fromkeys("abcde", json)}]}
         named = {'k:{"name":"web"}': {".": {}, **{f"f:{name}": {} for name in item}}}
-        wire.on("GET", PATH, applied(there, {"f:spec": {"f:value": {}, "f:items": named}}))
-        assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
+        scene.there(applied(there, {"f:spec": {"f:value": {}, "f:items": named}}))
+        assert (await scene.apply(wanted)).outcome is Outcome.UNCHANGED
 
 
 def created_by_us(version: int) -> dict[str, Any]:
     """Return a Deployment that this client has created with other content."""
     entry = {"manager": "test+1", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
-    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
+    metadata = {**METADATA, "resourceVersion": str(version)}
     return {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 5}}
 
 
-async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(
-    client: Client, wire: ScriptedWire
-):
-    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
-    wire.on("GET", PATH, Reply.json({"metadata": metadata, "spec": {"replicas": 5}}))
+async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(scene: Scene):
+    scene.there(Reply.json({"metadata": METADATA, "spec": {"replicas": 5}}))
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
         for who, field in (
@@ -168,15 +175,15 @@ async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(
     ]
     refused = Reply.status(409, "Conflict", details={"causes": causes})
     other = Reply.status(409, "Conflict", details={"causes": [{"reason": "UnexpectedServerResponse"}, 1]})
-    wire.on("PATCH", PATH, refused, other)
+    scene.answers(refused, other)
     with pytest.raises(ApplyConflict) as caught:
-        await client.apply(WANTED, force=False)
+        await scene.apply(WANTED, force=False)
     assert caught.value.conflicts == (("kubectl", ".spec.replicas"), ("", ".spec.paused"))
     assert Failure.of(caught.value) is Failure.FAULT
     with pytest.raises(Conflict) as by_another_cause:
-        await client.apply(WANTED)
+        await scene.apply(WANTED)
     assert Failure.of(by_another_cause.value) is Failure.RACE
-    assert [sent.query["force"] for sent in wire.sent("PATCH")] == ["false", "false"]
+    assert [sent.query["force"] for sent in scene.patches] == ["false", "false"]
 
 
 class TestOutcome:
@@ -197,79 +204,71 @@ class TestOutcome:
     )
     OURS: ClassVar[dict[str, Any]] = {"f:spec": {"f:replicas": {}, "f:paused": {}}}
 
-    async def apply(self, client: Client, wire: ScriptedWire, *replies: Reply, **spec: Any) -> Applied[Any]:
-        wire.on("PATCH", PATH, *replies)
-        return await client.apply(Deployment(metadata=WANTED.metadata, spec=spec))
+    async def apply(self, scene: Scene, *replies: Reply, **spec: Any) -> Applied[Any]:
+        scene.answers(*replies)
+        return await scene.apply(Deployment(metadata=WANTED.metadata, spec=spec))
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that applied it"])
     async def test_outcome_is_restored_when_another_manager_has_set_the_field(
-        self, client: Client, wire: ScriptedWire, known: bool
+        self, scene: Scene, known: bool
     ):
         if known:
-            wire.on("GET", PATH, applied({"replicas": 1, "paused": True}, self.OURS))
-            await self.apply(client, wire, replicas=1, paused=True)
-        wire.on(
+            scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
+            await self.apply(scene, replicas=1, paused=True)
+        scene.wire.on(
             "GET", PATH, applied({"replicas": 5, "paused": True}, {"f:spec": {"f:paused": {}}}, version=2)
         )
         done = applied({"replicas": 1, "paused": True}, self.OURS, version=3)
-        came = await self.apply(client, wire, self.CONFLICT, done, replicas=1, paused=True)
+        came = await self.apply(scene, self.CONFLICT, done, replicas=1, paused=True)
         assert came.outcome is Outcome.RESTORED
         assert came.conflicts == (("kubectl", ".spec.replicas"),)
-        assert [sent.query["force"] for sent in wire.sent("PATCH")] == ["false", "true"]
+        assert [sent.query["force"] for sent in scene.patches] == ["false", "true"]
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that applied it"])
     async def test_outcome_is_updated_when_our_own_field_is_wanted_differently(
-        self, client: Client, wire: ScriptedWire, known: bool
+        self, scene: Scene, known: bool
     ):
-        wire.on("GET", PATH, applied({"replicas": 1, "paused": True}, self.OURS))
+        scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
         if known:
-            await self.apply(client, wire, replicas=1, paused=True)
+            await self.apply(scene, replicas=1, paused=True)
         done = applied({"replicas": 2, "paused": True}, self.OURS, version=3)
-        came = await self.apply(client, wire, done, replicas=2, paused=True)
+        came = await self.apply(scene, done, replicas=2, paused=True)
         assert (came.outcome, came.conflicts) == (Outcome.UPDATED, ())
-        assert len(wire.sent("PATCH")) == 1
+        assert len(scene.patches) == 1
 
-    async def test_outcome_is_updated_when_we_and_another_manager_change_different_fields(
-        self, client: Client, wire: ScriptedWire
-    ):
-        wire.on("GET", PATH, applied({"replicas": 5, "paused": True}, {"f:spec": {"f:paused": {}}}))
+    async def test_outcome_is_updated_when_we_and_another_manager_change_different_fields(self, scene: Scene):
+        scene.there(applied({"replicas": 5, "paused": True}, {"f:spec": {"f:paused": {}}}))
         done = applied({"replicas": 1, "paused": False}, self.OURS, version=3)
-        came = await self.apply(client, wire, self.CONFLICT, done, replicas=1, paused=False)
+        came = await self.apply(scene, self.CONFLICT, done, replicas=1, paused=False)
         assert (came.outcome, len(came.conflicts)) == (Outcome.UPDATED, 1)
 
-    async def test_outcome_is_restored_when_a_field_of_the_last_apply_was_removed(
-        self, client: Client, wire: ScriptedWire
-    ):
-        wire.on("GET", PATH, applied({"replicas": 1, "paused": True}, self.OURS))
-        await self.apply(client, wire, replicas=1, paused=True)
-        wire.on("GET", PATH, applied({"replicas": 1}, {"f:spec": {"f:replicas": {}}}, version=2))
+    async def test_outcome_is_restored_when_a_field_of_the_last_apply_was_removed(self, scene: Scene):
+        scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
+        await self.apply(scene, replicas=1, paused=True)
+        scene.there(applied({"replicas": 1}, {"f:spec": {"f:replicas": {}}}, version=2))
         done = applied({"replicas": 1, "paused": True}, self.OURS, version=3)
-        assert (await self.apply(client, wire, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
+        assert (await self.apply(scene, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_outcome_follows_the_digest_of_a_create_by_another_process(
-        self, client: Client, wire: ScriptedWire, same: bool
-    ):
+    async def test_outcome_follows_the_digest_of_a_create_by_another_process(self, scene: Scene, same: bool):
         name = {"name": "cache", "namespace": "team"}
         was = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": name, "spec": {"replicas": 1}}
         digest = creator_name("test", orjson.dumps(was) if same else b"something else")
         object_ = created_by_us(1)
         object_["metadata"]["managedFields"][0]["manager"] = digest
-        wire.on("GET", PATH, Reply.json(object_))
-        came = await self.apply(client, wire, stored(1), replicas=1)
+        scene.there(Reply.json(object_))
+        came = await self.apply(scene, stored(1), replicas=1)
         assert came.outcome is (Outcome.RESTORED if same else Outcome.UPDATED)
 
 
-async def test_apply_dry_run_takes_no_create_over_and_is_not_remembered(client: Client, wire: ScriptedWire):
-    wire.on("GET", PATH, Reply.json(created_by_us(1)))
+async def test_apply_dry_run_takes_no_create_over_and_is_not_remembered(scene: Scene):
+    scene.there(Reply.json(created_by_us(1)))
     # As if the server spelt the wanted number in another way, which is remembered after a write.
-    wire.on("PATCH", PATH, Reply.json(created_by_us(2)))
+    scene.answers(Reply.json(created_by_us(2)))
     for _ in range(2):
-        await client.apply(WANTED, dry_run=True, force=False)
+        await scene.apply(WANTED, dry_run=True, force=False)
     # Our own create would be named as the other manager.
-    assert [(sent.query["dryRun"], sent.query["force"]) for sent in wire.sent("PATCH")] == [
-        ("All", "true")
-    ] * 2
+    assert [(sent.query["dryRun"], sent.query["force"]) for sent in scene.patches] == [("All", "true")] * 2
 
 
 GARBLED: list[Step] = [
@@ -284,28 +283,16 @@ GARBLED: list[Step] = [
 
 
 @pytest.mark.parametrize("answer", GARBLED)
-async def test_apply_raises_protocol_error_when_the_read_object_is_malformed(
-    client: Client, wire: ScriptedWire, answer: Reply
-):
-    wire.on("GET", PATH, answer)
-    with pytest.raises(ProtocolError, match=r"^not a Deployment object") as caught:
-        await client.apply(WANTED)
-    assert "hunter2" not in str(caught.value)
-    # The same before the first apply of a child that we created, which the server would take.
-    wire.on("PATCH", PATH, stored(1))
-    wire.on("GET", PATH, Reply.json(created_by_us(1)), answer)
-    with pytest.raises(ProtocolError, match=r"^not a Deployment object"):
-        await client.apply(WANTED)
-
-
-@pytest.mark.parametrize("answer", GARBLED)
-async def test_apply_raises_protocol_error_when_the_answer_of_a_write_is_malformed(
-    client: Client, wire: ScriptedWire, answer: Reply
-):
-    wire.on("GET", PATH, Reply.status(404, "NotFound"))
-    wire.on("POST", COLLECTION, answer)
-    with pytest.raises(ProtocolError, match=r"^not a Deployment object"):
-        await client.apply(WANTED)
+async def test_apply_raises_protocol_error_when_an_answer_is_malformed(scene: Scene, answer: Reply):
+    scene.answers(stored(1))
+    scene.wire.on("POST", COLLECTION, answer)
+    reads: list[list[Step]] = [[answer], [Reply.status(404, "NotFound")]]
+    # Before the first apply of a child that we created, the server would take it.
+    for steps in (*reads, [Reply.json(created_by_us(1)), answer]):
+        scene.there(*steps)
+        with pytest.raises(ProtocolError, match=r"^not a Deployment object") as caught:
+            await scene.apply(WANTED)
+        assert "hunter2" not in str(caught.value)
 
 
 # Records that server-side apply never writes; ours, in an object with all wanted fields.
@@ -315,12 +302,13 @@ ODD_RECORDS: list[dict[str, Any]] = [
     {"fieldsV1": "f:spec"},
     {"fieldsV1": {"f:spec": ["f:replicas"]}},
     {"fieldsV1": {"f:spec": 1.5}},
-    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {"k:": {}}}}},
-    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {"k:[1]": {}}}}},
-    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {'k:{"name"': {}}}}},
-    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {"v:": {}}}}},
-    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {"v:" + "[" * 5000: {}}}}},
-    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {'k:{"name":"a"}': 5}}}},
+    *(
+        {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {path: record}}}}
+        for path, record in (
+            *((each, {}) for each in ("k:", "k:[1]", 'k:{"name"', "v:", "v:" + "[" * 5000)),
+            ('k:{"name":"a"}', 5),
+        )
+    ),
     {"manager": 5},
     {"manager": None},
     {"manager": ["test"]},
@@ -330,28 +318,25 @@ ODD_RECORDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("created", [False, True])
 @pytest.mark.parametrize("odd", ODD_RECORDS)
 async def test_apply_rewrites_managed_fields_that_cannot_be_read(
-    client: Client, wire: ScriptedWire, odd: dict[str, Any], created: bool
+    scene: Scene, odd: dict[str, Any], created: bool
 ):
     paths = [{"name": "a"}]
     wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "paths": paths})
     name = creator_name("test", b"something else") if created else "test"
     entry = {"manager": name, "operation": "Update" if created else "Apply", **odd}
-    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
-    stored = {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 1, "paths": paths}}
-    wire.on("GET", PATH, Reply.json(stored))
-    wire.on("PATCH", PATH, Reply.json(stored))
-    assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
-    written = len(wire.sent("PATCH"))
+    stored = {"metadata": {**METADATA, "managedFields": [entry]}, "spec": {"replicas": 1, "paths": paths}}
+    scene.there(Reply.json(stored))
+    scene.answers(Reply.json(stored))
+    assert (await scene.apply(wanted)).outcome is Outcome.UNCHANGED
+    written = len(scene.patches)
     assert written in {1, 3}  # the entry of a create is renamed first, once a dry run was accepted
     # The server's answer is no better, and the client does not write it again and again.
-    assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
-    assert len(wire.sent("PATCH")) == written
+    assert (await scene.apply(wanted)).outcome is Outcome.UNCHANGED
+    assert len(scene.patches) == written
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that wrote it"])
-async def test_apply_rewrites_managed_fields_that_are_nested_too_deeply(
-    client: Client, wire: ScriptedWire, known: bool
-):
+async def test_apply_rewrites_managed_fields_that_are_nested_too_deeply(scene: Scene, known: bool):
     """Anybody who may write the Deployment can store that, in our name."""
     item = {"name": "web", **dict.fromkeys("abcd", "x")}
     spec, deep = {"items": [item]}, b'{"f:a":' * 300 + b"{}" + b"}" * 300
@@ -363,43 +348,38 @@ async def test_apply_rewrites_managed_fields_that_are_nested_too_deeply(
         return dataclasses.replace(step, body=step.body.replace(b'"DEEP"', deep))
 
     wanted = Deployment(metadata=WANTED.metadata, spec=spec)
-    wire.on("PATCH", PATH, reply(2), reply(4))
+    scene.answers(reply(2), reply(4))
     if known:
-        wire.on("GET", PATH, stored(1, "other"))
-        await client.apply(wanted)
-    wire.on("GET", PATH, reply(3, **{"f:z": "DEEP"}))
-    await client.apply(wanted)
-    assert len(wire.sent("PATCH")) == 1 + known
+        scene.there(stored(1, "other"))
+        await scene.apply(wanted)
+    scene.there(reply(3, **{"f:z": "DEEP"}))
+    await scene.apply(wanted)
+    assert len(scene.patches) == 1 + known
 
 
-async def test_apply_raises_protocol_error_when_owner_references_are_malformed(
-    client: Client, wire: ScriptedWire
-):
-    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
+async def test_apply_raises_protocol_error_when_owner_references_are_malformed(scene: Scene):
     owners = [{"controller": True, "name": 5, "kind": "hunter2"}]
-    wire.on("GET", PATH, Reply.json({"metadata": {**metadata, "ownerReferences": owners}}))
+    scene.there(Reply.json({"metadata": {**METADATA, "ownerReferences": owners}}))
     owner = Deployment(metadata=ObjectMeta(name="owner", namespace="team", uid="o"), spec={})
     with pytest.raises(ProtocolError, match=r"^not a Deployment object$"):
-        await client.apply(WANTED, owner=owner)
+        await scene.apply(WANTED, owner=owner)
 
 
-async def test_apply_raises_conflict_when_others_are_always_faster(client: Client, wire: ScriptedWire):
-    wire.on("GET", PATH, *(Reply.json(created_by_us(version)) for version in range(1, 9)))
-    wire.on("PATCH", PATH, stored(1), Reply.status(422, "Invalid", "the server rejected our request"))
+async def test_apply_raises_conflict_when_others_are_always_faster(scene: Scene):
+    scene.there(*(Reply.json(created_by_us(version)) for version in range(1, 9)))
+    scene.answers(stored(1), Reply.status(422, "Invalid", "the server rejected our request"))
     with pytest.raises(Conflict, match=r"^Deployment team/cache keeps being changed by others$"):
-        await client.apply(WANTED)
-    assert len(wire.sent("PATCH")) == 1 + 3
+        await scene.apply(WANTED)
+    assert len(scene.patches) == 1 + 3
 
 
 @pytest.mark.parametrize("accepted", [0, 1], ids=["by a dry run", "although nobody was in between"])
-async def test_apply_is_invalid_when_what_would_take_over_our_create_is_refused(
-    client: Client, wire: ScriptedWire, accepted: int
-):
-    wire.on("GET", PATH, Reply.json(created_by_us(1)))
-    wire.on("PATCH", PATH, *[stored(1)] * accepted, Reply.status(422, "Invalid", "replicas must be 7"))
+async def test_apply_is_invalid_when_what_would_take_over_our_create_is_refused(scene: Scene, accepted: int):
+    scene.there(Reply.json(created_by_us(1)))
+    scene.answers(*[stored(1)] * accepted, Reply.status(422, "Invalid", "replicas must be 7"))
     with pytest.raises(Invalid, match="replicas must be 7"):
-        await client.apply(WANTED)
-    sent = wire.sent("PATCH")
+        await scene.apply(WANTED)
+    sent = scene.patches
     assert ["dryRun" in each.query for each in sent] == [True, False][: 1 + accepted]
 
 
@@ -410,50 +390,108 @@ class TestApplierTakenName:
         b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"team","uid":"w"}}'
     )
 
-    def hold(self, cache: Cache, *owners: dict[str, Any]) -> Reply:
-        cache.informer(Deployment, owned_by=Widget)
-        metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "5"}
+    def hold(self, scene: Scene, *owners: dict[str, Any]) -> Reply:
+        scene.cache.informer(Deployment, owned_by=Widget)
+        metadata = {**METADATA, "resourceVersion": "5"}
         body = {"metadata": {**metadata, "ownerReferences": owners}, "spec": {"replicas": 5}}
         held = Reply.json(body)
-        cache.observe_write(Deployment, held.body)
+        scene.cache.observe_write(Deployment, held.body)
         return held
 
-    async def test_apply_names_another_controller_without_a_request(
-        self, client: Client, cache: Cache, wire: ScriptedWire
-    ):
-        self.hold(cache, {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": True})
+    async def test_apply_names_another_controller_without_a_request(self, scene: Scene):
+        self.hold(scene, {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": True})
         for refused in (
-            client.apply(WANTED, owner=self.OWNER),
-            client.refuse_foreign(Deployment, WANTED.key, self.OWNER),
+            scene.apply(WANTED, owner=self.OWNER),
+            scene.client.refuse_foreign(Deployment, WANTED.key, self.OWNER),
         ):
             with pytest.raises(OwnedByOther, match="belongs to A a"):
                 await refused
-        assert wire.sent("GET", PATH) == []
+        assert scene.wire.sent("GET", PATH) == []
 
-    async def test_apply_reads_the_server_when_the_cached_holder_has_no_controller(
-        self, client: Client, cache: Cache, wire: ScriptedWire
-    ):
-        held = self.hold(cache)
-        wire.on("GET", PATH, held)
+    async def test_apply_reads_the_server_when_the_cached_holder_has_no_controller(self, scene: Scene):
+        held = self.hold(scene)
+        scene.there(held)
         with pytest.raises(OwnedByOther, match="was created by somebody else"):
-            await client.apply(WANTED, owner=self.OWNER)
-        assert len(wire.sent("GET", PATH)) == 1
+            await scene.apply(WANTED, owner=self.OWNER)
+        assert len(scene.wire.sent("GET", PATH)) == 1
 
-    async def test_apply_creates_the_child_when_the_cached_holder_is_gone(
-        self, client: Client, cache: Cache, wire: ScriptedWire
-    ):
-        self.hold(cache)
-        wire.on("GET", PATH, Reply.status(404, "NotFound"))
-        wire.on("POST", COLLECTION, stored(1))
-        assert (await client.apply(WANTED, owner=self.OWNER)).outcome is Outcome.CREATED
+    async def test_apply_creates_the_child_when_the_cached_holder_is_gone(self, scene: Scene):
+        self.hold(scene)
+        scene.there(Reply.status(404, "NotFound"))
+        scene.wire.on("POST", COLLECTION, stored(1))
+        assert (await scene.apply(WANTED, owner=self.OWNER)).outcome is Outcome.CREATED
 
-    async def test_apply_without_owner_compares_with_the_whole_object(
-        self, client: Client, cache: Cache, wire: ScriptedWire
-    ):
-        wire.on("GET", PATH, self.hold(cache))
-        wire.on("PATCH", PATH, stored(6))
-        now, before, outcome, _ = await client.apply(WANTED)
+    async def test_apply_without_owner_compares_with_the_whole_object(self, scene: Scene):
+        scene.there(self.hold(scene))
+        scene.answers(stored(6))
+        now, before, outcome, _ = await scene.apply(WANTED)
         assert before is not None
         assert (now.spec, before.spec, outcome) == ({"replicas": 6}, {"replicas": 5}, Outcome.UPDATED)
-        assert (await client.get(Deployment, WANTED.key)).spec == {"replicas": 6}
-        assert len(wire.sent("GET", PATH)) == 1, "what we have written to is held whole"
+        assert (await scene.client.get(Deployment, WANTED.key)).spec == {"replicas": 6}
+        assert len(scene.wire.sent("GET", PATH)) == 1, "what we have written to is held whole"
+
+
+# Owner references: the client leaves foreign objects alone, and adds no invalid owner.
+
+OWNER = Memcached.model_validate(
+    {"metadata": {"name": "cache", "namespace": "team", "uid": "new"}, "spec": {"size": 1}}
+)
+
+
+def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
+    named = {"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": name, "uid": uid}
+    return named | more
+
+
+@pytest.mark.parametrize(
+    ("owner", "message", "controller"),
+    [
+        (
+            reference("other", "other", controller=True),
+            "Deployment cache already exists and belongs to Memcached other",
+            "other",
+        ),
+        (
+            reference("cache", "old", controller=True),
+            "Deployment cache already exists and belongs to Memcached cache",
+            "old",
+        ),
+        (reference("cache", "new"), "Deployment cache already exists and was created by somebody else", None),
+    ],
+    ids=["another", "an earlier one of the name", "an owner that is not the controller"],
+)
+async def test_apply_refuses_an_object_that_its_owner_does_not_control(
+    scene: Scene, owner: dict[str, Any], message: str, controller: str | None
+):
+    metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": [owner]}
+    scene.there(Reply.json({"metadata": metadata, "spec": {}}))
+    with pytest.raises(OwnedByOther) as refused:
+        await scene.apply(WANTED, owner=OWNER)
+    assert str(refused.value) == message
+    assert (refused.value.controller and refused.value.controller.uid) == controller
+    assert {sent.method for sent in scene.wire.requests} == {"GET"}
+
+
+async def test_apply_refuses_an_owner_in_another_namespace_without_a_request(scene: Scene):
+    elsewhere = Deployment(metadata=ObjectMeta(name="cache", namespace="other"), spec={"replicas": 1})
+    with pytest.raises(
+        ValueError, match="Memcached team/cache cannot own cache, which is in namespace other"
+    ):
+        await scene.apply(elsewhere, owner=OWNER)
+    assert scene.wire.requests == []
+
+
+@pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
+async def test_client_refuses_a_namespaced_owner_of_a_cluster_scoped_object(scene: Scene, write: str):
+    served = {"resources": [{"name": "memcacheds", "kind": "Memcached", "namespaced": True}]}
+    scene.wire.on("GET", "/apis/cache.example.com/v1", Reply.json(served))
+    scene.wire.on("GET", "/apis/unknown.example.com/v1", Reply.status(404, "NotFound"))
+    child = Namespace.decode(b'{"metadata": {"name": "child", "uid": "1", "resourceVersion": "1"}}')
+    unknown = reference("cache", "1", apiVersion="unknown.example.com/v1")
+    owners = [OwnerReference.model_validate(each) for each in (unknown, reference("cache", "new"))]
+    child.metadata.owner_references.extend(owners)
+    with pytest.raises(
+        ValueError, match="Memcached cache cannot own Namespace child, which is in no namespace"
+    ):
+        await getattr(scene.client, write)(child)
+    assert {sent.method for sent in scene.wire.requests} == {"GET"}

@@ -17,7 +17,7 @@ from manager.api import ObjectKey
 from manager.cache import Cache
 from manager.client import Client
 from manager.controller.failure import Failure
-from manager.kube.errors import ConfigError, Conflict, ConnectionLost, DeadlineExceeded, Fenced, NotFound
+from manager.kube.errors import ConfigError, Conflict, DeadlineExceeded, Fenced, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
@@ -25,7 +25,7 @@ from manager_kinds.core_v1 import ConfigMap
 from manager_tools.testing import LocalWire
 from tests.support.cluster_wire import ClusterServer
 from tests.support.running_pods import create_running_pod
-from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Stream
+from tests.support.scripted_wire import Reply, ScriptedWire, Stall, Stream
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
@@ -225,13 +225,6 @@ async def test_stream_that_is_left_is_dropped(core: Any, scene: Scene):
     ) as answer:
         assert await answer.content.readline() == b"one\n"
     assert stream.closed
-
-
-async def test_lost_write_is_not_repeated(core: Any, models: Any, scene: Scene):
-    scene.wire.on("POST", CONFIG_MAPS, LostAfter(Reply()))
-    with pytest.raises(ConnectionLost):
-        await core.create_namespaced_config_map("default", config_map(models))
-    assert len(scene.wire.sent("POST", CONFIG_MAPS)) == 1
 
 
 async def test_client_refuses_what_the_transport_cannot_send(core: Any, models: Any, scene: Scene):

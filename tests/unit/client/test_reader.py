@@ -15,14 +15,14 @@ from manager.cache import Cache, Meta, Record
 from manager.cache.record import MOST_KEPT
 from manager.client import Client, NotCached, Undecodable
 from manager.client.reader import FEW
-from manager.kube.errors import NoMatch
+from manager.kube.errors import Forbidden, NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Node, Pod, encoded, pod
-from tests.unit.cache.server import DISCOVERY, longer_than_any_object, page
+from tests.unit.cache.server import DISCOVERY, Listed, PodServer, longer_than_any_object, page
 from tests.unit.conftest import LogLines
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
@@ -483,3 +483,100 @@ class TestReaderOwnedBy:
         [sent] = world.wire.sent("GET", "/api/v1/pods")
         wanted = {"app": "app=a", "x": "x="}
         assert sent.query.get("labelSelector", "") == ",".join(wanted[each] for each in labels or ())
+
+
+class TestLiveList:
+    @pytest.fixture
+    async def server(self, wire: ScriptedWire) -> PodServer:
+        server = PodServer(wire)
+        server.on("list", page(1))
+        return server
+
+    async def test_live_list_yields_the_whole_list_first_and_after_every_change(
+        self, client: Client, server: PodServer
+    ):
+        stream = Listed(5, ("b", 2), ("a", 1))
+        server.on("stream", stream)
+        async with client.watch(Pod) as live:
+            assert names(await anext(live)) == ["a", "b"]
+            stream.event("ADDED", pod("c", 6))
+            assert names(await anext(live)) == ["a", "b", "c"]
+            stream.event("DELETED", pod("a", 7))
+            assert names(await anext(live)) == ["b", "c"]
+
+    async def test_live_list_yields_an_empty_list_when_no_object_exists(
+        self, client: Client, server: PodServer
+    ):
+        server.on("stream", Listed(5))
+        async with client.watch(Pod) as live:
+            assert await anext(live) == []
+            with pytest.raises(TimeoutError):  # and nothing more, until something changes
+                await asyncio.wait_for(anext(live), 10)
+
+    async def test_live_list_yields_only_the_latest_state_to_a_slow_reader(
+        self, client: Client, server: PodServer
+    ):
+        stream = Listed(5)
+        server.on("stream", stream)
+        async with client.watch(Pod) as live:
+            await anext(live)
+            for number in range(10):
+                stream.event("ADDED", pod(f"p{number}", 6 + number))
+            await asyncio.sleep(1)
+            assert len(await anext(live)) == 10
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(live), 10)
+
+    async def test_live_list_continues_when_its_watch_breaks(self, client: Client, server: PodServer):
+        first, second = Listed(5, ("a", 1)), Listed(9, ("b", 8))
+        server.on("stream", first, second)
+        server.on("watch", Reply.status(410, "Expired"))
+        async with client.watch(Pod) as live:
+            assert names(await anext(live)) == ["a"]
+            first.cut()
+            assert names(await anext(live)) == ["b"]
+            assert live.problem is None
+
+    async def test_live_list_raises_the_error_of_the_first_request(
+        self, client: Client, server: PodServer, wire: ScriptedWire
+    ):
+        server.on("check", Reply.status(403, "Forbidden", "no pods for you"))
+        with pytest.raises(Forbidden, match="no pods for you"):
+            async with client.watch(Pod):
+                pass
+        assert wire.in_progress == 0
+
+    async def test_live_list_sends_its_selectors_to_the_server(self, client: Client, wire: ScriptedWire):
+        server = PodServer(wire, "/api/v1/namespaces/n/pods")
+        server.on("check", page(1))
+        server.on("stream", Listed(5))
+        selection = {"label_selector": "app=web", "field_selector": "metadata.name=p"}
+        async with client.watch(Pod, namespace="n", **selection) as live:
+            await anext(live)
+        wanted = {"labelSelector": "app=web", "fieldSelector": "metadata.name=p"}
+        for sent in (*server.sent("list"), *server.sent("stream")):
+            assert wanted.items() <= sent.query.items()
+
+    async def test_live_list_closes_the_watch_on_exit(
+        self, client: Client, server: PodServer, wire: ScriptedWire
+    ):
+        stream = Listed(5)
+        server.on("stream", stream)
+        async with client.watch(Pod) as live:
+            await anext(live)
+            assert not stream.closed
+        assert stream.closed
+        assert wire.in_progress == 0
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    async def test_live_list_names_an_undecodable_object_and_keeps_the_others(
+        self, client: Client, server: PodServer
+    ):
+        stream = Listed(5, ("a", 1))
+        server.on("stream", stream)
+        async with client.watch(Pod) as live:
+            assert (await anext(live)).undecodable == ()
+            stream.event("ADDED", pod("odd", 6) | {"spec": "none"})
+            seen = await anext(live)
+            assert names(seen) == ["a"]
+            assert [error.key.name for error in seen.undecodable] == ["odd"]

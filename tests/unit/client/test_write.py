@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from devcluster.errors import StatusError
-from devcluster.patch.json_patch import json_patch
+from devcluster.patch.json_patch import json_patch, merge_patch
 from manager.api import ApiModel, Resource
 from manager.cache import Cache
 from manager.client import Client
@@ -316,24 +316,11 @@ VALUES = st.recursive(
 DOCUMENTS = st.dictionaries(st.text(max_size=2), VALUES, max_size=4)
 
 
-def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386, section 2, as the RFC spells it."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = apply_merge_patch(result.get(name), value)
-    return result
-
-
 @given(DOCUMENTS, DOCUMENTS)
-def test_apply_merge_patch_of_the_difference_yields_the_wanted_document(
+def test_merge_patch_of_the_difference_yields_the_wanted_document(
     before: dict[str, Any], after: dict[str, Any]
 ):
-    assert apply_merge_patch(before, merge_diff(before, after)) == after
+    assert merge_patch(before, merge_diff(before, after)) == after
 
 
 @given(DOCUMENTS)

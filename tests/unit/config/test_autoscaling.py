@@ -96,6 +96,3 @@ def test_prometheus_understands_the_query_that_the_adapter_makes_of_the_rule(tmp
         [tool("promtool"), "test", "rules", file], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-"""Kinds whose schema describes schemas, which have no end."""

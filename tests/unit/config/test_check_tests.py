@@ -44,7 +44,7 @@ def test_check_refuses_modules_test_files_and_exceptions_that_are_alone(tmp_path
     files = {
         "manager/cache/store.py": QUEUE,
         "tests/unit/cache/test_store_deletions.py": "",
-        "devcluster/api/reading.py": QUEUE,
+        "devcluster/api/paging.py": QUEUE,
         "tests/unit/devcluster/api/test_paging.py": "",
         "manager/cache/limits.py": "LIMIT = 3\n\nclass Store(Protocol):\n    def get(self): ...\n",
     }

@@ -27,7 +27,6 @@ from manager.cli.operators import owned_by
 from manager.console.collect import Collected, Collector
 from manager.console.overview import ReadinessCount
 from manager.console.pages import Console
-from manager.console.search import Wanted, kinds, search
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
@@ -36,7 +35,6 @@ from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
-from tests.support.effort import turns_of_others
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.support.served_pages import ServePages, Site
@@ -123,22 +121,6 @@ async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serv
         assert (trigger["why"], trigger["source"], trigger["kind"]) == ("found", "for", "Foo")
         assert abs(run["started"] - now().timestamp()) < 600
         assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
-
-
-async def test_console_search_through_large_objects_does_not_delay_other_requests():
-    large = {f"example.com/a{number}": "x" * 4000 for number in range(20)}
-    foos = [
-        Foo(
-            metadata=ObjectMeta(name=f"foo-{number}", namespace="default", annotations=large),
-            spec=FooSpec(name="jack"),
-        )
-        for number in range(20)
-    ]
-    async with operated(FooOperator, objects=foos) as world:
-        for foo in foos:
-            await world.until(foo, lambda it: it.status.conditions)
-        look = search(world.manager, Wanted(), kinds(world.manager))
-        assert await turns_of_others(look) >= len(foos)
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
@@ -293,13 +275,13 @@ async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_lo
     monkeypatch.setattr("manager.console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
         count = ReadinessCount(world.manager)
-        assert await count.not_ready() == {"foo": (0, False)}
+        assert count.not_ready() == {"foo": (0, False)}
         monkeypatch.setattr("manager.console.overview._AT_ONCE", 10.0)
         monkeypatch.setattr("manager.console.overview._KEPT", 0.0)
-        assert await count.not_ready() == {"foo": (1, True)}
+        assert count.not_ready() == {"foo": (1, True)}
 
         async def is_forgotten() -> bool:
-            return not count._judged
+            return not count._counts
 
         await eventually_async(is_forgotten)
 

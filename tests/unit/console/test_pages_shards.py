@@ -45,7 +45,7 @@ OTHER = "pod-b_0123456789"
 class Part:
     """Console of a replica with some of the shards; another replica has the rest."""
 
-    def __init__(self, world: World, access: Access | None = None, *, shared_out: bool = True) -> None:
+    def __init__(self, world: World, access: Access | None = None) -> None:
         wire = LocalWire(world.cluster)
         self.transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="console")
         self.world = world
@@ -57,7 +57,7 @@ class Part:
             access,
             owned=owned_by(OPERATORS),
             with_conditions=[Foo.gvk],
-            holders=ShardHolders(leases, self.owned, {"foo": shared_out}),
+            holders=ShardHolders(leases, self.owned, {"foo": True}),
         )
 
     async def hold(self, *numbers: int) -> None:
@@ -173,19 +173,6 @@ async def test_console_lists_uncached_object_with_the_rights_of_a_manager(
     foos = "/apis/tutorial.my.domain/v1/namespaces/default/foos"
     assert foos in asked_for
     assert not [path for path in asked_for if path.startswith(f"{foos}/")]
-
-
-async def test_first_shard_holder_owns_objects_of_a_controller_that_is_not_shared_out(
-    serve_pages: ServePages,
-):
-    async with lonely() as world:
-        part = Part(world, shared_out=False)
-        await part.hold(0)
-        site = await serving(serve_pages, part.console)
-        assert "shard 0 of 4, which test holds" in (await get(site, PATH))[1]
-        assert (await post(site, f"{PATH}/reconcile"))[0] == 303
-        # And it knows that there is no such object, as no other replica has one either.
-        assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 404
 
 
 async def test_overview_lists_all_replicas_with_their_shards(serve_pages: ServePages):

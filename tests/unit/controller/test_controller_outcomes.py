@@ -212,18 +212,6 @@ async def test_controller_survives_endless_recursion_of_a_reconciler():
         assert not running.task.done()
 
 
-async def test_sync_reconciler_counts_as_a_panic():
-    class Plain:
-        def reconcile(self, request: Request) -> None:
-            return None
-
-    running = Running(Plain())  # type: ignore[arg-type]
-    async with running:
-        running.add("a")
-        await turns()
-        assert running.sample(PANICS) == 1
-
-
 @pytest.mark.parametrize(
     "error", [SystemExit(1), GeneratorExit(), Odd(), BaseExceptionGroup("stop", [SystemExit(1)])], ids=repr
 )

@@ -159,45 +159,34 @@ def test_enqueue_object_enqueues_the_object_itself():
     assert names(enqueue_object, removed(name="b", namespace="")) == ["b"]
 
 
-def test_enqueue_owner_enqueues_the_controlling_owner():
-    handler = enqueue_owner(Foo)
-    assert names(handler, added(ownerReferences=[owner("foo-1")])) == ["ns/foo-1"]
-    assert names(handler, removed(ownerReferences=[owner("foo-1")])) == ["ns/foo-1"]
+FOO, OLD = owner("foo-1"), [owner("old")]
 
 
-def test_enqueue_owner_ignores_owners_of_another_kind_or_without_control():
-    handler = enqueue_owner(Foo)
-    references = [
-        owner(controller=False),
-        owner(kind="Bar"),
-        owner(group="other.domain/"),
-        owner(group=""),
-    ]
-    for reference in references:
-        assert names(handler, added(ownerReferences=[reference])) == []
-    assert names(handler, added()) == []
-
-
-def test_enqueue_owner_ignores_the_version_of_the_owner_reference():
-    reference = {**owner("foo-1"), "apiVersion": "tutorial.my.domain/v1alpha1"}
-    assert names(enqueue_owner(Foo), added(ownerReferences=[reference])) == ["ns/foo-1"]
+@pytest.mark.parametrize(
+    ("event", "enqueued"),
+    [
+        (added(ownerReferences=[FOO]), ["ns/foo-1"]),
+        (removed(ownerReferences=[FOO]), ["ns/foo-1"]),
+        (added(ownerReferences=[{**FOO, "apiVersion": "tutorial.my.domain/v1alpha1"}]), ["ns/foo-1"]),
+        (Change(ownerReferences=[FOO]).to(labels={"a": "b"}), ["ns/foo-1"]),
+        (Change(ownerReferences=OLD).to(ownerReferences=[owner("new")]), ["ns/new", "ns/old"]),
+        (Change(ownerReferences=OLD).to(ownerReferences=[]), ["ns/old"]),
+        *[
+            (added(ownerReferences=[owner(**other)]), [])
+            for other in ({"controller": False}, {"kind": "Bar"}, {"group": "other.domain/"}, {"group": ""})
+        ],
+        (added(), []),
+    ],
+)
+def test_enqueue_owner_enqueues_owners_that_control_the_object_now_or_before(
+    event: CacheEvent, enqueued: list[str]
+):
+    assert names(enqueue_owner(Foo), event) == enqueued
 
 
 def test_enqueue_owner_enqueues_a_cluster_scoped_owner_without_namespace():
     reference = owner("prod", kind="Cluster", group="example.com/")
     assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
-
-
-def test_enqueue_owner_enqueues_old_and_new_owner_when_the_owner_changes():
-    handler = enqueue_owner(Foo)
-    event = Change(ownerReferences=[owner("old")]).to(ownerReferences=[owner("new")])
-    assert names(handler, event) == ["ns/new", "ns/old"]
-    assert names(handler, Change(ownerReferences=[owner("old")]).to(ownerReferences=[])) == ["ns/old"]
-
-
-def test_enqueue_owner_enqueues_an_unchanged_owner_once():
-    event = Change(ownerReferences=[owner("foo-1")]).to(labels={"a": "b"})
-    assert names(enqueue_owner(Foo), event) == ["ns/foo-1"]
 
 
 def test_enqueue_mapped_maps_the_metadata_before_and_after_a_change():

@@ -65,6 +65,7 @@ def test_up_gives_devcluster_what_the_flags_say():
         "data": None,
         "controllers": False,
         "pod_ready_delay": 1.0,
+        "pod_stop_delay": 0.0,
         "history": None,
         "min_request_timeout": 1800.0,
         "admission_plugins": (),

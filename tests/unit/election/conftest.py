@@ -12,7 +12,6 @@ from manager.election.elector import LeaderElector
 from manager.election.lease import ElectionConfig, LeaseTiming
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.election.lease_server import LeaseServer, lease_server
 
@@ -22,28 +21,31 @@ LEASE = LeaseServer.path(NAMESPACE, NAME)
 LEASES = LeaseServer.path(NAMESPACE)
 
 
-class Candidate:
-    """A replica: its wire to the server, its transport, its elector."""
+class Participant:
+    """A replica in an election: its wire to the server, its transport and its configuration."""
 
     def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
-        self.wire = ScriptedWire()
+        self.wire, self.metrics, rng = ScriptedWire(), Metrics(), random.Random(identity)
         server.serve(self.wire)
-        self.metrics = Metrics()
-        rng = random.Random(identity)
         self.transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
-        self.watchdog = Watchdog()
-        self.elector = LeaderElector(
-            ElectionConfig(
-                transport=self.transport,
-                namespace=NAMESPACE,
-                name=NAME,
-                identity=identity,
-                rng=rng,
-                metrics=self.metrics,
-                timing=LeaseTiming(clock=clock),
-                watchdog=self.watchdog,
-            )
+        self.config = ElectionConfig(
+            transport=self.transport,
+            namespace=NAMESPACE,
+            name=NAME,
+            identity=identity,
+            rng=rng,
+            metrics=self.metrics,
+            timing=LeaseTiming(clock=clock),
         )
+        self.watchdog = self.config.watchdog
+
+
+class Candidate(Participant):
+    """A replica that leads or waits."""
+
+    def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
+        super().__init__(server, identity, clock)
+        self.elector = LeaderElector(self.config)
         self.run: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[None]:

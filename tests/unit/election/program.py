@@ -11,15 +11,11 @@ from typing import Any
 import pytest
 
 from manager.election.coordinator import ControllerObjects, Leadership, LeadershipLost, OwnedObjects, Work
-from manager.election.lease import ElectionConfig
 from manager.kube.errors import Fenced
-from manager.kube.transport import Transport
 from manager.shards.coordinator import ShardCoordinator
-from manager.telemetry.metrics import Metrics
-from manager.telemetry.watchdog import Watchdog
 from manager.util.clock import monotonic as now
-from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
-from tests.unit.election.conftest import NAME, NAMESPACE, Candidate
+from tests.support.scripted_wire import LostAfter, Reply, Stall, Step, Unreached
+from tests.unit.election.conftest import Candidate, Participant
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 
 COUNT = 8
@@ -33,7 +29,7 @@ SEEDS = [
 """Of the random numbers that say what comes and goes, and when."""
 
 
-class Replica:
+class Replica(Participant):
     """A replica and its work, which takes a moment to prepare for a shard, and to end."""
 
     def __init__(
@@ -45,32 +41,14 @@ class Replica:
         ends: float = 0.1,
         count: int = COUNT,
     ) -> None:
+        super().__init__(program.server, identity)
         self.program = program
         self.identity = identity
         self.count = count
         self.prepares, self.ends = prepares, ends
-        self.wire = ScriptedWire()
         self.wire.on("POST", DATA, Reply())
-        program.server.serve(self.wire)
-        self.metrics = Metrics()
-        self.transport = Transport(
-            self.wire, metrics=self.metrics, rng=random.Random(identity), user_agent="test"
-        )
-        self.watchdog = Watchdog()
         self.leadership = Leadership(elected=False)
-        self.coordinator = ShardCoordinator(
-            ElectionConfig(
-                transport=self.transport,
-                namespace=NAMESPACE,
-                name=NAME,
-                identity=identity,
-                rng=random.Random(identity),
-                metrics=self.metrics,
-                watchdog=self.watchdog,
-            ),
-            self,
-            count=count,
-        )
+        self.coordinator = ShardCoordinator(self.config, self, count=count)
         self.stuck: int | None = None
         self.working: dict[int, Leadership] = {}
         self.terms: dict[int, Leadership] = {}

@@ -61,30 +61,18 @@ def test_lease_without_a_spec_has_no_holder():
     assert Lease.decode(b'{"metadata": {}}').holder == ""
 
 
-@pytest.mark.parametrize("seconds", [None, 0, -5, "15", [], 1e400])
-def test_invalid_lease_duration_counts_as_missing(seconds: Any):
-    assert Lease({}, {"leaseDurationSeconds": seconds}).duration is None
-
-
-@pytest.mark.parametrize("count", [None, -1, "3", 1.5])
-def test_invalid_lease_transitions_count_as_zero(count: Any):
-    assert lease(leaseTransitions=count).transitions == 0
-
-
-def test_lease_holder_of_another_type_counts_as_an_unknown_holder():
-    assert lease(holderIdentity=17).holder == "17"
-
-
 def test_versions_are_ordered_only_where_they_are_numbers():
     assert lease().version == 7
     assert Lease({"resourceVersion": "abc"}, {}).version is None
     assert Lease({}, {}).version is None
 
 
-def test_claim_names_the_holder_and_counts_the_transition():
-    claimed = lease(holderIdentity="other", leaseTransitions=4, acquireTime="x").claimed(
-        identity="me", seconds=15, now=NOW
-    )
+def test_claim_names_the_holder_and_counts_the_transition_also_after_a_release():
+    held = lease(holderIdentity="other", leaseTransitions=4, acquireTime="x")
+    released = held.released(now=NOW - timedelta(seconds=1))
+    assert (released.holder, released.duration) == ("", 1)
+    assert released.claimed(identity="me", seconds=15, now=NOW).transitions == 5
+    claimed = held.claimed(identity="me", seconds=15, now=NOW)
     assert claimed.spec == {
         "holderIdentity": "me",
         "leaseDurationSeconds": 15,
@@ -92,13 +80,6 @@ def test_claim_names_the_holder_and_counts_the_transition():
         "acquireTime": "2026-05-04T03:02:01.123456Z",
         "renewTime": "2026-05-04T03:02:01.123456Z",
     }
-
-
-def test_claim_of_a_released_lease_counts_as_a_transition():
-    released = lease(holderIdentity="other", leaseTransitions=4, acquireTime="x").released(now=NOW)
-    assert released.spec["holderIdentity"] == ""
-    assert released.spec["leaseDurationSeconds"] == 1
-    assert released.claimed(identity="me", seconds=15, now=NOW).transitions == 5
 
 
 def test_first_claim_of_a_new_lease_counts_no_transition():
@@ -159,31 +140,6 @@ async def test_lease_client_write_does_not_recreate_a_deleted_lease(election: El
     assert not election.server.leases
 
 
-def test_default_durations_are_consistent():
-    timing = LeaseTiming()
-    assert (timing.lease_duration, timing.renew_deadline, timing.retry_period) == (15.0, 10.0, 2.0)
-
-
-def test_lease_duration_must_exceed_the_renew_deadline():
-    with pytest.raises(ValueError, match="--leader-elect-lease-duration") as caught:
-        LeaseTiming(lease_duration=60, renew_deadline=90)
-    assert str(caught.value) == (
-        "--leader-elect-lease-duration (1m) must be longer than --leader-elect-renew-deadline (1m30s): "
-        "the leader has to stop before the others take over"
-    )
-    with pytest.raises(ValueError, match="must be longer"):
-        LeaseTiming(lease_duration=10, renew_deadline=10)
-
-
-def test_renew_deadline_must_leave_time_for_a_second_attempt():
-    with pytest.raises(ValueError, match="--leader-elect-renew-deadline") as caught:
-        LeaseTiming(lease_duration=15, renew_deadline=12, retry_period=10)
-    assert str(caught.value) == (
-        "--leader-elect-renew-deadline (12s) must be longer than 1.2 times "
-        "--leader-elect-retry-period (10s): the leader needs time for more than one try"
-    )
-
-
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 @pytest.mark.parametrize(
     ("field", "flag"),
@@ -196,23 +152,6 @@ def test_renew_deadline_must_leave_time_for_a_second_attempt():
 def test_durations_must_be_positive_and_finite(field: str, flag: str, value: float):
     with pytest.raises(ValueError, match=f"{flag} must be longer than zero"):
         LeaseTiming(**{field: value})
-
-
-def test_lease_duration_is_limited_by_its_record():
-    assert LeaseTiming(lease_duration=2**31 - 1).lease_seconds == 2**31 - 1
-    with pytest.raises(ValueError, match="--leader-elect-lease-duration must be at most 2147483647s, not "):
-        LeaseTiming(lease_duration=2**31 - 0.5)
-
-
-def test_lease_record_rounds_its_duration_up_to_whole_seconds():
-    assert LeaseTiming(lease_duration=15.2).lease_seconds == 16
-    assert LeaseTiming().lease_seconds == 15
-    assert LeaseTiming(lease_duration=0.3, renew_deadline=0.2, retry_period=0.1).lease_seconds == 1
-
-
-def test_attempt_leaves_time_for_another_within_the_deadline():
-    assert LeaseTiming().attempt_timeout == 5.0
-    assert LeaseTiming(lease_duration=15, renew_deadline=10, retry_period=7).attempt_timeout == 7.0
 
 
 def test_identity_names_the_host_and_is_new_each_time():
@@ -232,3 +171,54 @@ def test_host_clock_is_the_same_in_every_process_of_the_host():
     host, _, boot = host_clock().partition("/")
     assert host == socket.gethostname()
     assert uuid.UUID(boot)
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "value"),
+    [
+        *(
+            ({"leaseDurationSeconds": seconds}, "duration", None)
+            for seconds in (None, 0, -5, "15", [], 1e400)
+        ),
+        *(({"leaseTransitions": count}, "transitions", 0) for count in (None, -1, "3", 1.5)),
+        ({"holderIdentity": 17}, "holder", "17"),
+    ],
+)
+def test_lease_reads_an_invalid_field_as_missing_or_text(spec: dict[str, Any], field: str, value: object):
+    assert getattr(Lease({}, spec), field) == value
+
+
+SHORT = "the leader has to stop before the others take over"
+
+
+@pytest.mark.parametrize(
+    ("durations", "first", "told", "second"),
+    [
+        ((60, 90, 2), "lease-duration (1m)", "must be longer than", f"renew-deadline (1m30s): {SHORT}"),
+        ((10, 10, 2), "lease-duration (10s)", "must be longer than", f"renew-deadline (10s): {SHORT}"),
+        (
+            (15, 12, 10),
+            "renew-deadline (12s)",
+            "must be longer than 1.2 times",
+            "retry-period (10s): the leader",
+        ),
+        ((2**31 - 0.5, 10, 2), "lease-duration", "must be at most 2147483647s, not 2147483648s", ""),
+    ],
+)
+def test_timing_names_the_flags_of_durations_that_do_not_fit(
+    durations: tuple[float, float, float], first: str, told: str, second: str
+):
+    with pytest.raises(ValueError, match="--leader-elect") as caught:
+        LeaseTiming(*durations)
+    flag = "--leader-elect-"
+    assert str(caught.value).startswith(f"{flag}{first} {told}{f' {flag}{second}' if second else ''}")
+
+
+def test_timing_rounds_the_recorded_duration_up_and_leaves_time_for_a_second_attempt():
+    timing = LeaseTiming()
+    assert (timing.lease_duration, timing.renew_deadline, timing.retry_period) == (15.0, 10.0, 2.0)
+    assert (timing.lease_seconds, timing.attempt_timeout) == (15, 5.0)
+    assert LeaseTiming(lease_duration=15.2).lease_seconds == 16
+    assert LeaseTiming(lease_duration=2**31 - 1).lease_seconds == 2**31 - 1
+    assert LeaseTiming(lease_duration=0.3, renew_deadline=0.2, retry_period=0.1).lease_seconds == 1
+    assert LeaseTiming(lease_duration=15, renew_deadline=10, retry_period=7).attempt_timeout == 7.0

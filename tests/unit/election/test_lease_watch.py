@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from manager.election.lease import Lease, LeaseTiming
 from manager.election.lease_watch import LeaseObservation
@@ -17,67 +20,49 @@ def lease(version: int = 1, *, uid: str = "u", holder: str = "other", **spec: An
     return Lease({"uid": uid, "resourceVersion": str(version)}, {"holderIdentity": holder, **spec})
 
 
-def test_observation_is_not_claimable_before_the_lease_was_seen():
-    assert view().claimable_at() == math.inf
-    assert not view().claimable(1e9)
+NEVER, AT_ONCE = math.inf, -math.inf
+LONG_HELD = lease(1, leaseDurationSeconds=2**31 - 1)
 
 
-def test_missing_lease_can_be_claimed_at_once():
+def gone(last: Lease) -> Callable[[LeaseObservation, float], object]:
+    return lambda view, _: view.saw_none(last)
+
+
+@pytest.mark.parametrize(
+    ("sights", "claimable_at"),
+    [
+        ({}, NEVER),
+        ({0: lambda view, _: view.saw_none()}, AT_ONCE),
+        ({100: lease(holder="")}, AT_ONCE),
+        ({100: lease(holder="me")}, AT_ONCE),
+        ({100: lease()}, 115),
+        ({100: lease(leaseDurationSeconds=20), 110: lease(leaseDurationSeconds=20)}, 120),
+        ({100: lease(1, renewTime="a"), 110: lease(2, renewTime="b")}, 125),
+        ({100: lease(renewTime="1970-01-01T00:00:00.000000Z")}, 115),
+        ({100: lease(renewTime="2999-01-01T00:00:00.000000Z")}, 115),
+        ({100: lease(renewTime=None)}, 115),
+        ({100: lease(1), 110: lease(2)}, 115),
+        ({100: lease(1), 110: lease(2, uid="v")}, 125),
+        ({100: Lease({"resourceVersion": "b"}, {}), 110: Lease({"resourceVersion": "a"}, {})}, AT_ONCE),
+        ({100: lease(1), 101: gone(lease(2))}, 115),
+        ({100: LONG_HELD}, 100 + 2**31 - 1),
+        ({100: LONG_HELD, 101: gone(lease(2))}, 160),
+        ({100: lease(1, holder=""), 101: gone(lease(2))}, AT_ONCE),
+        # The holder has been silent since 100, though the lease was in doubt.
+        ({100: lease(1), 150: lambda view, _: setattr(view, "doubtful", True), 201: lease(1)}, 115),
+        ({100: lease(1), 150: lambda view, _: setattr(view, "doubtful", True)}, NEVER),
+    ],
+)
+def test_observation_says_when_a_lease_can_be_claimed(sights: dict[float, Any], claimable_at: float):
     seen = view()
-    seen.saw_none()
-    assert seen.claimable(0.0)
-    assert seen.lease is None
-
-
-def test_free_lease_and_own_lease_can_be_claimed_at_once():
-    for holder in ("", "me"):
-        seen = view()
-        seen.saw(lease(holder=holder), now=100.0)
-        assert seen.claimable(100.0)
-
-
-def test_held_lease_can_be_claimed_when_it_has_not_changed_for_its_duration():
-    seen = view()
-    seen.saw(lease(leaseDurationSeconds=20), now=100.0)
-    seen.saw(lease(leaseDurationSeconds=20), now=110.0)
-    assert not seen.claimable(119.9)
-    assert seen.claimable(120.0)
-
-
-def test_lease_watcher_restarts_its_wait_after_a_renewal():
-    seen = view()
-    seen.saw(lease(1, renewTime="a"), now=100.0)
-    seen.saw(lease(2, renewTime="b"), now=110.0)
-    assert seen.claimable_at() == 125.0
-
-
-def test_lease_without_a_duration_expires_after_our_own_duration():
-    seen = view()
-    seen.saw(lease(), now=100.0)
-    assert seen.claimable_at() == 115.0
-
-
-def test_observation_ignores_the_renew_time_of_the_record():
-    for renewed in ("1970-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z", "rubbish", None):
-        seen = view()
-        seen.saw(lease(renewTime=renewed), now=100.0)
-        assert seen.claimable_at() == 115.0
-
-
-def test_lease_with_changed_metadata_only_counts_as_unchanged():
-    seen = view()
-    seen.saw(lease(1), now=100.0)
-    seen.saw(lease(2), now=110.0)
-    assert seen.claimable_at() == 115.0
-    assert seen.lease is not None
-    assert seen.lease.version == 2
-
-
-def test_lease_watcher_treats_a_recreated_lease_as_a_new_one():
-    seen = view()
-    seen.saw(lease(1), now=100.0)
-    seen.saw(lease(2, uid="v"), now=110.0)
-    assert seen.claimable_at() == 125.0
+    for now, sight in sights.items():
+        if isinstance(sight, Lease):
+            seen.saw(sight, now=now)
+        else:
+            sight(seen, now)
+    assert seen.claimable_at() == claimable_at
+    assert seen.claimable(claimable_at) or claimable_at == NEVER
+    assert not seen.claimable(min(claimable_at - 0.1, 1e12)) or claimable_at == AT_ONCE
 
 
 def test_news_that_come_late_are_ignored_and_a_reason_to_look():
@@ -91,13 +76,6 @@ def test_news_that_come_late_are_ignored_and_a_reason_to_look():
         assert seen.holder == "other"
 
 
-def test_versions_that_cannot_be_ordered_are_taken_as_they_come():
-    seen = view()
-    for version in ("b", "a"):
-        seen.saw(Lease({"resourceVersion": version}, {"holderIdentity": version}), now=100.0)
-    assert seen.holder == "a"
-
-
 def test_observation_takes_an_older_version_after_a_rewound_history():
     seen = view()
     seen.saw(lease(500, renewTime="a"), now=100.0)
@@ -105,41 +83,6 @@ def test_observation_takes_an_older_version_after_a_rewound_history():
     seen.saw(lease(20, renewTime="b"), now=110.0)
     assert seen.claimable_at() == 125.0
     assert seen.newest == 20
-
-
-def test_deleted_lease_cannot_be_claimed_until_its_expiry():
-    seen = view()
-    seen.saw(lease(1), now=100.0)
-    seen.saw_none(lease(2))
-    assert seen.lease is None
-    assert not seen.claimable(114.9)
-    assert seen.claimable(115.0)
-
-
-def test_deleted_lease_with_a_huge_duration_blocks_claims_for_four_lease_durations():
-    seen = view()
-    seen.saw(lease(1, leaseDurationSeconds=2**31 - 1), now=100.0)
-    assert not seen.claimable(1e8)
-    seen.saw_none(lease(2))
-    assert not seen.claimable(159.9)
-    assert seen.claimable(160.0)
-
-
-def test_lease_deleted_after_its_release_can_be_claimed_at_once():
-    seen = view()
-    seen.saw(lease(1, holder=""), now=100.0)
-    seen.saw_none()
-    assert seen.claimable(100.0)
-
-
-def test_observation_is_not_claimable_after_a_doubt_until_the_lease_is_seen():
-    seen = view()
-    seen.saw(lease(1), now=100.0)
-    seen.doubtful = True
-    assert not seen.claimable(200.0)
-    assert seen.claimable_at() == math.inf
-    seen.saw(lease(1), now=201.0)
-    assert seen.claimable(201.0), "the holder has been silent since 100"
 
 
 def stamped(holder: str = "pod-1_old", clock: str = CLOCK, at: float = 90.0) -> Lease:

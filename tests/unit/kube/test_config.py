@@ -152,22 +152,9 @@ async def test_kubeconfig_path_may_begin_with_the_home(tmp_path: Path):
     assert (await load(KUBECONFIG="~/x/config", HOME=str(tmp_path))).server.host == "a"
 
 
-@pytest.mark.parametrize(
-    ("address", "cluster", "expected"),
-    [
-        ("https://a:6443", {"certificate-authority": "ca.crt"}, "https://a:6443"),
-        ("https://a/k8s/clusters/c-1", {}, "https://a/k8s/clusters/c-1"),
-    ],
-)
-async def test_server_url_may_be_written_in_several_ways(
-    tmp_path: Path, authority: trustme.CA, address: str, cluster: dict[str, Any], expected: str
-):
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-    assert (await load(write(tmp_path / "config", address, **cluster))).server == URL(expected)
-
-
-async def test_plain_http_has_no_tls(tmp_path: Path):
+async def test_server_url_decides_about_tls(tmp_path: Path):
     assert await (await load(write(tmp_path / "config", "http://a"))).ssl_context() is None
+    assert (await load(write(tmp_path / "config", "https://a/k8s/c-1"))).server == URL("https://a/k8s/c-1")
 
 
 async def test_server_without_scheme_and_authority_uses_http_without_credentials(tmp_path: Path):
@@ -390,7 +377,7 @@ async def test_certificate_of_an_exec_program_is_presented(tmp_path: Path, autho
     ("content", "message"),
     [
         ("", "here: no current-context; name one with --context"),
-        ("{", "not valid YAML in line 1, column 2: "),
+        ("{", "not valid YAML in line 2, column 1: "),
         ("- a", "not a kubeconfig: Expected `object`, got `array`"),
         (document(contexts={"a": {}}), r"Expected `array \| null`, got `object` - at `\$.contexts`"),
         (document(clusters=[{"cluster": {}}]), r"missing required field `name` - at `\$.clusters\[0\]`"),

@@ -158,30 +158,15 @@ async def test_unread_stream_applies_back_pressure_to_the_server(wire: HttpWire,
         assert sum([len(chunk) async for chunk in response.chunks()]) == size
 
 
-async def test_connection_accepts_an_answer_before_the_whole_request_is_sent(
-    wire: HttpWire, script: ScriptedServer
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [*((path, {}) for path in ("/api/a b", "/api\r\nX: y", "/api/\u00fc", "")), ("/api", {"X": "a\r\nb: c"})],
+)
+async def test_wire_refuses_an_invalid_path_or_header_without_connecting(
+    wire: HttpWire, script: ScriptedServer, path: str, headers: dict[str, str]
 ):
-    given_up = asyncio.Event()
-    script.play(REFUSED + b"big", given_up)
-    assert await fetch(wire, LARGE) == (413, b"big")
-    given_up.set()
-    script.serve = script.take_answers
-    assert await fetch(wire) == (200, b"ok")
-    assert script.connections == 2
-
-
-@pytest.mark.parametrize("path", ["/api/a b", "/api\r\nX: y", "/api/\u00fc", ""])
-async def test_wire_refuses_an_unencoded_path_without_connecting(
-    wire: HttpWire, script: ScriptedServer, path: str
-):
-    with pytest.raises(ValueError, match="not the percent-encoded path"):
-        await fetch(wire, WireRequest("GET", path, {}))
-    assert script.connections == 0
-
-
-async def test_multiline_header_is_never_sent(wire: HttpWire, script: ScriptedServer):
-    with pytest.raises(ValueError, match="the header User-Agent has more than one line"):
-        await fetch(wire, WireRequest("GET", "/api", {"User-Agent": "a\r\nb: c"}))
+    with pytest.raises(ValueError, match=r"not the percent-encoded path|the header X has more than one line"):
+        await fetch(wire, WireRequest("GET", path, headers))
     assert script.connections == 0
 
 
@@ -449,17 +434,8 @@ def test_valid_answer_is_parsed_unchanged(prelude: bytes, status: int, parts: li
     asyncio.run(compare())
 
 
-PIECES = [
-    b"HTTP/1.1 ",
-    b"HTTP/9",
-    b"100 Continue\r\n\r\n",
-    b"101 x\r\n",
-    b"204 x\r\n",
-    b"\r\n",
-    b"\xff",
-    b"\0",
-    b":",
-]
+PIECES = [b"HTTP/1.1 ", b"HTTP/9", b"100 Continue\r\n\r\n", b"101 x\r\n", b"204 x\r\n"]
+PIECES += [b"\r\n", b"\xff", b"\0", b":"]
 PIECES += [b"Content-Length: %b\r\n" % number for number in (b"5", b"-1", b"9" * 30)]
 PIECES += [b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"f" * 20 + b"\r\n", b"hello"]
 PIECES += [b"Connection: close\r\n", b"Connection: upgrade\r\nUpgrade: x\r\n", b"a: b\r\n"]

@@ -260,14 +260,6 @@ async def test_exec_program_gets_arguments_environment_and_exec_info(plugin: Plu
     assert orjson.loads(info) == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-async def test_credential_program_gets_the_cluster_info_on_request(plugin: Plugin):
-    await plugin.run(
-        f'echo "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/seen"\n{printing({"token": "x"})}',
-        provideClusterInfo=True,
-    )
-    assert orjson.loads(plugin.read("seen"))["spec"]["cluster"] == {"server": "https://x"}
-
-
 async def test_command_without_a_folder_is_found_in_the_path(plugin: Plugin):
     environ = {"PATH": f"{plugin.folder}:{os.environ['PATH']}"}
     obtained = await plugin.run(printing({"token": "x"}), command="plugin", environ=environ)
@@ -289,10 +281,7 @@ async def test_program_beside_a_kubeconfig_without_a_folder_is_not_searched_in_t
         ("echo no session >&2; exit 3", "ended with exit code 3: no session"),
         ("echo", "prints no ExecCredential: Input data was truncated"),
         ("echo hello", "prints no ExecCredential"),
-        (
-            printing({"token": "x"}, api_version="v9"),
-            "has to print .*, and prints ExecCredential of v9",
-        ),
+        (printing({"token": "x"}, api_version="v9"), "has to print .*, and prints ExecCredential of v9"),
         (printing({"token": "x"}, kind="Pod"), "has to print .*, and prints Pod of"),
         (printing({"token": "a\nb"}), "the token must be one line"),
         (printing({}), "gives neither a token nor a client certificate with its key"),
@@ -361,13 +350,3 @@ async def test_credential_program_is_killed_when_every_caller_has_been_cancelled
         await task
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
-
-
-async def test_rejected_token_makes_the_program_run_again(plugin: Plugin):
-    plugin.folder.joinpath("token").write_text("1")
-    script = 'read t < "$(dirname "$0")/token"; echo $((t + 1)) > "$(dirname "$0")/token"\n'
-    script += printing({"token": "$t"}).replace("'END'", "END")
-    credentials = plugin.configured(script)
-    assert (await credentials.current()).header == "Bearer 1"
-    assert (await credentials.current()).header == "Bearer 1"
-    assert (await credentials.current(rejected="Bearer 1")).header == "Bearer 2"

@@ -112,10 +112,7 @@ async def test_plain_http_is_sent_to_the_proxy_with_its_whole_address():
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            b"HTTP/1.1 407 Who\r\nContent-Length: 0\r\n\r\n",
-            "the proxy answered 407",
-        ),
+        (b"HTTP/1.1 407 Who\r\nContent-Length: 0\r\n\r\n", "the proxy answered 407"),
         (
             b"SSH-2.0-OpenSSH_9.2\r\n",
             r"cannot connect to 127\.0\.0\.1:\d+ through the proxy: the answer is no HTTP",
@@ -291,14 +288,6 @@ class TestDialNames:
         yield name_server
         name_server.answers.set()
 
-    async def test_name_lookup_is_shared_by_concurrent_connections(self, name_server: NameServer):
-        async with LocalServer() as server, wire_to(by_name(server, SLOW_HOST)) as wire:
-            asking = [asyncio.create_task(fetch_root(wire)) for _ in range(20)]
-            await asyncio.to_thread(name_server.asked.acquire)
-            name_server.answers.set()
-            assert await asyncio.gather(*asking) == [200] * 20
-        assert name_server.questions == 1
-
     async def test_look_ups_of_one_wire_that_are_slow_do_not_delay_another(self, name_server: NameServer):
         """Such as the lease's, which has only seconds."""
         async with (
@@ -312,6 +301,7 @@ class TestDialNames:
             assert not any(each.done() for each in slow)
             name_server.answers.set()
             assert await asyncio.gather(*slow) == [200] * 100
+        assert name_server.questions == 2, "the connections of a wire share one"
 
     async def test_slow_or_failed_dns_lookup_keeps_the_last_addresses(self, name_server: NameServer):
         async with LocalServer() as server, wire_to(by_name(server)) as wire:

@@ -67,13 +67,10 @@ def test_error_from_chooses_the_class_by_status_and_reason(code: int, reason: st
     assert (error.status, error.reason, error.message, str(error)) == (code, reason, "m", "m")
 
 
-def test_already_exists_error_is_not_a_conflict():
-    assert not issubclass(AlreadyExists, Conflict)
-
-
-def test_details_are_kept():
+def test_error_keeps_the_details():
     error = error_from(422, {}, status(422, "Invalid", causes=[{"field": "spec.size"}]))
     assert error.details["causes"] == [{"field": "spec.size"}]
+    assert not issubclass(AlreadyExists, Conflict)
 
 
 @pytest.mark.parametrize(

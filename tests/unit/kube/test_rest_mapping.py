@@ -18,28 +18,20 @@ MEMCACHED = GroupVersionKind("cache.example.com", "v1", "Memcached")
 
 
 def resource(name: str, kind: str, *, namespaced: bool = True) -> dict[str, Any]:
-    return {
-        "name": name,
-        "singularName": "",
-        "namespaced": namespaced,
-        "kind": kind,
-        "verbs": ["get", "list"],
-    }
+    return {"name": name, "namespaced": namespaced, "kind": kind, "verbs": ["get", "list"]}
 
 
-CORE = Reply.json(
-    {
-        "kind": "APIResourceList",
-        "groupVersion": "v1",
-        "resources": [
-            resource("nodes", "Node", namespaced=False),
-            resource("pods", "Pod"),
-            resource("pods/eviction", "Eviction"),
-            resource("pods/status", "Pod"),
-        ],
-    }
+def served(*resources: dict[str, Any]) -> Reply:
+    return Reply.json({"kind": "APIResourceList", "resources": resources})
+
+
+CORE = served(
+    resource("nodes", "Node", namespaced=False),
+    resource("pods", "Pod"),
+    resource("pods/eviction", "Eviction"),
+    resource("pods/status", "Pod"),
 )
-GROUP = Reply.json({"resources": [resource("memcacheds", "Memcached")]})
+GROUP = served(resource("memcacheds", "Memcached"))
 
 
 @pytest.fixture
@@ -89,15 +81,10 @@ async def test_rest_mapper_sends_one_request_per_group_for_concurrent_callers(
     await asyncio.gather(*(mapper.resolve(gvk) for gvk in (POD, NODE, POD)))
     await mapper.resolve(NODE)
     assert len(wire.requests) == 1
-
-
-async def test_rest_mapper_sends_one_request_for_concurrent_callers_of_a_missing_kind(
-    mapper: RestMapper, wire: ScriptedWire
-):
     wire.on("GET", "/apis/*", Delayed(1, Reply.status(404, "NotFound")))
     results = await asyncio.gather(*(mapper.resolve(MEMCACHED) for _ in range(5)), return_exceptions=True)
     assert {type(result) for result in results} == {NoMatch}
-    assert len(wire.requests) == 1
+    assert len(wire.requests) == 2
 
 
 async def test_rest_mapper_answers_a_waiting_caller_when_the_first_is_cancelled(
@@ -111,21 +98,13 @@ async def test_rest_mapper_answers_a_waiting_caller_when_the_first_is_cancelled(
 
 
 async def test_kind_is_found_once_its_definition_is_installed(mapper: RestMapper, wire: ScriptedWire):
-    with pytest.raises(NoMatch, match=r"does not serve Memcached\.v1\.cache\.example\.com"):
-        await mapper.resolve(MEMCACHED)
-    wire.on("GET", "/apis/cache.example.com/v1", GROUP)
-    assert (await mapper.resolve(MEMCACHED)).plural == "memcacheds"
-
-
-async def test_mapping_repeats_discovery_for_a_kind_missing_from_a_known_group(
-    mapper: RestMapper, wire: ScriptedWire
-):
-    wire.on("GET", "/apis/cache.example.com/v1", GROUP)
-    await mapper.resolve(MEMCACHED)
     other = GroupVersionKind("cache.example.com", "v1", "Other")
-    with pytest.raises(NoMatch):
-        await mapper.resolve(other)
-    wire.on("GET", "/apis/cache.example.com/v1", Reply.json({"resources": [resource("others", "Other")]}))
+    for found in (Reply.status(404, "NotFound"), GROUP):
+        wire.on("GET", "/apis/cache.example.com/v1", found)
+        with pytest.raises(NoMatch, match=r"does not serve Other\.v1\.cache\.example\.com"):
+            await mapper.resolve(other)
+    assert (await mapper.resolve(MEMCACHED)).plural == "memcacheds"
+    wire.on("GET", "/apis/cache.example.com/v1", served(resource("others", "Other")))
     assert (await mapper.resolve(other)).plural == "others"
 
 
@@ -133,18 +112,17 @@ async def test_rest_mapper_requests_a_group_again_after_forget(mapper: RestMappe
     await mapper.resolve(POD)
     mapper.forget(POD)
     mapper.forget(MEMCACHED)
-    wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+    wire.on("GET", "/api/v1", served())
     with pytest.raises(NoMatch):
         await mapper.resolve(NODE)
 
 
-async def test_discovery_error_is_not_reported_as_a_missing_kind(mapper: RestMapper, wire: ScriptedWire):
-    wire.on("GET", "/api/v1", Reply.status(403, "Forbidden"))
-    with pytest.raises(Forbidden):
-        await mapper.resolve(POD)
-
-
-async def test_discovery_raises_an_error_for_an_invalid_answer(mapper: RestMapper, wire: ScriptedWire):
-    wire.on("GET", "/api/v1", Reply(200, b"<html>"))
-    with pytest.raises(ProtocolError, match="not a list of resources"):
+@pytest.mark.parametrize(
+    ("answer", "error"), [(Reply.status(403, "Forbidden"), Forbidden), (Reply(200, b"<html>"), ProtocolError)]
+)
+async def test_discovery_error_is_not_reported_as_a_missing_kind(
+    mapper: RestMapper, wire: ScriptedWire, answer: Reply, error: type[Exception]
+):
+    wire.on("GET", "/api/v1", answer)
+    with pytest.raises(error):
         await mapper.resolve(POD)

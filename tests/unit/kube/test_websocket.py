@@ -16,14 +16,7 @@ from yarl import URL
 from devcluster.http_call import ApiRequest, ApiResponse, WebSocket
 from devcluster.http_server import HttpServer
 from manager.kube.credentials import TokenFile
-from manager.kube.errors import (
-    ConfigError,
-    ConnectionLost,
-    Fenced,
-    Forbidden,
-    ProtocolError,
-    Unauthorized,
-)
+from manager.kube.errors import ConfigError, ConnectionLost, Fenced, Forbidden, ProtocolError, Unauthorized
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
 from tests.unit.kube.servers import wire_to
@@ -177,24 +170,26 @@ async def test_websocket_sends_no_message_without_permission(server: Server, wir
     assert len(server.requests) == 1
 
 
-async def test_refusal_is_raised_with_what_the_server_says(server: Server, wire: HttpWire):
-    status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not you"}
-    server.answer = lambda _: ApiResponse.json(status, status=403)
-    with pytest.raises(Forbidden, match=r"^not you$"):
-        await said(wire)
+STATUS = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not you"}
 
 
-async def test_answer_that_is_no_websocket_is_an_error(server: Server, wire: HttpWire):
-    server.answer = lambda _: ApiResponse.json({})
-    with pytest.raises(ProtocolError, match="answered 200 where a WebSocket was asked for"):
-        await said(wire)
-
-
-async def test_protocol_that_was_not_offered_is_an_error(server: Server, wire: HttpWire):
-    server.answer = lambda _: ApiResponse(
-        status=101, headers={"Sec-WebSocket-Protocol": "other"}, websocket=echo
-    )
-    with pytest.raises(ProtocolError, match="chose none of the protocols p, q"):
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (ApiResponse.json(STATUS, status=403), Forbidden, r"^not you$"),
+        (ApiResponse.json({}), ProtocolError, "answered 200 where a WebSocket was asked for"),
+        (
+            ApiResponse(status=101, headers={"Sec-WebSocket-Protocol": "other"}, websocket=echo),
+            ProtocolError,
+            "chose none of the protocols p, q",
+        ),
+    ],
+)
+async def test_refused_websocket_raises_what_the_server_says(
+    server: Server, wire: HttpWire, answer: ApiResponse, error: type[Exception], message: str
+):
+    server.answer = lambda _: answer
+    with pytest.raises(error, match=message):
         await said(wire)
 
 

@@ -15,7 +15,8 @@ from apis.tutorial.v1.foo import Foo
 from manager.kube.tls import Pem, TlsFiles
 from manager.server.server import serve
 from manager.tls.certificate import Authority, new_authority
-from manager.tls.served import KeyPair, ServedCertificate
+from manager.tls.key_pair import KeyPair
+from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.clock import now
 from manager_tools.console_proxy import Proxy

@@ -56,6 +56,14 @@ class Cluster:
         )
         self.manager.leadership.ended(OUTSIDE)
 
+    def client_named(self, field_manager: str) -> Client:
+        """Return a client whose writes are stored."""
+        metrics, rng = Metrics(), random.Random(1)
+        transport = Transport(self.wire, metrics=metrics, rng=rng, user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+        return Client(transport, mapper, cache, field_manager=field_manager)
+
     async def plan(self, do: Do, **members: Any) -> Planned:
         """Plan the reconcile of an operator."""
         async with self.controller(do, **members) as controller:
@@ -118,6 +126,23 @@ def greeting(name: str) -> tuple[str, dict[str, Any]]:
 
 def config(name: str, **data: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data=data)
+
+
+LABELS = {"app": "web"}
+
+
+def deployment(container: dict[str, Any], **annotations: str) -> Deployment:
+    """Return a Deployment named `web` without replicas."""
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "paused": True, "selector": {"matchLabels": LABELS}, "template": template}
+    metadata = ObjectMeta(name="web", namespace="default", labels=LABELS, annotations=annotations)
+    return Deployment(metadata=metadata, spec=spec)
+
+
+def changed(planned: Planned) -> list[str]:
+    """Return the changed lines of the first change in alphabetical order."""
+    assert planned.ends == ""
+    return sorted(line.strip("+- ") for line in list(unified(planned.changes[0]))[2:] if line[0] in "+-")
 
 
 def shown(planned: Planned) -> str:
@@ -193,68 +218,40 @@ async def test_plan_accepts_optimistic_lock_on_object_planned_earlier():
 
 @pytest.mark.parametrize("by", ["created", "applied", "a former manager"])
 async def test_plan_shows_fields_that_go_and_none_that_are_given_up(by: str):
-    labels = {"app": "web"}
     before = {"name": "a", "image": "b", "env": [{"name": "X", "value": "1"}], "workingDir": "/"}
 
-    def deployment(container: dict[str, Any]) -> Deployment:
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-        annotations = {"kept": "y", **({"old": "x"} if container is before else {})}
-        metadata = ObjectMeta(name="web", namespace="default", labels=labels, annotations=annotations)
-        spec = {"replicas": 0, "paused": True, "selector": {"matchLabels": labels}, "template": template}
-        return Deployment(metadata=metadata, spec=spec)
-
     async def apply(greeting: Greeting, ctx: Context) -> None:
-        await ctx.apply(deployment({"name": "a", "image": "c"}), initial=(".spec.paused",))
+        await ctx.apply(deployment({"name": "a", "image": "c"}, kept="y"), initial=(".spec.paused",))
 
     async with planning() as cluster:
-        transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-        mapper = RestMapper(transport)
-        cache = Cache(transport, mapper, field_manager="test", metrics=Metrics(), rng=random.Random(1))
-        name = "old" if by == "a former manager" else "test-greeting"
-        client = Client(transport, mapper, cache, field_manager=name)
+        client = cluster.client_named("old" if by == "a former manager" else "test-greeting")
         greeting = await client.uncached.get(Greeting, KEY)
         if by == "applied":
-            await client.apply(deployment({**before, "image": "a"}), owner=greeting)
-        await client.apply(deployment(before), owner=greeting)
+            await client.apply(deployment({**before, "image": "a"}, kept="y"), owner=greeting)
+        await client.apply(deployment(before, kept="y", old="x"), owner=greeting)
         planned = await cluster.plan(apply, owns=(Deployment,), former_managers=("old",))
-    assert planned.ends == ""
-    child = planned.changes[0]
-    assert not child.renamed
-    changed = [line.strip("+- ") for line in unified(child) if line[0] in "+-"][2:]
+    assert not planned.changes[0].renamed
     gone = ["old: x", "env:", "name: X", "value: '1'", "workingDir: /"]
     counted = ["generation: 2", "generation: 3"] if by == "applied" else ["generation: 1", "generation: 2"]
-    assert sorted(changed) == sorted([*gone, *counted, "image: b", "image: c"])
+    assert changed(planned) == sorted([*gone, *counted, "image: b", "image: c"])
 
 
 async def test_plan_shows_items_of_others_that_go_because_they_are_in_the_way():
-    labels = {"app": "web"}
-
-    def deployment(image: str) -> Deployment:
-        container = {"name": "a", "image": image, "ports": [{"name": "web", "containerPort": 80}]}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-        spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-        return Deployment(metadata=ObjectMeta(name="web", namespace="default"), spec=spec)
+    container = {"name": "a", "image": "a", "ports": [{"name": "web", "containerPort": 80}]}
 
     async def apply(greeting: Greeting, ctx: Context) -> None:
-        await ctx.apply(deployment("b"))
+        await ctx.apply(deployment({**container, "image": "b"}))
 
     async with planning() as cluster:
-        transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-        mapper = RestMapper(transport)
-        cache = Cache(transport, mapper, field_manager="test", metrics=Metrics(), rng=random.Random(1))
-        client = Client(transport, mapper, cache, field_manager="test-greeting")
+        client = cluster.client_named("test-greeting")
         greeting = await client.uncached.get(Greeting, KEY)
-        child = (await client.apply(deployment("a"), owner=greeting)).object
+        child = (await client.apply(deployment(container), owner=greeting)).object
         child.spec["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = 8080
         await client.named("other").patch(child)
         planned = await cluster.plan(apply, owns=(Deployment,))
         stored = await client.uncached.get(Deployment, child.key)
-    assert planned.ends == ""
-    changed = [line.strip("+- ") for line in unified(planned.changes[0]) if line[0] in "+-"][2:]
     counted = ["generation: 2", "generation: 3"]
-    assert sorted(changed) == sorted(
-        [*counted, "containerPort: 8080", "containerPort: 80", "image: a", "image: b"]
-    )
+    assert changed(planned) == ["containerPort: 80", "containerPort: 8080", *counted, "image: a", "image: b"]
     assert stored.metadata.generation == 2
 
 
@@ -365,10 +362,8 @@ async def test_plan_lists_scale_patch_among_other_requests():
         answer = await cluster.transport.request("POST", path, body=orjson.dumps(review))
         assert orjson.loads(answer)["status"]["allowed"]
 
-    labels = {"app": "web"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
-    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-    async with planning(("deployments.apps", {"metadata": {"name": "web"}, "spec": spec})) as cluster:
+    web = deployment({"name": "a", "image": "b"}).to_wire()
+    async with planning(("deployments.apps", web)) as cluster:
         planned = await cluster.plan(scale)
         assert cluster.client.peek("deployments.apps", "default", "web")["spec"]["replicas"] == 0
     assert [title(each) for each in planned.changes] == ["hello.example.com.v1.Greeting.default.hello"]

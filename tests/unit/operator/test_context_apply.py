@@ -9,13 +9,13 @@ import orjson
 import pytest
 from pydantic import Field
 
-from manager import Blocked, Context, Owns, Watch, webhook
+from manager import Blocked, Context, Owns, webhook
 from manager.api import ApiModel, ObjectKey, ObjectMeta, Resource, controller_reference, crd
 from manager.cache import Selection
 from manager.cache.sink import Sink
 from manager.webhook import Refused, forbidden
 from manager_kinds.apps_v1 import Deployment
-from manager_kinds.core_v1 import ConfigMap, Namespace, Secret
+from manager_kinds.core_v1 import Namespace, Secret
 from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import (
@@ -167,41 +167,23 @@ async def test_log_has_a_line_for_each_write_with_fields_and_their_managers(log_
         assert ("Deleted Secret child", None, None) in deeds()
 
 
-@pytest.mark.parametrize("by_us", [False, True], ids=["another client", "another process of ours"])
-@pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
-async def test_context_apply_reports_restored_only_if_another_client_changed_the_child(
-    applied: bool, by_us: bool
-):
-    asked: list[str] = []
-
+async def test_context_apply_reports_an_update_in_the_words_of_the_operator():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        source = await ctx.find(ConfigMap, "source")
-        child = secret("child")
-        child.metadata.labels = {"from": source.data["a"] if source else ""}
-
         def changed(before: Secret, after: Secret) -> tuple[str, str]:
-            asked.append(after.metadata.labels["from"])
-            return "Copied", "the source has changed"
+            return "Copied", f"{before.metadata.labels['from']} to {after.metadata.labels['from']}"
 
+        child = secret("child")
+        child.metadata.labels = {"from": obj.spec.name}
         await ctx.apply(child, changed=changed)
+        obj.status.text = obj.spec.name
 
-    watches = (Watch(ConfigMap, enqueue=lambda meta, ours: [ObjectKey("default", "hello")]),)
-    source = ConfigMap(metadata=ObjectMeta(name="source", namespace="default"), data={"a": "1"})
-    async with operated(doing(act, watches=watches), objects=[source, greeting()]) as world:
-        child = await world.until(secret("child"), lambda it: it.metadata.labels["from"] == "1")
-        if applied:
-            await world.update(source, lambda it: it.data.update(a="2"))
-            await world.until(child, lambda it: it.metadata.labels["from"] == "2")
-        last = "2" if applied else "1"
-        client = world.manager.client.named("greeting" if by_us else "another")
-        theirs = secret("child")
-        theirs.metadata.labels = {"from": "another"}
-        await client.apply(theirs, owner=await world.get(Greeting, "hello"))
-        await world.until(child, lambda it: it.metadata.labels["from"] == last)
-        await settled(world)
-        obj = await world.get(Greeting, "hello")
-        assert asked == (["2"] if applied else []) + ([last] if by_us else [])
-        assert ("Restored" in await world.events(obj)) is not by_us
+    async with greeted(act) as (world, obj):
+        child = await world.get(Secret, "child")
+        await world.update(child, lambda it: it.metadata.labels.update({"from": "another"}))
+        await world.until(child, lambda it: it.metadata.labels["from"] == "you")
+        await rename(world, obj, "me")
+        assert await world.events(obj) == ["Created", "Restored", "Copied"]
+        assert world.cluster.client.list("events", "default")[-1]["message"] == "you to me"
 
 
 class TestContextApplyExtendedList:

@@ -212,27 +212,6 @@ async def test_operator_may_have_only_daemons():
         assert Only.seen == ["a"]
 
 
-async def test_daemon_enqueues_its_object_for_a_reconcile():
-    class Counting(Operator[Greeting]):
-        name = "counting"
-
-        def setup(self) -> None:
-            self.count = 0
-
-        async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
-            greeting.status.text = str(self.count)
-
-        @daemon
-        async def measure(self, greeting: Greeting) -> None:
-            while True:
-                await asyncio.sleep(10)
-                self.count += 1
-                self.enqueue(greeting.key)
-
-    async with operated(Counting, objects=[greeting("a")]) as world:
-        await world.until(greeting("a", namespace="default"), lambda it: it.status.text == "5", timeout=60)
-
-
 def declared(method: Any, **more: Any) -> None:
     type("Some", (Operator,), {"kind": Greeting, "follow": daemon(method), **more})
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from manager import Context, ControllerOptions, Operator, Owns, Watch, daemon, every, index_by, webhook
-from manager.api import Resource, Status, Unstructured
+from manager.api import Resource, Status
 from manager.operator import add_controller
-from manager.webhook import AdmissionRequest, JsonObject, RegistrationError
+from manager.webhook import JsonObject, RegistrationError
 from manager.webhook.methods import registrations
-from manager.webhook.registration import Webhooks
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import Pod
 from manager_tools.testing import without_manager
@@ -368,46 +367,6 @@ def test_versions_are_refused_when_no_method_converts_them():
     [conversion] = registrations(Half)
     with pytest.raises(RegistrationError, match=r"has no from_hub function for "):
         conversion.check()  # type: ignore[union-attr]
-
-
-async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
-    class Guard(Operator[Gadget]):
-        """Has a say in Pods, and in who looks into them."""
-
-        pods = webhook.Admission(Pod)
-        shells = webhook.Admission(Pod, subresources=("exec",))
-        word = "kept"
-
-        @pods.default
-        async def label(self, pod: JsonObject, request: AdmissionRequest) -> None:
-            pod["said"] = self.word
-
-        @pods.validate_create
-        async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...
-
-        @shells.validate_connect
-        async def look(self, options: Unstructured, request: AdmissionRequest) -> None: ...
-
-    class Other(Guard):
-        """Variant with another word, and without the webhook for shells."""
-
-        word = "free"
-
-        look = None
-
-    pods, shells = registrations(Guard)
-    assert [each.name for each in Webhooks([pods, shells]).validating] == [
-        "vpod-v1.kb.io",
-        "vpod-exec-v1.kb.io",
-    ]
-    for operator, said in ((Guard, "kept"), (Other, "free")):
-        pod: JsonObject = {}
-        bound, *_ = registrations(without_manager(operator))
-        assert isinstance(bound, webhook.Admission)
-        await bound.functions["default"](pod, cast("AdmissionRequest", None))
-        assert pod == {"said": said}
-    with pytest.raises(RegistrationError, match=r"^Admission\(Pod\.v1\) has no function$"):
-        Webhooks(registrations(Other))
 
 
 def test_admission_refuses_a_selector_with_python_names():

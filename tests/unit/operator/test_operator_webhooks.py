@@ -6,8 +6,8 @@ import pytest
 
 from manager import webhook
 from manager.api import ObjectMeta
-from manager.kube.errors import ApiError, Forbidden, Invalid, ServerError
-from manager.webhook import AdmissionRequest, JsonObject, Refused
+from manager.kube.errors import Forbidden, Invalid, ServerError
+from manager.webhook import AdmissionRequest
 from manager_tools.testing import operated
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator, JudgedSpec, OldJudged
 
@@ -57,19 +57,3 @@ async def test_admission_with_exact_match_is_asked_about_one_version_alone():
         await world.create(judged("a"))
         await world.create(OldJudged(metadata=ObjectMeta(name="b"), spec=OldJudged.Spec(wish="much")))
     assert asked == ["b"]
-
-
-async def test_refused_conversion_shows_its_reason_to_the_user():
-    class Refusing(JudgedOperator):
-        """Has objects that the old version cannot hold."""
-
-        name = "refusing"
-
-        @webhook.from_hub(OldJudged)
-        async def to_v1alpha1(self, judged: JsonObject) -> None:
-            raise Refused("there is no such thing any more")
-
-    async with operated(Refusing) as world:
-        await world.create(judged("a"))
-        with pytest.raises(ApiError, match=r"cannot be converted from .* there is no such thing any more"):
-            await world.get(OldJudged, "a")

@@ -71,12 +71,22 @@ async def test_runnables_stop_newest_first_and_wait_for_each():
     assert not recorded.failure.done()
 
 
-async def test_runnables_report_a_failure_and_keep_the_others_running():
+@pytest.mark.parametrize(
+    ("run", "failure"),
+    [
+        (fail, ValueError("broken")),
+        (cancel_itself, RuntimeError("odd was cancelled, and not by its owner")),
+        (end, None),
+    ],
+)
+async def test_runnables_report_a_failure_or_foreign_cancellation_and_keep_the_others_running(
+    run: Callable[[], Coroutine[Any, Any, None]], failure: Exception | None
+):
     recorded = Recorded()
     recorded.start("good")
-    recorded.runnables.start(Runnable("bad", fail))
-    with pytest.raises(ValueError, match="broken"):
-        await recorded.failure
+    recorded.runnables.start(Runnable("odd", run))
+    await asyncio.sleep(1)
+    assert repr(recorded.failure.exception() if recorded.failure.done() else None) == repr(failure)
     assert recorded.notes == ["good started"]
     await recorded.runnables.stop()
 
@@ -94,21 +104,6 @@ async def test_runnables_report_a_failure_during_stop():
     await asyncio.sleep(0)
     await recorded.runnables.stop()
     with pytest.raises(ValueError, match="broken"):
-        await recorded.failure
-
-
-async def test_runnable_that_ends_by_itself_is_no_failure():
-    recorded = Recorded()
-    recorded.runnables.start(Runnable("short", end))
-    await asyncio.sleep(1)
-    await recorded.runnables.stop()
-    assert not recorded.failure.done()
-
-
-async def test_runnables_report_foreign_cancellation_as_failure():
-    recorded = Recorded()
-    recorded.runnables.start(Runnable("odd", cancel_itself))
-    with pytest.raises(RuntimeError, match="odd was cancelled, and not by its owner"):
         await recorded.failure
 
 
@@ -149,6 +144,7 @@ async def test_servers_come_first_and_go_last():
 
 async def test_manager_stop_ends_work_then_election_then_flushes_events():
     house = House(elect=True)
+    house.lifespan("channel")
     house.runnable("helper")
     house.runnable("led", leader_only=True)
     _, source = house.controller("worker", seconds=5.0)
@@ -164,6 +160,7 @@ async def test_manager_stop_ends_work_then_election_then_flushes_events():
         "election ended",
         "events flushed",
         "helper ended",
+        "channel closed",
     ]
 
 
@@ -190,21 +187,13 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     house.stop.set()
     await asyncio.sleep(4.9)
     assert house.manager.stopping
-    assert not house.manager.health.readiness.report().healthy
+    assert house.manager.health.readiness.problem("shutdown") == "the manager is stopping"
+    assert house.manager.health.liveness.report().healthy
     # The next leader need not wait for it.
     assert house.notes[-4:] == ["led ended", "released", "election ended", "events flushed"]
     await house.ended()
     assert house.notes[-1] == "webhooks ended"
     assert now() == pytest.approx(5)
-
-
-async def test_manager_skips_shutdown_delay_when_lease_is_lost():
-    house = House(elect=True, delay=5.0)
-    await house.start()
-    house.elector.ending.set_exception(LeadershipLost("taken"))
-    with pytest.raises(LeadershipLost):
-        await house.ended()
-    assert now() == pytest.approx(0)
 
 
 async def test_standby_manager_runs_leaderless_work_and_is_ready():
@@ -313,13 +302,14 @@ async def test_manager_raises_error_of_runnable_that_cannot_be_made():
     await house.start()
     with pytest.raises(TypeError, match="no coroutine"):
         await house.ended()
+    assert house.notes[-1] == "health closed"
 
 
 @pytest.mark.parametrize(
     "ending", [LeadershipLost("the lease is somebody else's"), KeyError("a fault in the program")], ids=repr
 )
 async def test_manager_cancels_work_without_releasing_lease_when_election_ends(ending: Exception):
-    house = House(elect=True)
+    house = House(elect=True, delay=5.0)
     _, source = house.controller("worker", seconds=3600.0)
     await house.start(elected=True)
     await begin(source)
@@ -379,19 +369,6 @@ async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     assert "released" not in house.notes
     assert {"helper ended", "health closed"} <= set(house.notes)
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
-
-
-async def test_manager_is_not_ready_while_stopping():
-    house = House()
-    _, source = house.controller("worker", seconds=5.0)
-    await house.start()
-    await begin(source)
-    assert house.manager.health.readiness.problem("shutdown") is None
-    house.stop.set()
-    await turns()
-    assert house.manager.health.readiness.problem("shutdown") == "the manager is stopping"
-    assert house.manager.health.liveness.report().healthy
-    await house.ended()
 
 
 async def test_manager_is_unready_when_the_election_has_trouble():

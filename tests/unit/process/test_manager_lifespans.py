@@ -11,7 +11,7 @@ import pytest
 
 from manager.process.manager import CannotStart, Lifespan
 from tests.unit.conftest import LogLines
-from tests.unit.manager_house import House, begin
+from tests.unit.manager_house import House
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
@@ -23,38 +23,6 @@ def add_failing(house: House, error: Exception, *, name: str | None = None) -> N
         yield
 
     house.manager.add(Lifespan(failing, name=name))
-
-
-async def test_lifespan_closes_after_last_reconcile_and_lease_release():
-    house = House(elect=True)
-    house.lifespan("channel")
-    _, source = house.controller("worker", seconds=5.0)
-    await house.start(elected=True)
-    await begin(source)
-    await house.stopped()
-    assert house.notes == [
-        "channel opened",
-        "election began",
-        "worker reconciled a",
-        "released",
-        "election ended",
-        "events flushed",
-        "channel closed",
-    ]
-
-
-async def test_lifespan_closes_when_the_manager_fails():
-    house = House()
-    house.lifespan("channel")
-
-    async def broken() -> None:
-        raise ValueError("broken")
-
-    house.run_beside("broken", broken)
-    await house.start()
-    with pytest.raises(ValueError, match="broken"):
-        await house.ended()
-    assert house.notes[-1] == "channel closed"
 
 
 @pytest.mark.parametrize(
@@ -120,58 +88,43 @@ async def test_lifespan_opens_and_closes_in_the_same_task():
     assert tasks == [house.task, house.task]
 
 
-async def test_manager_failure_is_raised_from_close_error_of_lifespan():
-    house = House()
-
-    @asynccontextmanager
-    async def stuck() -> AsyncIterator[None]:
-        yield
-        raise OSError("stuck")
-
-    async def broken() -> None:
-        raise ValueError("broken")
-
-    house.manager.add(Lifespan(stuck))
-    house.run_beside("broken", broken)
-    await house.start()
-    with pytest.raises(ValueError, match="broken") as raised:
-        await house.ended()
-    assert str(raised.value.__cause__) == "stuck"
-
-
-@pytest.mark.parametrize(("seconds", "error"), [(0, OSError), (3600, TimeoutError)])
-async def test_manager_raises_close_error_of_lifespan_after_clean_stop(
-    seconds: float, error: type[Exception]
+@pytest.mark.parametrize(
+    ("takes", "error", "fails", "seconds"),
+    [
+        (0.0, OSError("stuck"), False, 0),
+        (0.0, OSError("stuck"), True, 0),
+        (1.0, TimeoutError("its own"), False, 1),
+        (3600.0, None, False, 5),
+    ],
+)
+async def test_manager_reports_or_abandons_a_lifespan_that_fails_to_close(
+    takes: float, error: Exception | None, fails: bool, seconds: float, log_lines: LogLines
 ):
-    house = House()
-
-    @asynccontextmanager
-    async def stuck() -> AsyncIterator[None]:
-        yield
-        async with asyncio.timeout(1):
-            await asyncio.sleep(seconds)
-        raise OSError("stuck")
-
-    house.manager.add(Lifespan(stuck))
-    await house.start()
-    house.stop.set()
-    with pytest.raises(error):
-        await house.ended()
-
-
-async def test_manager_gives_up_closing_a_stuck_lifespan_after_a_moment(log_lines: LogLines):
     house = House()
     house.lifespan("first")
 
     @asynccontextmanager
     async def stuck() -> AsyncIterator[None]:
         yield
-        await asyncio.sleep(3600)
+        await asyncio.sleep(takes)
+        if error is not None:
+            raise error
+
+    async def broken() -> None:
+        raise ValueError("broken")
 
     house.manager.add(Lifespan(stuck, name="the connection to the store"))
+    if fails:
+        house.run_beside("broken", broken)
     await house.start()
-    await house.stopped()
-    assert asyncio.get_running_loop().time() == pytest.approx(5)
+    house.stop.set()
+    if error is None:
+        await house.ended()
+    else:
+        with pytest.raises(ValueError if fails else type(error)) as raised:
+            await house.ended()
+        assert (raised.value.__cause__ if fails else raised.value) is error
+    assert asyncio.get_running_loop().time() == pytest.approx(seconds)
     assert house.notes[-1] == "first closed"
-    [line] = [line for line in log_lines if line["event"] == "resource not closed in time"]
-    assert line["what"] == "the connection to the store"
+    late = [line["what"] for line in log_lines if line["event"] == "resource not closed in time"]
+    assert late == ([] if error else ["the connection to the store"])

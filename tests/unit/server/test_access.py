@@ -462,7 +462,9 @@ def answers(limit: int = 10) -> Answers[str, str]:
 async def test_answers_remember_an_answer_for_its_time(answer: str, seconds: float):
     oracle, remembered = Oracle(answer), answers()
     assert await remembered.get("q", oracle) == answer
-    await asyncio.sleep(seconds - 0.1)
+    await asyncio.sleep(seconds / 2)
+    await remembered.get("q", oracle)  # it lasts no longer when it is used
+    await asyncio.sleep(seconds / 2 - 0.1)
     assert await remembered.get("q", oracle) == answer
     assert oracle.asked == 1
     await asyncio.sleep(0.2)
@@ -486,14 +488,6 @@ async def test_answers_free_the_memory_of_an_expired_answer():
     await asyncio.sleep(2)
     assert seen() is None
     assert remembered.was_yes("q")
-
-
-async def test_answers_last_no_longer_when_they_are_used():
-    oracle, remembered = Oracle(), answers()
-    for _ in range(7):
-        await remembered.get("q", oracle)
-        await asyncio.sleep(10)
-    assert oracle.asked == 2
 
 
 async def test_answers_share_one_search_between_simultaneous_callers():
@@ -558,15 +552,10 @@ async def test_answers_evict_the_least_recently_used_beyond_the_limit():
     assert oracle.asked == 3
     await remembered.get("b", oracle)
     assert oracle.asked == 4
-
-
-async def test_answers_keep_accepted_ones_however_many_refusals_follow():
-    oracle, refusing, remembered = Oracle(), Oracle(""), answers(limit=2)
-    await remembered.get("good", oracle)
-    await asyncio.gather(*(remembered.get(f"junk {number}", refusing) for number in range(5)))
-    assert len(remembered) == 3
-    await remembered.get("good", oracle)
-    assert oracle.asked == 1
+    await asyncio.gather(*(remembered.get(f"junk {number}", Oracle("")) for number in range(5)))
+    assert len(remembered) == 4
+    await remembered.get("b", oracle)
+    assert oracle.asked == 4
 
 
 async def test_answers_was_yes_stays_true_until_a_refusal():

@@ -158,23 +158,6 @@ async def test_connection_closes_when_the_acceptor_ends_while_it_is_made(
             await asyncio.wait([accepting])
 
 
-@pytest.mark.each_loop
-async def test_client_that_reads_no_answer_is_disconnected():
-    limits = replace(PATIENT, exchange=0.2)
-
-    entered = asyncio.Event()
-
-    async def much(request: web.Request) -> web.StreamResponse:
-        entered.set()
-        return web.Response(body=bytes(50_000_000))
-
-    async with site(much, limits=limits) as address, client(address) as stubborn:
-        stubborn.take_nothing()
-        stubborn.send(REQUEST)
-        await entered.wait()
-        await eventually_async(no_connection_is_open)
-
-
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
 @pytest.mark.each_loop
 async def test_stalled_handshake_times_out(sent: bytes):

@@ -120,29 +120,20 @@ async def test_open_connection_outlives_the_certificate_it_began_with(authority:
         await writer.wait_closed()
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.filterwarnings("ignore:.*TLSv1_1 is deprecated:DeprecationWarning")
 @pytest.mark.each_loop
-async def test_server_refuses_client_with_tls_1_1(authority: trustme.CA, secret: Secret):
-    client = trusting(authority.cert_pem.bytes())
-    async with site(secret) as address:
-        client.minimum_version = client.maximum_version = ssl.TLSVersion.TLSv1_2
-        assert await presented(address, client, "localhost")
-        with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
-            client.minimum_version = ssl.TLSVersion.TLSv1_1
-        with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
-            client.maximum_version = ssl.TLSVersion.TLSv1_1
-        client.set_ciphers("ALL:@SECLEVEL=0")
-        with pytest.raises(OSError):  # noqa: PT011 - a reset or an alert, as it comes
-            await presented(address, client, "localhost")
-
-
-@pytest.mark.each_loop
-async def test_https_server_refuses_tls_1_3_because_it_allows_endless_key_updates(
-    authority: trustme.CA, secret: Secret
+async def test_server_refuses_clients_without_tls_1_2(
+    authority: trustme.CA, secret: Secret, version: ssl.TLSVersion
 ):
+    """TLS 1.3 allows endless key updates."""
     client = trusting(authority.cert_pem.bytes())
     async with site(secret) as address:
         assert await presented(address, client, "localhost")  # one that would take either
-        client.minimum_version = ssl.TLSVersion.TLSv1_3
+        client.set_ciphers("ALL:@SECLEVEL=0")
+        client.maximum_version = ssl.TLSVersion.MAXIMUM_SUPPORTED
+        client.minimum_version = version
+        client.maximum_version = version
         with pytest.raises(OSError):  # noqa: PT011 - a reset or an alert, as it comes
             await presented(address, client, "localhost")
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable
 
 import orjson
 import pytest
 
-from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease import Lease, Leases
 from manager.election.lease_watch import LeaseWatcher
-from manager.kube.transport import Transport
 from manager.shards.coordinator import MEMBER, ReplicaRegistry
-from manager.telemetry.metrics import Metrics
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import (
@@ -21,13 +18,12 @@ from tests.support.scripted_wire import (
     LostAfter,
     LostBefore,
     Reply,
-    ScriptedWire,
     Sent,
     Stall,
     Step,
     Unreached,
 )
-from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.conftest import LEASES, NAMESPACE, Participant
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 
 pytestmark = pytest.mark.virtual_time
@@ -35,26 +31,15 @@ LABEL = "example.com/lease"
 EVERYTHING = f"{PREFIX}*"
 
 
-class Replica:
+class Replica(Participant):
     """A replica of a program, on its own wire."""
 
     def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
+        super().__init__(server, identity)
         self.server = server
-        self.wire = ScriptedWire()
-        server.serve(self.wire)
-        rng = random.Random(identity)
-        transport = Transport(self.wire, metrics=Metrics(), rng=rng, user_agent="test")
-        group = Leases(transport, namespace=NAMESPACE, label=LABEL)
-        config = ElectionConfig(
-            transport=transport,
-            namespace=NAMESPACE,
-            name=NAME,
-            identity=identity,
-            rng=rng,
-            metrics=Metrics(),
-        )
-        self.watcher = LeaseWatcher(config, group)
-        self.registry = ReplicaRegistry(config, group, self.watcher, count=16)
+        group = Leases(self.transport, namespace=NAMESPACE, label=LABEL)
+        self.watcher = LeaseWatcher(self.config, group)
+        self.registry = ReplicaRegistry(self.config, group, self.watcher, count=16)
         loop = asyncio.get_running_loop()
         self.tasks = [
             loop.create_task(self.watcher.run()),
@@ -216,22 +201,6 @@ async def test_unreachable_replica_drops_itself_before_the_others_drop_it(progra
     assert a.members == b.members == "a b"
 
 
-async def test_member_rejoins_with_its_next_request_after_an_outage(program: Program):
-    (a,) = await program.start("a", cleans=True)
-    (b,) = await program.start("b")
-    await asyncio.sleep(30)
-    b.reach(Unreached())
-    await asyncio.sleep(20)
-    assert program.leases == ["a"]
-    renewals = len(b.wire.sent("PUT"))
-    b.reach()
-    for _ in range(21):
-        await asyncio.sleep(0.1)
-        if len(b.wire.sent("PUT")) > renewals:
-            break
-    assert a.members == b.members == "a b"
-
-
 async def test_member_rejoins_when_its_lease_was_deleted(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
@@ -266,17 +235,6 @@ async def test_members_stay_the_same_when_one_renewal_fails(program: Program, fa
     assert b.registry.problem is None
 
 
-async def test_registry_polls_when_its_watch_is_dead(program: Program):
-    a, b = await program.start("a", "b")
-    program.server.silence()  # as if each stream had died in silence
-    for _ in range(60):
-        await asyncio.sleep(0.5)
-        assert a.members == "a b"
-    await b.stop()
-    await asyncio.sleep(5)
-    assert a.members == "a"
-
-
 async def test_member_that_renews_stays_a_member_after_a_rewound_history(program: Program):
     a, *_ = await program.start("a", "b", "c")
     await asyncio.sleep(30)
@@ -299,15 +257,6 @@ async def test_registry_reports_missing_right_in_one_line_and_adds_no_member(pro
     assert b.registry.problem is not None
     assert b.registry.problem.startswith("cannot renew lease default/election-member-")
     assert "cannot create" in b.registry.problem
-
-
-async def test_names_of_replicas_of_another_program_are_none_of_ours(program: Program):
-    program.server.put(NAMESPACE, "another", {"holderIdentity": "stranger"})
-    (a,) = await program.start("a")
-    program.server.put(NAMESPACE, "a-third", {"holderIdentity": "newcomer"})
-    await asyncio.sleep(10)
-    assert a.members == "a"
-    assert [view.holder for view in a.watcher] == ["a"], "nor are they looked at"
 
 
 async def test_member_lease_is_left_to_expire_when_it_cannot_be_deleted_in_time(program: Program):

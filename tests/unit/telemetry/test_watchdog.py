@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import faulthandler
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -94,17 +93,13 @@ def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
     assert 0 < flushed[0] <= 0.5
 
 
-def test_watchdog_ends_process_when_it_fails_itself(exits: Exits, lines: list[MutableMapping[str, Any]]):
-    def fail(number: int) -> None:
-        raise KeyError(number)
-
-    previous = signal.signal(signal.SIGUSR1, lambda *_: None)
-    try:
-        with Watchdog() as watchdog, watchdog.on_signals(fail):
-            os.kill(os.getpid(), signal.SIGUSR1)
-            assert exits.ended.wait(WAIT)
-    finally:
-        signal.signal(signal.SIGUSR1, previous)
+def test_watchdog_ends_process_when_it_fails_itself(
+    exits: Exits, lines: list[MutableMapping[str, Any]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "read", None)
+    with Watchdog() as watchdog:
+        limit(watchdog, LONG)
+        assert exits.ended.wait(WAIT)
     assert exits.codes == [1]
     assert [line["event"] for line in lines] == ["the watchdog failed"]
 
@@ -271,25 +266,3 @@ def test_watchdog_ignores_idle_thread_pool(exits: Exits):
     assert watchdog.due() is None
     assert not exits.ended.wait(4 * SOON)
     pool.shutdown()
-
-
-def test_signals_are_heard_while_the_main_thread_is_blocked(exits: Exits):
-    heard: list[int] = []
-    both = threading.Event()
-
-    def hear(number: int) -> None:
-        heard.append(number)
-        if len(heard) == 2:
-            both.set()
-
-    previous = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGUSR1)}
-    try:
-        with Watchdog() as watchdog, watchdog.on_signals(hear):
-            os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGUSR1)
-            assert both.wait(WAIT)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    assert set(heard) == {signal.SIGTERM, signal.SIGUSR1}
-    assert exits.codes == []

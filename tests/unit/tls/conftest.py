@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import trustme
 
-from manager.tls.served import KeyPair
+from manager.tls.key_pair import KeyPair
 
 
 @pytest.fixture(scope="session")

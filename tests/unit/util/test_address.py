@@ -1,8 +1,18 @@
 from __future__ import annotations
 
 import pytest
+from yarl import URL
 
-from manager.util.address import client_at, is_loopback, parse_address
+from manager.util.address import (
+    BindAddress,
+    NotAProxy,
+    client_at,
+    is_loopback,
+    parse_address,
+    parse_bind_address,
+    proxy_for,
+    proxy_url,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,22 +25,9 @@ def test_parse_address_returns_valid_address_unchanged(text: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "localhost",
-        "localhost:",
-        "localhost:0",
-        "localhost:65536",
-        "localhost:-1",
-        "localhost:" + "9" * 5000,
-        "localhost:http",
-        ":6742",
-        "[::1]",
-        "[]:1",
-        "::1:6742",
-        "10.0.0:1",
-        "two words:1",
-        "http://localhost:6742",
-        "a_b:1",
+        *("", "localhost", "localhost:", "localhost:0", "localhost:65536", "localhost:-1", "localhost:http"),
+        *("localhost:" + "9" * 5000, ":6742", "[::1]", "[]:1", "::1:6742", "10.0.0:1", "two words:1"),
+        *("http://localhost:6742", "a_b:1"),
     ],
 )
 def test_parse_address_refuses_invalid_address_and_shows_expected_form(text: str):
@@ -56,11 +53,148 @@ def test_client_at_maps_addresses_of_one_machine_to_one_client(host: str | None,
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True)]
-    + [
-        (host, False)
-        for host in ("", "0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "localhost.example.test")
+    [
+        *((host, True) for host in ("localhost", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1")),
+        *((host, False) for host in ("", "0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "localhost.a.test")),
     ],
 )
 def test_is_loopback_recognises_hosts_that_only_this_machine_reaches(host: str, expected: bool):
     assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        (":8080", "", 8080),
+        (":0", "", 0),
+        ("127.0.0.1:80", "127.0.0.1", 80),
+        ("[::]:8080", "::", 8080),
+        ("[fe80::1]:1", "fe80::1", 1),
+        ("localhost:65535", "localhost", 65535),
+        ("my-host.example.com:1", "my-host.example.com", 1),
+    ],
+)
+def test_bind_address_is_a_host_and_a_port(text: str, host: str, port: int):
+    address = parse_bind_address(text)
+    assert address == BindAddress(host, port)
+    assert str(address) == text
+    assert parse_bind_address("0") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "8080", ":", ":x", ":-1", ":65536", ":٨٠", "::1:80", "[::1]", "[1.2.3.4]:80", "[]:80"),
+        *("256.1.1.1:80", "1.2.3:80", "a b:80", "-a:80", "http://x:80"),
+    ],
+)
+def test_parse_bind_address_refuses_malformed_text_with_examples(text: str):
+    with pytest.raises(ValueError, match='":8080"'):
+        parse_bind_address(text)
+
+
+SERVER = URL("https://api.example.com:6443")
+PROXY = "http://proxy:3128"
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, None),
+        ({"HTTPS_PROXY": PROXY}, PROXY),
+        ({"https_proxy": PROXY}, PROXY),
+        ({"HTTP_PROXY": PROXY}, None),
+        ({"https_proxy": "http://other", "HTTPS_PROXY": PROXY}, PROXY),
+        ({"HTTPS_PROXY": "proxy:3128"}, PROXY),
+    ],
+)
+def test_proxy_for_uses_the_variable_of_the_scheme(environ: dict[str, str], expected: str | None):
+    assert proxy_for(SERVER, environ) == (expected and URL(expected))
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["https://localhost:1", "https://127.0.0.1:1", "https://[::1]:1", "https://[::ffff:127.0.0.1]:1"],
+)
+def test_proxy_for_never_proxies_this_machine(server: str):
+    assert proxy_for(URL(server), {"HTTPS_PROXY": PROXY}) is None
+
+
+@pytest.mark.parametrize(
+    ("server", "no_proxy", "exempt"),
+    [
+        ("https://api.example.com", "example.com", True),
+        ("https://example.com", "example.com", True),
+        ("https://api.example.com", "other.com, api.example.com", True),
+        ("https://API.Example.com", "example.COM", True),
+        ("https://anexample.com", "example.com", False),
+        ("https://api.example.com", ".example.com", True),
+        ("https://example.com", ".example.com", False),
+        ("https://api.example.com", "*.example.com", True),
+        ("https://api.example.com", "*", True),
+        ("https://api.example.com", "", False),
+        ("https://api.example.com:6443", "example.com:6443", True),
+        ("https://api.example.com:6443", "example.com:443", False),
+        ("https://10.96.0.1", "10.96.0.1", True),
+        ("https://10.96.0.1", "10.96.0.0/12", True),
+        ("https://10.96.0.1", "192.168.0.0/16", False),
+        ("https://10.96.0.1:443", "10.96.0.1:443", True),
+        ("https://[fd00::1]", "fd00::/8", True),
+        ("https://[fd00::1]:443", "[fd00::1]:443", True),
+    ],
+)
+def test_no_proxy_variable_exempts_the_servers_it_names(server: str, no_proxy: str, exempt: bool):
+    for name in ("NO_PROXY", "no_proxy"):
+        assert (proxy_for(URL(server), {"HTTPS_PROXY": PROXY, name: no_proxy}) is None) == exempt
+
+
+@pytest.mark.parametrize(
+    "address", ["socks4://proxy:1080", "socks5h://proxy", "http://", "http://proxy:port", "socks5://"]
+)
+def test_proxy_url_error_names_its_source_when_address_is_no_http_proxy(address: str):
+    with pytest.raises(NotAProxy, match=r"^HTTPS_PROXY: "):
+        proxy_for(SERVER, {"HTTPS_PROXY": address})
+    with pytest.raises(NotAProxy, match=r"^there: "):
+        proxy_url(address, source="there")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "socks4://me:s3cret@proxy:1080",
+        "socks5://me:s3/cret@proxy:1080",
+        "http://me:s3cret@proxy:port",
+        "me:s3cret",
+        "http://me:s3cret@",
+        "http://me:s3/cret@proxy:1080",
+        "http://s3cret:12/34@proxy:1080",
+        "http://s3cret:12?34@proxy:1080",
+        "http://s3cret:12#34@proxy:1080",
+        "http://[s3cret@proxy:1080",
+    ],
+)
+def test_proxy_for_refuses_ambiguous_password_without_showing_it(address: str):
+    with pytest.raises(NotAProxy, match=r"^HTTPS_PROXY: not the URL of an http") as caught:
+        proxy_for(SERVER, {"HTTPS_PROXY": address})
+    assert "s3" not in str(caught.value)
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("written", ["p@ss", "p%40ss"])
+def test_proxy_for_accepts_password_with_special_characters(written: str):
+    found = proxy_for(SERVER, {"HTTPS_PROXY": f"http://me:{written}@proxy:1080"})
+    assert found is not None
+    assert (found.user, found.password, found.host, found.port) == ("me", "p@ss", "proxy", 1080)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("socks5://proxy", "socks5://proxy:1080"),
+        ("socks5://proxy:80", "socks5://proxy:80"),
+        ("socks5://me:s3cret@[fd00::1]:1081", "socks5://me:s3cret@[fd00::1]:1081"),
+    ],
+)
+def test_socks_proxy_has_its_own_default_port(address: str, expected: str):
+    found = proxy_url(address, source="there")
+    assert (str(found), found.port) == (expected, URL(expected).port)

@@ -13,11 +13,6 @@ def test_now_returns_machine_time_outside_a_loop():
     assert before <= clock.now() <= datetime.now(UTC)
 
 
-async def test_now_returns_machine_time_in_a_loop_without_wall_clock():
-    before = datetime.now(UTC)
-    assert before <= clock.now() <= datetime.now(UTC)
-
-
 async def test_now_returns_wall_clock_of_the_loop(monkeypatch: pytest.MonkeyPatch):
     class Loop:
         wall_clock = staticmethod(lambda: 1_000_000_000.5)
@@ -31,8 +26,3 @@ async def test_monotonic_time_is_the_loops():
     assert clock.monotonic() == 0
     await asyncio.sleep(3600)
     assert clock.monotonic() == 3600
-
-
-def test_monotonic_raises_runtime_error_outside_a_loop():
-    with pytest.raises(RuntimeError):
-        clock.monotonic()

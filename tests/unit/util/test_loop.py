@@ -1,34 +1,28 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from manager.telemetry.metrics import Metrics
 from manager.util import loop
-from manager.util.loop import SMALL, WorkThreads, loop_factory, observe_lag, own_turn
+from manager.util.clock import monotonic as now
+from manager.util.loop import SMALL, Deadlines, WorkThreads, loop_factory, observe_lag, own_turn, unless
 
 
-def test_loop_factory_returns_asyncio_loop_when_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "uvloop", None)
-    loop = loop_factory()()
-    try:
-        assert isinstance(loop, asyncio.SelectorEventLoop)
-    finally:
-        loop.close()
-
-
-def test_uvloop_is_used_where_it_is_installed():
-    uvloop = pytest.importorskip("uvloop")
-    loop = loop_factory()()
-    try:
-        assert isinstance(loop, uvloop.Loop)
-    finally:
-        loop.close()
+@pytest.mark.parametrize("has_uvloop", [True, False])
+def test_loop_factory_prefers_uvloop_where_it_is_installed(has_uvloop: bool, monkeypatch: pytest.MonkeyPatch):
+    expected: type = pytest.importorskip("uvloop").Loop if has_uvloop else asyncio.SelectorEventLoop
+    if not has_uvloop:
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    with closing(loop_factory()()) as loop:
+        assert isinstance(loop, expected)
 
 
 def test_loop_time_advances_while_a_callback_runs():
@@ -134,14 +128,150 @@ class TestOwnTurn:
                 tasks.create_task(works(name, 1))
         assert order == ["much", "a", "b", "much", "much"]
 
-    async def test_own_turn_skips_a_cancelled_waiter(self):
+    async def test_own_turn_skips_a_cancelled_waiter_and_leaves_none_behind(self):
         first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.gather(first, third)
         assert second.cancelled()
-
-    async def test_own_turn_leaves_no_waiters_behind(self):
-        await asyncio.gather(*(own_turn(SMALL + 1) for _ in range(3)))
         await asyncio.sleep(0)
         assert asyncio.get_running_loop() not in loop._waiting
+
+
+@pytest.mark.parametrize("end", ["result", "stopped before", "stopped", "cancelled"])
+async def test_unless_returns_the_result_and_cancels_the_work_when_the_event_or_the_caller_ends_it(end: str):
+    stop, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        started.set()
+        try:
+            await (asyncio.sleep(0) if end == "result" else asyncio.Event().wait())
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "done"
+
+    if end == "stopped before":
+        stop.set()
+    task = asyncio.create_task(unless(stop, work()))
+    await started.wait()
+    if end == "cancelled":
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        if end == "stopped":
+            stop.set()
+        assert await task == (("done",) if end == "result" else None)
+    assert cancelled.is_set() is (end != "result")
+
+
+class Missed(Exception):
+    pass
+
+
+async def work(deadlines: Deadlines, *, seconds: float, within: float) -> str:
+    deadline = deadlines.start(within)
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        if deadline.missed():
+            raise Missed from None
+        raise
+    finally:
+        deadlines.stop(deadline)
+    return "done"
+
+
+def pending_timers() -> list[asyncio.TimerHandle]:
+    return asyncio.get_running_loop().timers  # type: ignore[attr-defined]
+
+
+@pytest.mark.virtual_time
+class TestDeadlines:
+    @pytest.fixture
+    async def deadlines(self) -> Deadlines:
+        return Deadlines()
+
+    async def test_work_that_keeps_its_deadline_goes_on(self, deadlines: Deadlines):
+        assert await work(deadlines, seconds=1, within=2) == "done"
+        await asyncio.sleep(10)
+
+    async def test_work_that_misses_its_deadline_is_interrupted_then(self, deadlines: Deadlines):
+        with pytest.raises(Missed):
+            await work(deadlines, seconds=5, within=2)
+        assert now() == 2
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+    async def test_deadlines_interrupt_each_concurrent_block_at_its_own_time(self, deadlines: Deadlines):
+        ended: dict[float, float] = {}
+
+        async def one(within: float) -> None:
+            with pytest.raises(Missed):
+                await work(deadlines, seconds=100, within=within)
+            ended[within] = now()
+
+        async with asyncio.TaskGroup() as group:
+            for within in (7.0, 3.0, 5.0, 3.5, 20.0):
+                group.create_task(one(within))
+        assert ended == {within: within for within in (7.0, 3.0, 5.0, 3.5, 20.0)}
+
+    async def test_later_block_has_its_own_deadline(self, deadlines: Deadlines):
+        for _ in range(3):
+            assert await work(deadlines, seconds=4, within=5) == "done"
+        with pytest.raises(Missed):
+            await work(deadlines, seconds=6, within=5)
+        assert now() == 17
+
+    async def test_cancellation_from_elsewhere_stays_a_cancellation(self, deadlines: Deadlines):
+        task = asyncio.create_task(work(deadlines, seconds=5, within=3))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def test_cancellation_together_with_the_deadline_stays_a_cancellation(self, deadlines: Deadlines):
+        task = asyncio.create_task(work(deadlines, seconds=5, within=3))
+        asyncio.get_running_loop().call_at(3, task.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def test_enclosing_timeout_is_distinguished(self, deadlines: Deadlines):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2):
+                await work(deadlines, seconds=5, within=3)
+        with pytest.raises(Missed):
+            async with asyncio.timeout(4):
+                await work(deadlines, seconds=5, within=3)
+
+    async def test_nested_deadline_interrupts_only_its_own_block(self, deadlines: Deadlines):
+        outer = deadlines.start(10)
+        with pytest.raises(Missed):
+            await work(deadlines, seconds=5, within=3)
+        assert await work(deadlines, seconds=5, within=6) == "done"
+        deadlines.stop(outer)
+        assert not outer.expired
+
+    async def test_work_that_turns_the_interruption_into_its_own_error_leaves_no_cancellation(
+        self, deadlines: Deadlines
+    ):
+        deadline = deadlines.start(1)
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            deadlines.stop(deadline)
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+    async def test_infinite_deadline_sets_no_timer(self, deadlines: Deadlines):
+        assert await work(deadlines, seconds=1e6, within=math.inf) == "done"
+        assert not pending_timers()
+
+    async def test_closed_deadlines_leave_no_timer_and_can_be_used_again(self, deadlines: Deadlines):
+        assert await work(deadlines, seconds=1, within=300) == "done"
+        assert pending_timers()
+        deadlines.close()
+        assert not pending_timers()
+        with pytest.raises(Missed):
+            await work(deadlines, seconds=5, within=2)

@@ -13,26 +13,14 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 6)
 
 
-async def test_token_bucket_allows_a_burst_and_no_more():
+async def test_token_bucket_allows_a_burst_and_regains_a_token_per_interval():
     bucket = TokenBucket(rate=2, burst=3)
+    await asyncio.sleep(3600)
     assert [bucket.try_acquire() for _ in range(5)] == [True, True, True, False, False]
-
-
-async def test_token_bucket_regains_a_token_per_interval():
-    bucket = TokenBucket(rate=2, burst=3)
-    while bucket.try_acquire():
-        pass
     await asyncio.sleep(0.4)
     assert not bucket.try_acquire()
     await asyncio.sleep(0.11)
-    assert bucket.try_acquire()
-    assert not bucket.try_acquire()
-
-
-async def test_token_bucket_never_exceeds_its_burst_after_a_quiet_time():
-    bucket = TokenBucket(rate=1, burst=2)
-    await asyncio.sleep(3600)
-    assert [bucket.try_acquire() for _ in range(3)] == [True, True, False]
+    assert [bucket.try_acquire() for _ in range(2)] == [True, False]
 
 
 async def test_token_bucket_lets_waiters_through_at_its_rate_in_order():

@@ -10,14 +10,20 @@ from manager.webhook import FieldError, Refused, forbidden, invalid, required
 PET = GroupVersionKind("petstore.example.com", "v1beta1", "Pet")
 
 
-def test_field_errors_are_worded_as_the_api_server_words_its_own():
-    assert (
-        str(invalid("spec.age", -1, "must not be negative"))
-        == "spec.age: Invalid value: -1: must not be negative"
-    )
-    assert str(forbidden("spec.size", "may not shrink")) == "spec.size: Forbidden: may not shrink"
-    assert str(required("spec.name")) == "spec.name: Required value"
-    assert str(required("spec.name", "give one")) == "spec.name: Required value: give one"
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            invalid("spec.age", -1, "must not be negative"),
+            "spec.age: Invalid value: -1: must not be negative",
+        ),
+        (forbidden("spec.size", "may not shrink"), "spec.size: Forbidden: may not shrink"),
+        (required("spec.name"), "spec.name: Required value"),
+        (required("spec.name", "give one"), "spec.name: Required value: give one"),
+    ],
+)
+def test_field_errors_are_worded_as_the_api_server_words_its_own(error: FieldError, text: str):
+    assert str(error) == text
 
 
 @pytest.mark.parametrize(

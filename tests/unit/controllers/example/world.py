@@ -65,10 +65,7 @@ class LiveClient(Client):
         self.stale: dict[ObjectKey, Resource] = {}
         """What a cache would still show of objects of these keys."""
 
-    def ours(self, selection: Selection) -> CachedReader:
-        return self
-
-    def within(self, selection: Selection) -> CachedReader:
+    def within(self, selection: Selection, *, ours: bool = False) -> CachedReader:
         return self
 
     async def records(self, kind: type[Resource], **_: Any) -> Sequence[Record]:

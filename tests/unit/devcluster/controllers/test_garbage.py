@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.effort import Effort
-from tests.unit.devcluster.controllers.conftest import Cluster
+from tests.unit.devcluster.controllers.conftest import Cluster, Make
 
 pytestmark = pytest.mark.virtual_time
 
@@ -84,3 +84,16 @@ async def test_garbage_collector_deletes_a_thousand_dependents_quickly(cluster: 
         await cluster.settle(30)
     assert names(cluster) == set()
     assert spent.units < 200
+
+
+async def test_deleted_namespace_is_emptied_pods_first(cluster: Cluster, deployment: Make):
+    await cluster.settled("deployments.apps", deployment())
+    cluster.seen.clear()
+    await cluster.client.delete("namespaces", "", "x")
+    await cluster.settle(60)
+    gone = [plural for plural, _, obj in cluster.seen if obj is None]
+    assert gone[-1] == "namespaces"
+    assert {"pods", "replicasets", "deployments", "configmaps", "serviceaccounts"} <= set(gone)
+    last_pod = max(index for index, plural in enumerate(gone) if plural == "pods")
+    assert "serviceaccounts" not in gone[: last_pod + 1] or gone.index("serviceaccounts") > 2
+    assert cluster.list("configmaps") == cluster.list("events") == []

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.devcluster.controllers.conftest import Cluster, pod
+from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
 
 pytestmark = pytest.mark.virtual_time
 
@@ -27,6 +27,16 @@ async def test_deleted_pod_is_terminating_until_its_containers_have_stopped(clus
     assert ("Killing", "Stopping container c") in cluster.events()
     await asyncio.sleep(1.1)
     assert cluster.get("pods", "p") is None
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [(30, 10), (4, 4)])
+async def test_every_deleted_pod_is_terminating_when_the_cluster_says_so(grace: int, seconds: int):
+    async with started(0.0, pod_stop_delay=10.0) as cluster:
+        await cluster.settled("pods", pod("p", terminationGracePeriodSeconds=grace))
+        await cluster.delete("pods", "p", seconds=seconds - 0.5)
+        assert cluster.get("pods", "p")["metadata"]["deletionTimestamp"]
+        await asyncio.sleep(1)
+        assert cluster.get("pods", "p") is None
 
 
 async def test_deleted_pod_goes_at_the_end_of_its_grace_period(cluster: Cluster):

@@ -31,27 +31,11 @@ from manager_tools.commands.explain import ExplainArguments
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.election.program import COUNT, Program, program
+from tests.unit.manager_tools.commands.test_explain_text import CONTROLLER, RUN
 
 __all__ = ["program"]
 
 REX = ObjectKey("zoo", "rex")
-REQUEST = {"verb": "get", "path": "/api", "at": 1.8e9, "code": 200}
-RUN = {
-    **dict.fromkeys(("controller", "namespace", "name", "id"), ""),
-    **dict.fromkeys(("started", "waited"), 0.0),
-    **dict.fromkeys(("attempt", "priority", "triggered"), 0),
-    "triggers": [{"why": "found"}],
-    "requests": [REQUEST],
-}
-CONTROLLER = {
-    "controller": "pet",
-    "state": "running",
-    "paused": False,
-    "uid": None,
-    "running": None,
-    "next": None,
-    "runs": [RUN],
-}
 OWNER = {"controller": "pet", "shard": 0, "shards": 4, "holder": "pod_1", "here": False}
 
 
@@ -113,7 +97,7 @@ async def test_explain_reads_the_runs_and_the_owning_replica_from_the_manager():
         assert report.owners == owners
         if report.controllers:
             [found] = report.controllers
-            assert (found.controller, found.runs[0].requests[0].code, why) == ("pet", 200, "")
+            assert (found.controller, found.runs[0].requests[0].code, why) == ("foo", 200, "")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +155,7 @@ async def test_explain_reaches_a_forwarded_manager_by_the_name_in_its_certificat
         assert "its certificate is not to be trusted" in (await asked(manager, **flags))[1]
         name = "webhooks.system.svc"
         [report], why = await asked(manager, **flags, manager_tls_server_name=name)
-        assert (report.controller, why) == ("pet", "")
+        assert (report.controller, why) == ("foo", "")
 
 
 @pytest.mark.parametrize("flag", ["manager_token_file", "manager_ca_file"])

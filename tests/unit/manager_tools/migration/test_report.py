@@ -7,7 +7,7 @@ import pytest
 
 from manager.api import ObjectKey
 from manager_tools.migration.definitions import StoredDefinition
-from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen, Tally
+from manager_tools.migration.report import MigrationOptions, Outcome, Report, Tally
 
 NAME = "pets.petstore.example.com"
 PETS = StoredDefinition(
@@ -41,7 +41,7 @@ def clock() -> Clock:
 
 
 def report_of(clock: Clock, **options: Any) -> Report:
-    return Report(NAME, Screen(clock), MigrationOptions(**options), clock)
+    return Report(NAME, MigrationOptions(**options), clock)
 
 
 def test_results_are_output_and_all_else_is_not(clock: Clock, capsys: pytest.CaptureFixture[str]):
@@ -100,9 +100,7 @@ def test_report_prints_a_problem_once_until_progress_is_made(
     assert capsys.readouterr().err.count("trying again: no connection") == 2
 
 
-def test_report_prints_progress_line_every_ten_seconds_off_a_terminal(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-):
+def test_report_prints_progress_line_every_ten_seconds(clock: Clock, capsys: pytest.CaptureFixture[str]):
     report = report_of(clock)
     report.begins(PETS, after=0)
     capsys.readouterr()
@@ -113,30 +111,6 @@ def test_report_prints_progress_line_every_ten_seconds_off_a_terminal(
         f"{NAME}: 1,000 of 5,000 (20 %), about 40s left",
         f"{NAME}: 2,000 of 5,000 (40 %), about 30s left",
     ]
-
-
-def test_report_keeps_progress_in_last_line_on_a_terminal(
-    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "40")
-    report = report_of(clock)
-    report.begins(PETS, after=0)
-    capsys.readouterr()
-    for step in range(5):
-        clock.now = step * 0.05
-        report.advanced(step, 5000)
-    report.refused(ObjectKey("default", "p"), "too old")
-    report.ended(PETS, Outcome.REFUSED, Tally(refused=1))
-    erase = "\r\x1b[K"
-    lines = [f"{NAME}: {step} of 5,000 (0 %)"[:39] for step in (0, 2, 4)]
-    assert capsys.readouterr().err == "".join(
-        [
-            *(f"{erase}{line}" for line in lines),
-            f"{erase}{NAME}: refused: default/p: too old\n{erase}{lines[-1]}",
-            erase,
-        ]
-    )
 
 
 def test_report_ignores_broken_pipe_on_stderr(clock: Clock, monkeypatch: pytest.MonkeyPatch):

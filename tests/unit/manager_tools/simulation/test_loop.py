@@ -1,12 +1,70 @@
+"""Virtual time, the order of tasks, and the clocks of processes."""
+
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import random
+from contextvars import copy_context
 
 import pytest
 
-from manager_tools.simulation.loop import ProcessClock, process_clock, simulate
+from manager.util import clock
+from manager_tools.simulation.loop import EPOCH, ProcessClock, ThreadHold, process_clock, simulate
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_virtual_time_advances_by_sleeps_only():
+    for _ in range(3):
+        await asyncio.sleep(0.1)
+    assert clock.monotonic() == 0.3
+    assert clock.now().timestamp() == EPOCH + 0.3
+
+
+async def test_sleep_of_the_smallest_duration_moves_the_clock():
+    before = clock.monotonic()
+    until = before + 1e-10
+    while clock.monotonic() < until:  # noqa: ASYNC110 -- that is the question
+        await asyncio.sleep(until - clock.monotonic())
+    assert before < clock.monotonic() <= before + 2e-6
+
+
+async def test_processes_have_clocks_of_their_own():
+    context = copy_context()
+    context.run(process_clock.set, ProcessClock(rate=2.0, offset=100.0, skew=5.0))
+
+    async def process() -> tuple[float, float]:
+        began = clock.monotonic()
+        await asyncio.sleep(60)
+        return began, clock.monotonic()
+
+    began, ended = await asyncio.create_task(process(), context=context)
+    assert began == 100.0
+    assert ended == pytest.approx(160.0, abs=1e-5)
+    assert clock.monotonic() == pytest.approx(30.0, abs=1e-5)
+
+
+async def test_thread_takes_no_virtual_time():
+    order: list[str] = []
+    asyncio.get_running_loop().call_soon(order.append, "loop")
+    await asyncio.to_thread(order.append, "thread")
+    assert order == ["thread", "loop"]
+    assert clock.monotonic() == 0
+
+
+async def test_threads_can_be_held_while_time_goes_on():
+    hold = ThreadHold()
+    held = [asyncio.create_task(asyncio.to_thread(hold.wait)) for _ in range(2)]
+    await asyncio.sleep(3600)
+    assert not any(each.done() for each in held)
+    hold.release()
+    await asyncio.gather(*held)
+    assert clock.monotonic() == 3600
+
+
+def test_simulate_fails_when_a_task_would_wait_for_ever():
+    with pytest.raises(RuntimeError, match="standstill"):
+        simulate(asyncio.Event().wait())
 
 
 async def _ran(order: list[int]) -> list[int]:
@@ -23,24 +81,23 @@ def test_tasks_that_are_ready_together_run_in_the_order_that_is_drawn():
     assert sorted(first) == list(range(20)) == simulate(_ran([]))
 
 
-@pytest.mark.virtual_time
 async def test_process_clock_holds_back_callbacks_of_frozen_process():
-    clock, ticks, loop = ProcessClock(), list[float](), asyncio.get_running_loop()
+    process, ticks, loop = ProcessClock(), list[float](), asyncio.get_running_loop()
 
     async def tick() -> None:
         while True:
             await asyncio.sleep(1)
             ticks.append(loop.time())
 
-    context = contextvars.copy_context()
-    context.run(process_clock.set, clock)
+    context = copy_context()
+    context.run(process_clock.set, process)
     ticking = loop.create_task(tick(), context=context)
     await asyncio.sleep(2.5)
     assert len(ticks) == 2
-    clock.paused = []
+    process.paused = []
     await asyncio.sleep(10)
     assert len(ticks) == 2
-    clock.resume()
+    process.resume()
     await asyncio.sleep(0.25)
     assert len(ticks) == 3
     assert ticks[-1] == pytest.approx(12.5, abs=0.01)

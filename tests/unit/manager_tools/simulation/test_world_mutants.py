@@ -389,7 +389,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
             body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._send("PATCH", type(obj), obj.key, body, {}, content_type=MERGE_PATCH)
+            await self._send("PATCH", type(obj), obj.key, body, content_type=MERGE_PATCH)
         return applied
 
     patch.setattr(applier.Applier, "apply", apply)

@@ -1,4 +1,4 @@
-"""kubectl exec and attach, which speak v5.channel.k8s.io."""
+"""kubectl exec and attach, which speak v5.channel.k8s.io, and kubectl top."""
 
 from __future__ import annotations
 
@@ -61,3 +61,12 @@ def test_kubectl_attach_reaches_the_process(background: BackgroundCluster):
     background.cluster.sessions.attach = shout
     done = kubectl(background, "attach", "-i", "web", stdin="hello\n")
     assert "HELLO\n" in done.stdout
+
+
+def test_kubectl_top_shows_the_annotated_usage(background: BackgroundCluster):
+    refused = kubectl(background, "top", "pods")
+    assert refused.stderr == "error: Metrics API not available\n"
+    usage = ("devcluster.local/cpu=250m", "devcluster.local/memory=64Mi")
+    assert kubectl(background, "annotate", "pod", "web", *usage).returncode == 0
+    done = kubectl(background, "top", "pods", "--no-headers")
+    assert done.stdout.split() == ["web", "250m", "64Mi"]
