@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import AliasChoices, BaseModel, RootModel, Secret, SecretBytes, SecretStr
 from pydantic.fields import FieldInfo
@@ -50,16 +50,6 @@ def _models_of(group: str, kind: str) -> Iterator[type[Resource]]:
             yield model
 
 
-class _Member(NamedTuple):
-    """A part of an object, as a model has it."""
-
-    names: tuple[str, ...]
-    """By which it may come."""
-
-    annotation: Any
-    hidden: bool
-
-
 def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
     """Return the value of a field with this annotation, with its confidential parts masked."""
     annotation = _bare(annotation)
@@ -68,8 +58,7 @@ def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
         for each in arguments:
             value = _seen(value, other, each, when)
     elif isinstance(annotation, type) and issubclass(annotation, RootModel):
-        [root] = _members(annotation)
-        return _shown(root, value, other, when)
+        return _shown(*_members(annotation)["root"], value, other, when)
     elif isinstance(value, list) and arguments:
         beside = [*(other if isinstance(other, list) else ()), *[_ABSENT] * len(value)]
         by_place = origin is tuple and ... not in arguments
@@ -78,13 +67,10 @@ def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
     elif isinstance(value, Mapping):
         others = other if isinstance(other, Mapping) else {}
         if members := _members(annotation):
-            told = {
-                name: _shown(each, value[name], others.get(name, _ABSENT), when)
-                for each in members
-                for name in each.names
-                if name in value
+            return {
+                name: _shown(*members.get(name, (None, False)), each, others.get(name, _ABSENT), when)
+                for name, each in value.items()
             }
-            return {**value, **told}
         if origin is not None and len(arguments) == 2:  # noqa: PLR2004 - of keys and values
             return {
                 name: _seen(each, others.get(name, _ABSENT), arguments[1], when)
@@ -104,36 +90,41 @@ def _bare(annotation: Any) -> Any:
             return annotation
 
 
-def _members(annotation: Any) -> list[_Member]:
-    """Return the fields of a model, a dataclass or a typed dictionary; empty for any other annotation."""
+def _members(annotation: Any) -> dict[str, tuple[Any, bool]]:
+    """Return the fields of a model, a dataclass or a typed dictionary, by each name by which they may come.
+
+    With each comes its annotation, and whether it is hidden. Any other annotation has none.
+    """
     if not isinstance(annotation, type):
-        return []
+        return {}
     if issubclass(annotation, BaseModel):
         fields = annotation.model_fields.items()
-        return [_Member(_names(name, each), each.annotation, each.repr is False) for name, each in fields]
+        return {
+            name: (each.annotation, each.repr is False) for key, each in fields for name in _names(key, each)
+        }
     if dataclasses.is_dataclass(annotation):
         hints = get_type_hints(annotation)
-        return [
-            _Member((each.name,), hints[each.name], not (each.repr and getattr(each.default, "repr", True)))
+        return {
+            each.name: (hints[each.name], not (each.repr and getattr(each.default, "repr", True)))
             for each in dataclasses.fields(annotation)
-        ]
+        }
     if hasattr(annotation, "__total__"):
-        return [_Member((name,), each, hidden=False) for name, each in get_type_hints(annotation).items()]
-    return []
+        return {name: (each, False) for name, each in get_type_hints(annotation).items()}
+    return {}
 
 
-def _names(name: str, field: FieldInfo) -> tuple[str, ...]:
+def _names(name: str, field: FieldInfo) -> Iterator[str]:
     read = field.validation_alias
     choices = read.choices if isinstance(read, AliasChoices) else [read]
-    return tuple(
-        {each for each in (name, field.alias, field.serialization_alias, *choices) if isinstance(each, str)}
-    )
+    for each in (name, field.alias, field.serialization_alias, *choices):
+        if isinstance(each, str):
+            yield each
 
 
-def _shown(member: _Member, value: Any, other: Any, when: str) -> Any:
-    if member.hidden or _is_secret(member.annotation):
+def _shown(annotation: Any, hidden: bool, value: Any, other: Any, when: str) -> Any:
+    if hidden or _is_secret(annotation):
         return _stars(value, other, when)
-    return _seen(value, other, member.annotation, when)
+    return _seen(value, other, annotation, when)
 
 
 def _is_secret(annotation: Any) -> bool:

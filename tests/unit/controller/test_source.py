@@ -45,7 +45,6 @@ from tests.unit.controller.doubles import (
     Change,
     Cluster,
     Foo,
-    Numbers,
     Watched,
     added,
     changed,
@@ -280,7 +279,7 @@ async def test_kind_source_enqueues_a_late_first_list_at_low_priority(
         assert await drain(queue) == [("a", Priority.LOW, None)]
 
 
-async def test_kind_source_raises_the_priority_of_a_present_object_on_change(
+async def test_kind_source_raises_the_priority_of_a_present_object_on_change_and_enqueues_deletions(
     pods: Watched, queue: WorkQueue[Request]
 ):
     pods.listed("a", "b")
@@ -288,13 +287,6 @@ async def test_kind_source_raises_the_priority_of_a_present_object_on_change(
     async with running(KindSource(pods.informer, enqueue_object), queue):
         pods.put("b", generation=2)
         assert [name for name, _, _ in await drain(queue)] == ["b", "a"]
-
-
-async def test_kind_source_enqueues_deletions(pods: Watched, queue: WorkQueue[Request]):
-    pods.listed("a")
-    pods.synced()
-    async with running(KindSource(pods.informer, enqueue_object), queue):
-        await drain(queue)
         pods.delete("a")
         assert [name for name, _, _ in await drain(queue)] == ["a"]
 
@@ -496,18 +488,6 @@ async def test_ticker_spreads_its_requests_over_a_tenth_of_the_interval(
             assert times[0] == tick
             assert 55 <= times[-1] - times[0] < 60
             assert max(later - earlier for earlier, later in itertools.pairwise(times)) < 0.1
-
-
-async def test_ticker_enqueues_many_requests_in_small_portions(queue: WorkQueue[Request], rng: random.Random):
-    many = [Request("ns", f"{number}") for number in range(20_000)]
-    async with running(TickerSource(10, lambda: iter(many), jitter=0, rng=rng), queue):
-        depths = []
-        for _ in range(12):
-            await asyncio.sleep(1)
-            depths.append(sum(Numbers(queue).ready.values()))
-        assert depths[8] == 0
-        assert 0 < depths[9] < 1500
-        assert depths[10] == 20_000
 
 
 async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queue: WorkQueue[Request]):
