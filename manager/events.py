@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import math
 import re
 from collections import OrderedDict, defaultdict, deque
@@ -17,6 +18,7 @@ from typing import Any, Literal, get_args
 from urllib.parse import quote
 
 import orjson
+from pydantic.alias_generators import to_camel
 
 from manager.api import Resource
 from manager.kube.errors import (
@@ -70,15 +72,8 @@ class ObjectReference:
 
     def to_wire(self) -> dict[str, str]:
         """Return the JSON form of `involvedObject`."""
-        fields = {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-            "resourceVersion": self.resource_version,
-        }
-        return {key: value for key, value in fields.items() if value}
+        fields = {to_camel(each.name): getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {name: value for name, value in fields.items() if value}
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -88,21 +83,16 @@ class ObjectReference:
 MESSAGE_BYTES = 1024
 REASON_BYTES = 128
 
-_ELLIPSIS = "…"
-
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST = 253
 
 
 def bounded(text: str, limit: int) -> str:
     """Return `text` as at most `limit` bytes of UTF-8, with an ellipsis where something was cut off."""
-    if text.isascii() and len(text) <= limit:
-        return text
     encoded = text.encode("utf-8", "replace")
-    if len(encoded) > limit:
-        encoded = encoded[: limit - len(_ELLIPSIS.encode())]
-        return encoded.decode("utf-8", "ignore") + _ELLIPSIS
-    return encoded.decode("utf-8")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    return encoded[: limit - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
 @dataclass(slots=True, eq=False)
@@ -210,15 +200,13 @@ class Correlator:
         return (base if _SUBDOMAIN.fullmatch(base) else reference.kind.lower()) + suffix
 
     def _is_one_of_many(self, key: _SimilarKey, message: str) -> bool:
-        now = clock.monotonic()
-        similar = self._similar(key)
+        now, similar = clock.monotonic(), self._similar(key)
         if now - similar.last > SIMILAR_WITHIN:
             similar.messages.clear()
         similar.last = now
-        if message not in similar.messages:
-            if len(similar.messages) >= SIMILAR - 1:
-                return True
-            similar.messages.add(message)
+        if message not in similar.messages and len(similar.messages) >= SIMILAR - 1:
+            return True
+        similar.messages.add(message)
         return False
 
 
@@ -257,6 +245,9 @@ _DEADLINE = 10.0
 _DEFAULT_NAMESPACE = "default"
 """The namespace for Events of objects without one; the server insists on it."""
 
+_UNREACHED = (TransportError, ServiceUnavailable, ServerTimeout, TooManyRequests)
+"""Failures that every Event would meet."""
+
 _SPOILT = (BadRequest, Conflict, Invalid, TooLarge)
 """Answers to the change of an Event that no other attempt changes: somebody has made it what it is."""
 
@@ -286,15 +277,9 @@ class EventRecorder:
     ) -> None:
         """Prepare to record; nothing is sent until `run`.
 
-        Args:
-            transport: carries the Events.
-            component: the reporting program, the same for all replicas.
-            instance: the reporting replica.
-            metrics: counts the Events.
-            rng: the source of jitter, and of the unique part of names.
-            rate: Events sent per second, at most and on average.
-            burst: how many may be sent above that after a quiet time.
-            capacity: how many may wait to be sent (about a kilobyte each).
+        `component` is the reporting program, the same for all replicas, and `instance` the replica. At most
+        `rate` Events are sent per second, on average, and `burst` above that after a quiet time. At most
+        `capacity` wait to be sent, about a kilobyte each.
         """
         self._transport = transport
         self._component = bounded(component, REASON_BYTES)
@@ -434,40 +419,44 @@ class EventRecorder:
     async def _send(self, series: Series) -> None:
         backoff = Backoff(base=1.0, cap=10.0, jitter=0.5, rng=self._rng)
         try:
-            while True:
-                try:
-                    created = await self._write(series)
-                except (TransportError, ServiceUnavailable, ServerTimeout, TooManyRequests) as error:
-                    # Others would have the same answer.
-                    self._failed(series, error)
-                    if backoff.failures >= _ATTEMPTS - 1:
-                        self._count("failed")
-                        return
-                    await asyncio.sleep(backoff.next())
-                except (*_SPOILT, ServerError) as error:
-                    # etcd reports a too large object like any other fault, so the fault counts twice.
-                    if series.stored and (series.failures or isinstance(error, _SPOILT)):
-                        self._correlator.renew(series)
-                        continue
-                    if not isinstance(error, ServerError):
-                        raise
-                    self._failed(series, error)
-                    self._put_aside(series)
-                    return
-                else:
-                    series.failures = 0
-                    self._count("created" if created else "updated")
-                    return
-        except KubeError as error:
-            # There is no right to write Events, this process may no longer write, or the namespace is gone.
-            self._count("refused")
-            if _is_namespace_gone(error):
-                self._drop_all_in(series.reference.namespace)
-            else:
-                self._failed(series, error)
+            outcome = await self._attempt(series)
+            for _ in range(_ATTEMPTS - 1):
+                if outcome != "failed":
+                    break
+                await asyncio.sleep(backoff.next())
+                outcome = await self._attempt(series)
         except asyncio.CancelledError:
             self._count("unsent")
             raise
+        if outcome is not None:
+            self._count(outcome)
+
+    async def _attempt(self, series: Series) -> Outcome | None:
+        """Send an Event. The outcome `failed` says that no server has answered, None that it waits aside."""
+        try:
+            created = await self._write(series)
+        except KubeError as error:
+            spoilt = isinstance(error, _SPOILT)
+            is_fault = isinstance(error, ServerError) and not isinstance(error, _UNREACHED)
+            # etcd reports a too large object like any other fault, so the fault counts twice.
+            if series.stored and (spoilt or (is_fault and series.failures)):
+                self._correlator.renew(series)
+                return await self._attempt(series)
+            if _is_namespace_gone(error):
+                self._drop_all_in(series.reference.namespace)
+                return "refused"
+            # Once, not per Event. Never the message of the Event, nor an error that quotes it.
+            if (times := self._troubles[type(error)].count()) is not None:
+                told = type(error).__name__ if isinstance(error, BadRequest | Invalid) else str(error)
+                about = str(series.reference)
+                _log.warning("cannot send events", error=told, about=about, reason=series.reason, times=times)
+            if is_fault:
+                self._put_aside(series)
+                return None
+            # Or there is no right to write Events, or this process may no longer write.
+            return "failed" if isinstance(error, _UNREACHED) else "refused"
+        series.failures = 0
+        return "created" if created else "updated"
 
     def _drop_all_in(self, namespace: str) -> None:
         """Send nothing that waits for a namespace that is gone: Events of others would wait meanwhile."""
@@ -481,14 +470,6 @@ class EventRecorder:
             self._give_up(each)
         if not self._backlog:
             self._filled.clear()
-
-    def _failed(self, series: Series, error: KubeError) -> None:
-        # Once, not per Event. Never the message of the Event, nor an error that quotes it.
-        times = self._troubles[type(error)].count()
-        if times is not None:
-            told = type(error).__name__ if isinstance(error, BadRequest | Invalid) else str(error)
-            about = str(series.reference)
-            _log.warning("cannot send events", error=told, about=about, reason=series.reason, times=times)
 
     async def _write(self, series: Series) -> bool:
         """Store the series as it is now; return True if that created the Event."""
@@ -509,11 +490,10 @@ class EventRecorder:
         return True
 
     async def _patch(self, series: Series) -> None:
-        change = {"count": series.count, "lastTimestamp": _time(series.last), "message": series.message}
         await self._transport.request(
             "PATCH",
             f"{_events_path(series)}/{quote(series.name, safe='')}",
-            body=orjson.dumps(change),
+            body=orjson.dumps(_changing(series)),
             content_type="application/merge-patch+json",
             deadline=_DEADLINE,
         )
@@ -526,14 +506,16 @@ class EventRecorder:
             "involvedObject": series.reference.to_wire(),
             "type": series.type,
             "reason": series.reason,
-            "message": series.message,
-            "count": series.count,
             "firstTimestamp": _time(series.first),
-            "lastTimestamp": _time(series.last),
+            **_changing(series),
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
         }
+
+
+def _changing(series: Series) -> dict[str, Any]:
+    return {"count": series.count, "lastTimestamp": _time(series.last), "message": series.message}
 
 
 def _is_namespace_gone(error: KubeError) -> bool:

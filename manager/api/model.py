@@ -130,7 +130,7 @@ def merged(before: Any, ours: Any, theirs: Any) -> Any:
 def take_over(held: Any, fresh: Any) -> Any:
     """Return `held` with the content of `fresh`: the models, lists and maps inside stay the same objects.
 
-    An item of a list stays if an item of the new list equals it, or has its type or name. What cannot stay is
+    An item of a list stays if an item of the new list equals it, or has its type or name. Anything else is
     replaced.
     """
     if isinstance(held, ApiModel) and type(held) is type(fresh):

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import islice
 from typing import Self
 
 from manager.api import GroupVersionKind, ObjectKey
@@ -57,10 +58,8 @@ _PANICS = (
 )
 
 
-_SERVER = "the API server"
-_SERVER_HERE = "the API server for this namespace"
-_PERMISSION = "a permission"
-_DEFINITION = "a definition"
+_SERVER, _SERVER_HERE = "the API server", "the API server for this namespace"
+_PERMISSION, _DEFINITION = "a permission", "a definition"
 
 _OF_A_NAMESPACE = {_SERVER_HERE, _PERMISSION}
 """Each namespace waits for its own. A quota, or a role, may be of one of them. A 500 may be of some objects,
@@ -206,14 +205,10 @@ def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tu
 
 
 def _camel_case(error: BaseException) -> str:
-    """Return the name of the error's type as conditions take it for a reason."""
+    """Return the name of the error's type as conditions and Events take it for a reason."""
     if isinstance(error, TimeoutError):
         return "Timeout"
-    return re.sub(r"[^A-Za-z0-9]|^[0-9_]+", "", type(error).__name__)[:_LONGEST_REASON] or "Failed"
-
-
-_LONGEST_REASON = 128
-"""Characters that an Event takes; a condition takes more."""
+    return re.sub(r"[^A-Za-z0-9]|^[0-9_]+", "", type(error).__name__)[:128] or "Failed"
 
 
 def _awaited(error: BaseException) -> str | None:
@@ -267,20 +262,15 @@ def _note_lines(error: BaseException, around: str = "") -> None:
         error.asked_at = line_in(error.__traceback__) or around
 
 
-_MOST = 64
-"""So many causes are told apart; of what comes on top of them, only the type of the error counts."""
-
-_MORE = 60.0
-"""Seconds for each more, once there were so many: some messages never come twice."""
+_MOST, _MORE = 64, 60.0
+"""So many causes are told apart, and one more after each so many seconds, as some messages never come twice.
+Of other causes, only the type of the error counts."""
 
 _PROBE_AFTER = (1.0, 15.0)
 """Seconds between two attempts at something that does not answer, at first and at last."""
 
-_RELEASED = 2
-"""How many of those that wait may try for each one that has had an answer."""
-
-_SPREAD = 0.2
-"""Seconds over which they are spread."""
+_RELEASED, _SPREAD = 2, 0.2
+"""How many of those that wait may try for each one that has had an answer, spread over so many seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -296,15 +286,14 @@ class FailureGroup:
     repeats: Repeats = field(default_factory=Repeats)
 
 
+@dataclass(slots=True)
 class _Awaited:
     """A dependency that does not answer, and the objects that wait for it, least recently tried first."""
 
-    def __init__(self, rng: random.Random) -> None:
-        first, last = _PROBE_AFTER
-        self.pause = Backoff(base=first, cap=last, jitter=0.5, rng=rng)
-        self.keys: OrderedDict[Request, None] = OrderedDict()
-        self.probe: Request | None = None
-        """Who tries next, soon, whatever its own back-off is; always one of the keys, if there are any."""
+    pause: Backoff
+    keys: OrderedDict[Request, None] = field(default_factory=OrderedDict)
+    probe: Request | None = None
+    """Who tries next, soon, whatever its own back-off is; always one of the keys, if there are any."""
 
 
 class FailingObjects:
@@ -336,8 +325,7 @@ class FailingObjects:
 
         Returns the group, and whether the object has newly joined it.
         """
-        group = self._find(cause)
-        before = self._of.get(key)
+        group, before = self._find(cause), self._of.get(key)
         if before is not None and before.cause.awaited != cause.awaited:
             self._leave(key, before, cause.awaited)
         if before is not group:
@@ -375,7 +363,10 @@ class FailingObjects:
         return group
 
     def _wait(self, key: Request, name: str) -> None:
-        awaited = self._awaited.setdefault(_place(name, key), _Awaited(self._rng))
+        if (awaited := self._awaited.get(place := _place(name, key))) is None:
+            first, last = _PROBE_AFTER
+            pause = Backoff(base=first, cap=last, jitter=0.5, rng=self._rng)
+            awaited = self._awaited[place] = _Awaited(pause)
         awaited.keys[key] = None
         awaited.keys.move_to_end(key)
         if awaited.probe is None or awaited.probe == key:
@@ -383,8 +374,11 @@ class FailingObjects:
 
     def _probe(self, awaited: _Awaited, name: str) -> None:
         awaited.probe = next(iter(awaited.keys))
-        trigger = Trigger("probe", asyncio.get_running_loop().time(), name=name)
-        self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), trigger=trigger)
+        self._try(awaited.probe, "probe", name, after=awaited.pause.next())
+
+    def _try(self, key: Request, why: str, name: str, *, after: float) -> None:
+        trigger = Trigger(why, asyncio.get_running_loop().time(), name=name)
+        self._queue.add(key, priority=Priority.LOW, after=after, trigger=trigger)
 
     def _leave(self, key: Request, group: FailureGroup, then: str | None) -> None:
         """End the wait of `key` for one dependency, and begin its wait for `then`, if any."""
@@ -403,12 +397,9 @@ class FailingObjects:
     def _release(self, awaited: _Awaited, name: str) -> None:
         awaited.pause.reset()
         awaited.probe = next(iter(awaited.keys))
-        trigger = Trigger("answered", asyncio.get_running_loop().time(), name=name)
-        for _ in range(min(_RELEASED, len(awaited.keys))):
-            released = next(iter(awaited.keys))
-            awaited.keys.move_to_end(released)
-            after = self._rng.uniform(0, _SPREAD)
-            self._queue.add(released, priority=Priority.LOW, after=after, trigger=trigger)
+        for key in tuple(islice(awaited.keys, _RELEASED)):
+            awaited.keys.move_to_end(key)
+            self._try(key, "answered", name, after=self._rng.uniform(0, _SPREAD))
 
 
 def _place(name: str, key: Request) -> tuple[str, str]:

@@ -35,19 +35,14 @@ class Zone(Resource, group="", version="v1", kind="TimeZone", plural="timezones"
     pass
 
 
-def test_resource_takes_its_kind_from_class_keywords():
-    assert Gadget.gvk == GroupVersionKind("test.example.com", "v1", "Gadget")
-    assert (Gadget.plural, Gadget.namespaced) == ("gadgets", True)
-    assert Zone.gvk == GroupVersionKind("", "v1", "TimeZone")
-    assert (Zone.plural, Zone.namespaced) == ("timezones", False)
-
-
-def test_resource_subclass_without_keywords_keeps_the_kind_of_its_parent():
+def test_resource_takes_its_kind_from_class_keywords_or_its_parent():
     class Special(Gadget):
         pass
 
-    assert Special.gvk == Gadget.gvk
-    assert Special().kind == "Gadget"
+    assert Gadget.gvk == Special.gvk == GroupVersionKind("test.example.com", "v1", "Gadget")
+    assert (Gadget.plural, Gadget.namespaced, Special().kind) == ("gadgets", True, "Gadget")
+    assert Zone.gvk == GroupVersionKind("", "v1", "TimeZone")
+    assert (Zone.plural, Zone.namespaced) == ("timezones", False)
 
 
 @pytest.mark.parametrize("keywords", [{"version": "v1"}, {"plural": "things"}])
@@ -72,12 +67,8 @@ def test_decoded_object_keeps_its_origin(form: type[bytes | bytearray | memoryvi
     gadget = Gadget.decode(form(raw))
     gadget.spec["size"] = 2
     assert gadget.origin == raw
+    assert (gadget.origin is raw) is (form is bytes), "bytes are shared"
     assert gadget.model_copy(deep=True).origin == raw
-
-
-def test_decode_shares_the_bytes_instead_of_copying_them():
-    raw = b'{"metadata": {"name": "a"}}'
-    assert Gadget.decode(raw).origin is raw
 
 
 def test_resources_are_equal_by_their_fields_wherever_they_came_from():
@@ -139,9 +130,10 @@ def test_fields_have_the_apis_names_on_the_wire_and_pythons_in_code():
     assert Server(host_name="there").to_wire()["hostName"] == "there"
 
 
-def test_resource_to_wire_keeps_false_zero_and_empty_lists():
-    wire = Server(ready=False, nodes=[], count=0).to_wire()
-    assert (wire["ready"], wire["nodes"], wire["count"]) == (False, [], 0)
+def test_resource_to_wire_keeps_false_zero_empty_lists_and_the_keys_of_maps():
+    options = {"snake_case": 1, "camelCase": None, "list": [None, {}]}
+    wire = Server(ready=False, nodes=[], count=0, options=options).to_wire()
+    assert wire == {"hostName": "here", "ready": False, "nodes": [], "count": 0, "options": options}
 
 
 def test_fields_of_a_newer_version_survive_a_read_a_change_and_a_write():
@@ -151,11 +143,6 @@ def test_fields_of_a_newer_version_survive_a_read_a_change_and_a_write():
     assert wire["hostName"] == "b"
     assert wire["colour"] == {"hue": [1, 2]}
     assert wire["snake_case"] == 0
-
-
-def test_resource_to_wire_leaves_the_keys_of_a_map_unchanged():
-    options = {"snake_case": 1, "camelCase": None, "list": [None, {}]}
-    assert Server(options=options).to_wire()["options"] == options
 
 
 def test_recommended_labels_name_the_object_and_its_manager():
@@ -213,18 +200,8 @@ def test_resource_take_keeps_every_object_inside_of_the_status():
     stored = batch(status={**sent["status"], "phase": "Set by the server"}, metadata={"resourceVersion": "2"})
     held.take(stored, sent=sent)
     assert held.status is status
-    assert (status.last, status.steps, steps[0], status.seen, status.parts) == (
-        last,
-        steps,
-        first,
-        seen,
-        parts,
-    )
-    assert status.last is last
-    assert status.steps is steps
-    assert steps[0] is first
-    assert status.seen is seen
-    assert status.parts is parts
+    now = status.last, status.steps, steps[0], status.seen, status.parts
+    assert all(each is before for each, before in zip(now, (last, steps, first, seen, parts), strict=True))
     assert (status.phase, held.metadata.resource_version) == ("Set by the server", "2")
     assert held.origin == stored.origin
 
@@ -389,17 +366,19 @@ def test_controller_reference_names_the_owner_and_blocks_its_deletion():
     }
 
 
-def test_controller_reference_refuses_an_owner_without_a_uid():
-    with pytest.raises(ValueError, match="Memcached n/m has no UID"):
-        controller_reference(memcached(""), CHILD)
-
-
 @pytest.mark.parametrize(
-    ("namespace", "where"), [("other", "is in namespace other"), ("", "is in no namespace")]
+    ("uid", "namespace", "why"),
+    [
+        ("", "n", "has no UID"),
+        ("1", "other", "cannot own c, which is in namespace other"),
+        ("1", "", "cannot own c, which is in no namespace"),
+    ],
 )
-def test_controller_reference_refuses_an_owner_from_another_namespace(namespace: str, where: str):
-    with pytest.raises(ValueError, match=f"Memcached n/m cannot own c, which {where}"):
-        controller_reference(memcached("1"), ObjectMeta(name="c", namespace=namespace))
+def test_controller_reference_refuses_an_owner_without_uid_or_in_another_namespace(
+    uid: str, namespace: str, why: str
+):
+    with pytest.raises(ValueError, match=f"Memcached n/m {why}"):
+        controller_reference(memcached(uid), ObjectMeta(name="c", namespace=namespace))
 
 
 def test_is_controlled_by_compares_the_uid():
@@ -473,11 +452,8 @@ def test_unstructured_content_is_changed_in_place_and_never_shared():
     assert (widget.to_wire()["spec"]["size"], widget.to_wire()["more"]) == (2, [])
     assert before["spec"]["size"] == STORED["spec"]["size"] == 1
     assert set(widget.content) == {"spec", "status", "data", "more"}
-
-
-def test_unstructured_made_in_code_names_its_kind():
-    widget = Widget.model_validate({"metadata": {"name": "w"}, "spec": {}})
-    assert (widget.api_version, widget.kind) == ("example.com/v1", "Widget")
+    made = Widget.model_validate({"metadata": {"name": "w"}, "spec": {}})
+    assert (made.api_version, made.kind) == ("example.com/v1", "Widget")
 
 
 def test_unstructured_parse_makes_a_manifest_without_namespace_cluster_scoped():
