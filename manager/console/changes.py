@@ -140,9 +140,9 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
         old, new = one.get(part, _ABSENT), other.get(part, _ABSENT)
         if old != new and part not in _NOT_TOLD and (field := f"{path}{part}") not in _NOISE:
             yield from _differences(field, old, new)
-    field = Field(path[1:], _text(before), _text(after))
-    if field.before != field.after:
-        yield field
+    texts = _text(before), _text(after)
+    if texts[0] != texts[1]:
+        yield Field(path[1:], *texts)
 
 
 def _parts(value: Any) -> dict[str, Any]:
