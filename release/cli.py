@@ -143,12 +143,18 @@ def generate(check: bool) -> int:
 @_IMAGE
 @_PETSTORE_IMAGE
 def manifests(
-    overlay: str, only: str | None, for_deletion: bool, served: str, there: str, **build_options: Any
+    overlay: str,
+    only: str | None,
+    for_deletion: bool,
+    served: str,
+    there: str,
+    namespaces: tuple[str, ...] | None,
+    **images: Image | None,
 ) -> None:
     """Print an overlay, a folder of config/, ready for kubectl apply -f -."""
     if only is not None and for_deletion:
         raise click.UsageError("--only and --for-deletion cannot be given together")
-    text = _build(overlay, **build_options)
+    text = _limited(_build(overlay, **images), namespaces)
     if only is not None:
         wanted = (_PARTS | _POLICIES)[only]
         text = yaml_stream(each for each in yaml_documents(text) if each["kind"] in wanted)
@@ -158,8 +164,8 @@ def manifests(
         left = [each for each in yaml_documents(text) if each["kind"] not in gone]
         text = yaml_stream(reversed(only_served(left, served.split())))
     else:
-        namespaces = [each.rpartition("/")[2] for each in there.split()]
-        check_fits(yaml_documents(text), served.split(), namespaces)
+        known = [each.rpartition("/")[2] for each in there.split()]
+        check_fits(yaml_documents(text), served.split(), known)
     print(text, end="")
 
 
@@ -168,9 +174,9 @@ def manifests(
 @_NAMESPACES
 @_IMAGE
 @_PETSTORE_IMAGE
-def installer(file: Path, **build_options: Any) -> None:
+def installer(file: Path, namespaces: tuple[str, ...] | None, **images: Image | None) -> None:
     """Write one file that installs everything."""
-    text = _build("default", **build_options)
+    text = _limited(_build("default", **images), namespaces)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     print(f"wrote {file}: kubectl apply --server-side -f {file}")
@@ -233,11 +239,14 @@ def _bundle_files(**images: Image | None) -> dict[str, str]:
     return bundle_files(made, icon)
 
 
-def _build(overlay: str, namespaces: Sequence[str] | None = None, **images: Image | None) -> str:
+def _build(overlay: str, **images: Image | None) -> str:
     folder = ROOT / "config" / overlay
     if not (folder / "kustomization.yaml").is_file():
         raise BuildFailed(f"config/{overlay} is no folder with a kustomization.yaml")
-    text = build(folder, _images(**images))
+    return build(folder, _images(**images))
+
+
+def _limited(text: str, namespaces: Sequence[str] | None) -> str:
     return yaml_stream(limited_to(namespaces, yaml_documents(text))) if namespaces else text
 
 

@@ -14,7 +14,7 @@ from manager.cache.record import (
     metadata_of,
     own_writes_from_here,
 )
-from manager.cache.spec import WHOLE, Selection, SelectionOptions, Selector, WatchSpec
+from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.cache.store import IndexFunction, index_by, steps_of
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "Record",
     "Selection",
     "SelectionOptions",
-    "Selector",
     "WatchSpec",
     "index_by",
     "meta_in",

@@ -97,9 +97,6 @@ class Selector:
         """Return whether the labels meet every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
-    def __str__(self) -> str:
-        return ",".join(str(requirement) for requirement in self.requirements)
-
 
 def _requirement(match: re.Match[str], text: str) -> Requirement:
     if match["comparison"]:

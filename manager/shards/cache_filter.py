@@ -22,14 +22,35 @@ NARROW_AFTER = 5.0
 """Shards are given up one by one. Seconds for which other replicas' objects may arrive; they are dropped."""
 
 
-class ByUid:
-    """Assignment of the operators' objects to shards by their own UIDs, which some servers can select by."""
+class Assignment:
+    """Assignment of objects to shards: an operator's objects by their UIDs, children by their owners'.
 
-    of_children = False
+    Children have a label with their owner's slice, by which the server selects; without the label the owner
+    reference counts. A child without either, or with an owner of a kind not added with `add`, is in no shard.
+    """
+
+    def __init__(self, label: str = "") -> None:
+        """Set the key of the children's label; by default, the objects are not children."""
+        self.of_children = label != ""
+        self._label = label
+        self._owners: set[tuple[str, str]] = set()
+
+    def add(self, owner: GroupVersionKind) -> None:
+        """Include children whose owners are of that kind."""
+        self._owners.add((owner.group, owner.kind))
 
     def slice_of(self, meta: Meta) -> int | None:
         """Return the slice of the hashes that an object is in (see `slice_of_uid`); None if in none."""
-        return slice_of_uid(meta.uid)
+        if not self.of_children:
+            return slice_of_uid(meta.uid)
+        label = meta.labels.get(self._label)
+        if label is not None and (number := slice_of_label(label)) is not None:
+            return number
+        controller = meta.controller
+        if controller is None:
+            return None
+        group, _, _ = controller.api_version.rpartition("/")
+        return slice_of_uid(controller.uid) if (group, controller.kind) in self._owners else None
 
     def index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - as every index function
         """Return the value of the index `SLICES`, if there is one."""
@@ -37,8 +58,14 @@ class ByUid:
         return () if number is None else (label_of_slice(number),)
 
     def query(self, shards: ShardSet) -> dict[str, str]:
-        """Return the query parameters for the objects of these shards; the server may send others too."""
-        return {"shardSelector": shards.selector}
+        """Return the query parameters for the objects of these shards; the server may send others too.
+
+        A selector of children excludes the labels of other shards, so it includes unlabelled objects.
+        """
+        if not self.of_children:
+            return {"shardSelector": shards.selector}
+        others = shards.others.labels
+        return {"labelSelector": f"{self._label} notin ({','.join(others)})" if others else ""}
 
     def takes(self, meta: Meta, shards: ShardSet) -> bool:
         """Return whether an object is in one of these shards."""
@@ -50,42 +77,7 @@ class ByUid:
         return None if number is None else shards.number_of_slice(number)
 
 
-BY_UID = ByUid()
-
-
-class ByOwner(ByUid):
-    """Assignment of children by the label with their owner's slice, or else by the owner reference.
-
-    The server selects by the label. An object without it and without an owner of a kind added with `add` is
-    in no shard.
-    """
-
-    of_children = True
-
-    def __init__(self, label: str) -> None:
-        """Set the key of the label."""
-        self._label = label
-        self._owners: set[tuple[str, str]] = set()
-
-    def add(self, owner: GroupVersionKind) -> None:
-        """Include children whose owners are of that kind."""
-        self._owners.add((owner.group, owner.kind))
-
-    def slice_of(self, meta: Meta) -> int | None:
-        """Return the slice that the label names, or the slice of the owner's UID."""
-        label = meta.labels.get(self._label)
-        if label is not None and (number := slice_of_label(label)) is not None:
-            return number
-        controller = meta.controller
-        if controller is None:
-            return None
-        group, _, _ = controller.api_version.rpartition("/")
-        return slice_of_uid(controller.uid) if (group, controller.kind) in self._owners else None
-
-    def query(self, shards: ShardSet) -> dict[str, str]:
-        """Return a selector that excludes the labels of other shards, so it includes unlabelled objects."""
-        others = shards.others.labels
-        return {"labelSelector": f"{self._label} notin ({','.join(others)})" if others else ""}
+BY_UID = Assignment()
 
 
 def has_listed(informer: Informer, number: int) -> bool:
@@ -102,7 +94,7 @@ class ShardFilter:
     """`manager.cache.ObjectFilter` for the objects of a changing set of shards."""
 
     def __init__(
-        self, assignment: ByUid, shards: ShardSet, *, learned: Callable[[], None] = lambda: None
+        self, assignment: Assignment, shards: ShardSet, *, learned: Callable[[], None] = lambda: None
     ) -> None:
         """Create a filter; `learned` is called whenever more shards have been listed."""
         self.of_children = assignment.of_children
@@ -149,8 +141,7 @@ class ShardFilter:
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """See `ObjectFilter.add_owner`."""
-        if isinstance(self.assignment, ByOwner):
-            self.assignment.add(owner)
+        self.assignment.add(owner)
 
 
 class ShardWatch:

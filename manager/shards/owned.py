@@ -12,7 +12,7 @@ from manager.api import ObjectKey
 from manager.cache import Record
 from manager.election.coordinator import ControllerObjects, Leadership, Work
 from manager.kube.transport import require_permit, require_permit_from_here
-from manager.shards.cache_filter import BY_UID, SLICES, ByOwner, ShardFilter, has_listed, records_in
+from manager.shards.cache_filter import BY_UID, SLICES, Assignment, ShardFilter, has_listed, records_in
 from manager.shards.shard_set import ShardSet, label_key
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
@@ -69,7 +69,7 @@ class OwnedShards:
         self._work = work
         label = label_key(work.program.name)
         work.cache.make_filter = lambda of_children: ShardFilter(
-            ByOwner(label) if of_children else BY_UID, self._fetched, learned=self._learned
+            Assignment(label) if of_children else BY_UID, self._fetched, learned=self._learned
         )
 
     def owned_objects(self, controller: ControllerObjects) -> ControllerShards:

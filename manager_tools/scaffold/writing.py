@@ -386,14 +386,14 @@ def operator_text(owns: Sequence[str]) -> str:
         if isinstance(node, ast.ImportFrom) and (found := {each.name for each in node.names} & names)
     )
     keeps = _listed(f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}" for kind in owned)
-    keeps = keeps if len(owned) <= _FEW else "its children"
+    keeps = f"{keeps} for each Greeting" if len(owned) <= _FEW else "the children of each Greeting"
     line = f"    owns = ({', '.join(owned)}{',' if len(owned) == 1 else ''})\n"
     if len(line) > _WIDTH:
         line = f"    owns = (\n{''.join(f'        {kind},{chr(10)}' for kind in owned)}    )\n"
     head = (
         f'"""Greeting: keeps {keeps}."""\n\nfrom __future__ import annotations\n\n{imports}\n'
         '__all__ = ["GreetingOperator"]\n\n\nclass GreetingOperator(Operator[Greeting]):\n'
-        f'    """Keeps {keeps} for each Greeting."""\n\n{line}\n'
+        f'    """Keeps {keeps}."""\n\n{line}\n'
     )
     parts = [lines[reconcile.lineno - 1 : reconcile.body[0].lineno - 1]]
     parts += [lines[node.lineno - 1 : node.end_lineno] for node in steps]

@@ -298,9 +298,11 @@ def assert_holds(
     given: Given = {
         "samples": specs_of(each.to_wire() for each in samples),
         "services": services or {},
-        "may_differ": frozenset(may_differ),
-        "heartbeats": frozenset(heartbeats),
+        "may_differ": _names("may_differ", may_differ),
+        "heartbeats": _names("heartbeats", heartbeats),
     }
+    if not operators or not (seeds := [*seeds]):
+        raise ValueError("assert_holds needs an operator and a seed at least")
     accepted: Counter[str] = Counter()
     for seed in seeds:
         outcome = run(plan_of(seed, operators, minutes=minutes), operators, **given)
@@ -309,6 +311,15 @@ def assert_holds(
             raise AssertionError(story_of(shrunk(outcome, operators, **given)))
     if missing := never_accepted(accepted, operators):
         raise AssertionError(f"{missing}: give `samples`")
+
+
+def _names(what: str, fields: Iterable[str]) -> frozenset[str]:
+    names = [fields] if isinstance(fields, str) else [*fields]
+    paths = [each for each in names if each.lstrip(".").startswith(("spec.", "status."))]
+    if paths or isinstance(fields, str):
+        name = (paths or names)[0].rpartition(".")[2]
+        raise ValueError(f"{what} takes a list of fields' names, such as [{name!r}], and is {fields!r}")
+    return frozenset(names)
 
 
 def specs_of(objects: Iterable[dict[str, Any]]) -> Samples:

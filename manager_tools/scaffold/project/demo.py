@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import yaml
+from pydantic import ValidationError
 
 from manager.api import GroupVersionKind, Resource
+from manager.kube.errors import KubeError
 from manager.telemetry.logs import configured
 from manager_tools.scaffold.project.controllers.main import OPERATORS
 from manager_tools.testing import World, operated
@@ -25,7 +27,13 @@ async def demo() -> None:
         for path in sorted(SAMPLES.glob("*.yaml")):
             sample = yaml.safe_load(path.read_text())
             if kind := kinds.get(GroupVersionKind.from_api_version(sample["apiVersion"], sample["kind"])):
-                await follow(world, kind.model_validate(sample))
+                try:
+                    await follow(world, kind.model_validate(sample))
+                except ValidationError as error:
+                    wrong = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+                    sys.exit(f"{path.name}: {'; '.join(wrong)}")
+                except KubeError as error:
+                    sys.exit(f"{path.name}: {error}")
 
 
 async def follow(world: World, obj: Resource) -> None:

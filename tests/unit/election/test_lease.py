@@ -67,45 +67,41 @@ def test_versions_are_ordered_only_where_they_are_numbers():
     assert Lease({}, {}).version is None
 
 
-def test_claim_names_the_holder_and_counts_the_transition_also_after_a_release():
-    held = lease(holderIdentity="other", leaseTransitions=4, acquireTime="x")
-    released = held.released(now=NOW - timedelta(seconds=1))
-    assert (released.holder, released.duration) == ("", 1)
-    assert released.claimed(identity="me", seconds=15, now=NOW).transitions == 5
-    claimed = held.claimed(identity="me", seconds=15, now=NOW)
+STAMP = "2026-05-04T03:02:01.123456Z"
+HELD = lease(holderIdentity="other", leaseTransitions=4, acquireTime="then", renewTime="then")
+MINE = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewTime="then")
+
+
+@pytest.mark.parametrize(
+    ("before", "transitions", "acquired", "renewed"),
+    [
+        (HELD, 5, STAMP, STAMP),
+        (HELD.released(now=NOW - timedelta(seconds=1)), 5, STAMP, STAMP),
+        (Lease.new(namespace="ns", name="x"), 0, STAMP, STAMP),
+        (MINE, 4, "then", STAMP),
+        # A clock that stands still: else the server would see no change.
+        (MINE.claimed(identity="me", seconds=15, now=NOW), 4, "then", "2026-05-04T03:02:01.123457Z"),
+    ],
+    ids=["of another", "released", "new", "renewal", "frozen clock"],
+)
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5))])
+def test_claim_names_the_holder_counts_the_transition_and_stamps_in_utc(
+    before: Lease, transitions: int, acquired: str, renewed: str, zone: timezone
+):
+    claimed = before.claimed(identity="me", seconds=15, now=NOW.astimezone(zone))
     assert claimed.spec == {
         "holderIdentity": "me",
         "leaseDurationSeconds": 15,
-        "leaseTransitions": 5,
-        "acquireTime": "2026-05-04T03:02:01.123456Z",
-        "renewTime": "2026-05-04T03:02:01.123456Z",
+        "leaseTransitions": transitions,
+        "acquireTime": acquired,
+        "renewTime": renewed,
     }
+    assert claimed.metadata == before.metadata
 
 
-def test_first_claim_of_a_new_lease_counts_no_transition():
-    claimed = Lease.new(namespace="ns", name="x").claimed(identity="me", seconds=15, now=NOW)
-    assert claimed.transitions == 0
-    assert orjson.loads(claimed.encode())["metadata"] == {"namespace": "ns", "name": "x"}
-
-
-def test_renewal_keeps_the_acquire_time_of_the_lease():
-    mine = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewTime="then")
-    renewed = mine.claimed(identity="me", seconds=15, now=NOW)
-    assert renewed.spec["acquireTime"] == "then"
-    assert renewed.spec["renewTime"] == "2026-05-04T03:02:01.123456Z"
-    assert renewed.transitions == 4
-
-
-def test_renewal_differs_from_the_previous_one_while_the_clock_is_frozen():
-    once = lease(holderIdentity="me").claimed(identity="me", seconds=15, now=NOW)
-    again = once.claimed(identity="me", seconds=15, now=NOW)
-    assert again.spec["renewTime"] == "2026-05-04T03:02:01.123457Z"
-
-
-def test_times_are_written_in_utc_whatever_the_clocks_zone():
-    there = NOW.astimezone(timezone(timedelta(hours=5)))
-    claimed = lease().claimed(identity="me", seconds=15, now=there)
-    assert claimed.spec["renewTime"] == "2026-05-04T03:02:01.123456Z"
+def test_released_lease_has_no_holder_and_the_least_duration():
+    released = HELD.released(now=NOW)
+    assert (released.holder, released.duration) == ("", 1)
 
 
 def test_lease_write_keeps_version_uid_and_foreign_fields():

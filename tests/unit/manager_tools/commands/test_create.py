@@ -85,6 +85,27 @@ def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command:
 
 
 @pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (
+            "many",
+            "hello_v1_greeting.yaml: spec.size: Input should be a valid integer, unable to parse string",
+        ),
+        ("2000", "hello_v1_greeting.yaml: spec.size: Input should be less than or equal to 100"),
+    ],
+)
+def test_demo_of_new_project_names_a_wrong_sample_in_one_line(project: Path, size: str, said: str):
+    sample = project / "config/samples/hello_v1_greeting.yaml"
+    sample.write_text(sample.read_text().replace("size: 2", f"size: {size}"))
+    environ = {**os.environ, "PYTHONPATH": f"{project}{os.pathsep}{ROOT}"}
+    command = (sys.executable, "demo.py")
+    ran = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith(said)
+    assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("argv", "expected"),
     [
         (

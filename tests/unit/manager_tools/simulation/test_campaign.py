@@ -42,6 +42,13 @@ def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
     return code
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 class InterruptingOperator(GreetingOperator):
     """Operator that ends the program while it works."""
 
@@ -77,22 +84,18 @@ class ClockReadingOperator(GreetingOperator):
         greeting.status.text = str(time.time())
 
 
-def test_simulate_names_file_and_place_of_invalid_yaml_sample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_simulate_names_file_and_place_of_invalid_yaml_sample(tmp_path: Path):
     samples = tmp_path / "config/samples"
     samples.mkdir(parents=True)
     (samples / "broken.yaml").write_text("a: {")
-    monkeypatch.chdir(tmp_path)
     told = r"^config/samples/broken\.yaml: not valid YAML in line 2, column 1: "
     with pytest.raises(click.UsageError, match=told):
         simulate(["--seeds=1"], [GreetingOperator])
 
 
 def test_simulate_prints_progress_and_next_seed_when_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(campaign, "_TOLD_EVERY", 0.0)
     arguments = ["--seeds=50", "--seed=7", "--minutes=1", "--jobs=1"]
     assert simulate(arguments, [InterruptingOperator]) == 130
@@ -119,9 +122,8 @@ def test_simulate_ends_all_jobs_when_one_is_interrupted():
 
 
 def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.chdir(tmp_path)
     outcomes = (
         run(plan_of(seed, (ForgetfulOperator,), minutes=2), (ForgetfulOperator,)) for seed in range(1, 20)
     )
@@ -145,9 +147,8 @@ def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
 
 @pytest.mark.whole
 def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.chdir(tmp_path)
     arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--keep-going"]
     assert simulate(arguments, [ForgetfulOperator]) == 1
     *lines, summary, count = capsys.readouterr().out.splitlines()
@@ -163,9 +164,8 @@ def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
 
 @pytest.mark.whole
 def test_simulate_prints_replay_command_with_operator_flag(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.chdir(tmp_path)
     arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--operator=greeting"]
     assert simulate(arguments, [PickyOperator, ForgetfulOperator]) == 1
     [kept] = tmp_path.glob("simulation-*.json")
@@ -173,19 +173,13 @@ def test_simulate_prints_replay_command_with_operator_flag(
     assert last == f"to see this again: simulate --operator greeting --replay {kept.name}"
 
 
-def test_simulate_reports_unrepeatable_operator_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
+def test_simulate_reports_unrepeatable_operator_in_one_line(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(click.ClickException, match=r"^.*test_campaign\.py.*$"):
         simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])
     assert not capsys.readouterr().out
 
 
-def test_simulate_fails_when_a_single_run_has_no_objects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
+def test_simulate_fails_when_a_single_run_has_no_objects(capsys: pytest.CaptureFixture[str]):
     assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator]) == 1
     assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
 

@@ -232,6 +232,25 @@ def test_run_accepts_a_heartbeat_that_the_author_names():
     assert not run(plan, operators, heartbeats=["beats"]).violations
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"heartbeats": "beats"},
+            r"heartbeats takes a list of fields' names, such as \['beats'\], and is 'beats'",
+        ),
+        (
+            {"may_differ": ["status.beats"]},
+            r"may_differ takes .* such as \['beats'\], and is \['status.beats'\]",
+        ),
+        ({"seeds": []}, "assert_holds needs an operator and a seed at least"),
+    ],
+)
+def test_assert_holds_refuses_arguments_that_check_nothing(given: Any, said: str):
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        assert_holds(GreetingOperator, **given)
+
+
 def test_assert_holds_refuses_an_outside_that_is_none():
     class Outside:
         """No world, for all its name."""
