@@ -349,14 +349,15 @@ def _seconds(timeout: Any, *, idle: bool = False) -> float | None:
 
 async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
     """Return the output of a process, as the package's own WsApiClient does."""
-    answer = _Answer()
+    answer, printed = _Answer(), bytearray()  # to which a byte at a time may come
     async with opening as socket:
         while (message := await socket.receive_message()) is not None:
             if message[:1] and message[0] in {_STDOUT, _STDERR}:
-                answer.data += message[1:]
-            if len(answer.data) > LONGEST_OUTPUT:
+                printed += message[1:]
+            if len(printed) > LONGEST_OUTPUT:
                 raise ProtocolError(f"it printed more than {LONGEST_OUTPUT} bytes")
     answer.begin(HTTPStatus.OK, {})
+    answer.data = bytes(printed)
     return answer
 
 

@@ -29,7 +29,7 @@ _LOOK = 5.0
 """Seconds between two checks for new caches."""
 
 _NOISE = {f".metadata.{name}" for name in ("managedFields", "resourceVersion", "generation")}
-_NOT_TOLD = {"lastTransitionTime", "lastUpdateTime", "observedGeneration"}
+_NOT_TOLD = {".lastTransitionTime", ".lastUpdateTime", ".observedGeneration"}
 """Fields that change whenever others do, and add nothing."""
 
 _KEYS = ("type", "name")
@@ -124,25 +124,40 @@ def fields_of(change: Change) -> list[Field]:
     """Return the fields that have changed, without confidential values."""
     try:
         before, after = orjson.loads(change.before), orjson.loads(change.after)
-        one = dict(_texts("", masked(before, after, "before")))
-        other = dict(_texts("", masked(after, before, "after")))
+        one, other = masked(before, after, "before"), masked(after, before, "after")
+        return list(islice(_differences("", one, other), MOST_FIELDS))
     except (ValueError, TypeError, RecursionError):
         return [Field("it is nested too deeply to be shown", "", "")]
-    fields = (Field(path[1:], one.get(path, ""), other.get(path, "")) for path in {**one, **other})
-    return list(islice((each for each in fields if each.before != each.after), MOST_FIELDS))
 
 
-def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each field."""
+_ABSENT = object()
+
+
+def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
+    """Yield the fields that differ. Their paths are never held together: a name may be most of an object."""
+    one, other = _parts(before), _parts(after)
+    for part in {**one, **other}:
+        old, new = one.get(part, _ABSENT), other.get(part, _ABSENT)
+        if old != new and part not in _NOT_TOLD and (field := f"{path}{part}") not in _NOISE:
+            yield from _differences(field, old, new)
+    field = Field(path[1:], _text(before), _text(after))
+    if field.before != field.after:
+        yield field
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """Return the parts of a value by the suffix of their path; none of one that is shown as a whole."""
     if isinstance(value, dict):
-        for name, each in value.items():
-            if name not in _NOT_TOLD and (field := f"{path}.{name}") not in _NOISE:
-                yield from _texts(field, each)
-    elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-        for name, each in zip(_names(value), value, strict=True):
-            yield from _texts(f"{path}[{name}]", each)
-    else:
-        yield path, value if isinstance(value, str) else orjson.dumps(value).decode()
+        return {f".{name}": each for name, each in value.items()}
+    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
+        return {f"[{name}]": each for name, each in zip(_names(value), value, strict=True)}
+    return {}
+
+
+def _text(value: Any) -> str:
+    if value is _ABSENT or isinstance(value, dict) or _parts(value):
+        return ""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _names(items: Sequence[dict[str, Any]]) -> Sequence[object]:

@@ -24,6 +24,7 @@ from manager.telemetry.logs import on_one_line, shortened
 from manager.telemetry.watchdog import frames_of
 from manager.util.address import is_loopback, split_address
 from manager.util.duration import format_duration
+from manager.util.loop import in_thread
 from manager.util.program import Program
 
 if TYPE_CHECKING:
@@ -143,9 +144,14 @@ def read_assets() -> Assets:
     return Assets(environment, files, hashlib.sha256(b"".join(files.values())).hexdigest()[:8])
 
 
+async def _assets() -> Assets:
+    # The threads of `asyncio.to_thread` are the reconcilers', who may hold all of them for long.
+    return read_assets() if read_assets.cache_info().currsize else await in_thread(read_assets)
+
+
 async def render(name: str, shown: dict[str, Any], part: str | None = None) -> str:
     """Render a template, or one block of it."""
-    assets = await asyncio.to_thread(read_assets)
+    assets = await _assets()
     template = assets.environment.get_template(name)
     if part is None:
         return template.render(version=assets.version, **shown)
@@ -155,7 +161,7 @@ async def render(name: str, shown: dict[str, Any], part: str | None = None) -> s
 async def static_file(request: Request) -> Response:
     """Answer with a file that browsers may keep for a day: its address has a version."""
     name = request.match_info["name"]
-    body = (await asyncio.to_thread(read_assets)).files.get(name)
+    body = (await _assets()).files.get(name)
     if body is None:
         return plain("no such file\n", 404)
     kept = {
@@ -203,8 +209,9 @@ def debug_pages() -> Mapping[str, Page]:
             with cProfile.Profile() as profiler:
                 await asyncio.sleep(seconds)
         out = io.StringIO()
-        shown = pstats.Stats(profiler, stream=out).sort_stats("cumulative")
-        await asyncio.to_thread(shown.print_stats, _PROFILE_LINES)
+        await in_thread(
+            lambda: pstats.Stats(profiler, stream=out).sort_stats("cumulative").print_stats(_PROFILE_LINES)
+        )
         return plain(out.getvalue())
 
     return {"/debug/tasks": tasks, "/debug/profile": profile}

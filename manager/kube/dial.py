@@ -70,6 +70,9 @@ class Dialer:
     async def _through(
         self, proxy: URL, context: ssl.SSLContext | None, open_socket: OpenSocket
     ) -> Connection:
+        proxy_context = None
+        if proxy.scheme == "https":
+            proxy_context = context or await in_thread(TlsFiles().build)
         try:
             connected = await self._reach(proxy, open_socket)
         except OSError as error:
@@ -82,12 +85,10 @@ class Dialer:
                 connected.close()
                 raise
             return await _use(connected, Connection(context), context, self._certificate_name)
-        proxy_context = None
-        if proxy.scheme == "https":
-            proxy_context = context or await in_thread(TlsFiles().build)
-        # A proxy takes requests for plain HTTP as they are.
-        tunnel = await _use(connected, Connection(), proxy_context, proxy.raw_host)
-        return tunnel if context is None else await self._tunnelled(tunnel, proxy, context)
+        if context is None:  # a proxy takes requests for plain HTTP as they are
+            return await _use(connected, Connection(), proxy_context, proxy.raw_host)
+        tunnel = await _use(connected, _Tunnel(), proxy_context, proxy.raw_host)
+        return await self._tunnelled(tunnel, proxy, context)
 
     async def _tunnelled(self, tunnel: Connection, proxy: URL, context: ssl.SSLContext) -> Connection:
         """Have the proxy at the other end connect to the server, and speak TLS with that."""
@@ -119,6 +120,13 @@ class Dialer:
             happy_eyeballs_delay=_NEXT_ADDRESS_AFTER,
             socket_factory=open_socket,
         )
+
+
+class _Tunnel(Connection):
+    """Connection to a proxy whose answer of success has no body, whatever its head says."""
+
+    def on_message_complete(self) -> None:
+        """Leave the connection open."""
 
 
 def proxy_authorization(proxy: URL) -> str | None:

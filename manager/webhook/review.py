@@ -144,6 +144,7 @@ class AdmissionQuestion(_Camel):
                 raise
             # Its operator has yet to write, and finds room.
             readable, _ = await apart(self.object, field, STORED_WORK)
+            await own_turn(len(memoryview(readable)))
             if finalizer and _lacks(readable, finalizer):
                 raise
         # It may cost more by no fault of who changes it now, who may just remove a finalizer.

@@ -6,6 +6,7 @@ import asyncio
 import random
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -24,6 +25,7 @@ from manager.telemetry.metrics import Metrics
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.testing import LocalWire
 from tests.support.cluster_wire import ClusterServer
+from tests.support.effort import Effort
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stall, Stream
 
@@ -288,6 +290,24 @@ async def test_exec_of_the_api_returns_what_the_command_prints(pods: tuple[DevCl
     command = ["echo", "a b"]
     said = await core.connect_get_namespaced_pod_exec("web", "default", command=command, stdout=True)
     assert said == "echo a b"
+
+
+async def test_output_of_an_exec_that_comes_byte_by_byte_is_collected_with_little_effort():
+    from manager.client.kubernetes_client import _collected  # noqa: PLC0415 - it needs the package
+
+    left = iter(range(200_000))
+
+    class Socket:
+        async def receive_message(self) -> bytes | None:
+            return None if next(left, None) is None else b"\1a"
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Any]:
+        yield Socket()
+
+    with Effort() as spent:
+        assert len((await _collected(opened())).data) == 200_000
+    assert spent.units < 50
 
 
 async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevCluster, Any]):

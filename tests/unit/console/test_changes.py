@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -89,3 +90,16 @@ def test_fields_of_a_change_hide_confidential_values():
 def test_fields_of_a_change_are_cut_at_the_maximum():
     told = changed({}, {"spec": {f"field-{number}": number for number in range(5000)}})
     assert told == [(f"spec.field-{number}", "", f"{number}") for number in range(MOST_FIELDS)]
+
+
+@pytest.mark.parametrize(
+    "holder", [lambda inner: {"k" * 30_000: inner}, lambda inner: [{"name": "k" * 30_000, **inner}]]
+)
+def test_fields_of_a_change_below_a_long_name_take_little_memory(holder: Any):
+    steps = [{"spec": holder({f"a{number}": sort for number in range(3000)})} for sort in (1, 2)]
+    tracemalloc.start()
+    try:
+        assert len(changed(*steps)) == MOST_FIELDS
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()

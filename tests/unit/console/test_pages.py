@@ -6,8 +6,10 @@ import asyncio
 import hashlib
 import random
 import re
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -121,6 +123,22 @@ async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serv
         assert (trigger["why"], trigger["source"], trigger["kind"]) == ("found", "for", "Foo")
         assert abs(run["started"] - now().timestamp()) < 600
         assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
+
+
+async def test_console_pages_need_no_thread_of_the_reconcilers(serve_pages: ServePages):
+    async with visited(serve_pages) as (_, site):
+        _, text = await get(site, "/search")
+        style = re.findall(r"/static/[^\"]*css[^\"]*", text)[0]
+        ended = threading.Event()
+        busy = ThreadPoolExecutor(1)
+        asyncio.get_running_loop().set_default_executor(busy)
+        busy.submit(ended.wait)
+        try:
+            async with asyncio.timeout(20):
+                for path in ("/search", style):
+                    assert (await get(site, path))[0] == 200
+        finally:
+            ended.set()
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])

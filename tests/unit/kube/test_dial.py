@@ -11,6 +11,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ import trustme
 from yarl import URL
 
 from manager.kube import dial
-from manager.kube.errors import Unreachable
+from manager.kube.errors import ConfigError, Unreachable
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
 from tests.support.forwarder import Forwarder
@@ -34,6 +35,8 @@ BASIC = "Basic amFuZTpzOmNyZXQ="  # jane, s:cret
 class Proxy(Forwarder):
     """Proxy that forwards CONNECT requests to one server, and records them."""
 
+    answer = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
     def __init__(self, to: int, *, context: ssl.SSLContext | None = None) -> None:
         super().__init__(lambda: to, greet=self._answer, context=context)
         self.heads: list[list[str]] = []
@@ -45,7 +48,7 @@ class Proxy(Forwarder):
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2])
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        writer.write(self.answer)
 
 
 async def fetch(wire: HttpWire) -> tuple[int, bytes]:
@@ -96,6 +99,35 @@ async def test_proxy_may_require_tls(authority: trustme.CA):
         async with wire_to(server.url, authority, proxy=proxy.url) as wire:
             assert await fetch(wire) == await fetch(wire) == (200, b"")
         assert len(proxy.heads) == server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.0 200 Connection established\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n",
+    ],
+)
+async def test_tunnel_stays_open_whatever_the_proxy_says_of_a_body(authority: trustme.CA, answer: bytes):
+    """An answer of success to CONNECT has none (RFC 9110, 9.3.6)."""
+    async with LocalServer(authority) as server, Proxy(server.port) as proxy:
+        proxy.answer = answer
+        async with wire_to(server.url, authority, proxy=proxy.url) as wire:
+            assert await fetch(wire) == (200, b"")
+
+
+async def test_dial_leaves_no_socket_when_the_trusted_authorities_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, authority: trustme.CA
+):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    async with Proxy(0, context=context) as proxy:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
+        async with wire_to("http://127.0.0.1:4711", proxy=proxy.url) as wire:
+            with pytest.raises(ConfigError, match="SSL_CERT_FILE"):
+                await fetch(wire)
 
 
 async def test_plain_http_is_sent_to_the_proxy_with_its_whole_address():
