@@ -375,8 +375,9 @@ class LeaseLock:
         """Renew until given up; raise LeadershipLost at the deadline, or when another holder has it."""
         self._wake.clear()
         again = self._sent + self._config.renewal_pause()
-        while not self._giving_back:
-            await pause(self._wake, until=min(again, self.deadline))
+        while True:
+            if not self._giving_back:
+                await pause(self._wake, until=min(again, self.deadline))
             if self._giving_back:
                 return
             self._wake.clear()
