@@ -366,7 +366,8 @@ class Store:
         records = [record for key in keys if (record := self.records.get(key)) is not None]
         if not rest:
             return records
-        return [record for record in records if Selector(rest).matches(record.meta().labels)]
+        others = Selector(rest)
+        return [record for record in records if others.matches(record.meta().labels)]
 
     # Changes by watches and lists.
 

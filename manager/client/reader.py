@@ -186,7 +186,9 @@ class ObjectList(list[R]):
     Attributes: `undecodable` has an error for each object left out.
     """
 
-    undecodable: tuple[Undecodable, ...] = ()
+    def __init__(self) -> None:
+        super().__init__()
+        self.undecodable: list[Undecodable] = []
 
     def complete(self) -> Self:
         """Return the list itself; raises Undecodable if an object was left out."""
@@ -199,7 +201,7 @@ class ObjectList(list[R]):
         try:
             self.append(decode_at_once(raw, kind, key))
         except Undecodable as error:
-            self.undecodable += (error,)
+            self.undecodable.append(error)
             return error
         return None
 

@@ -14,12 +14,12 @@ from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache import Cache, Meta, Record
 from manager.cache.record import MOST_KEPT
 from manager.client import Client, NotCached, Undecodable
-from manager.client.reader import FEW
+from manager.client.reader import FEW, ObjectList
 from manager.kube.errors import Forbidden, NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from tests.support.effort import turns_of_others
+from tests.support.effort import Effort, turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Node, Pod, encoded, pod
 from tests.unit.cache.server import DISCOVERY, Listed, PodServer, longer_than_any_object, page
@@ -102,6 +102,21 @@ async def test_client_reads_and_writes_a_deeply_nested_object(depth: int):
     )
     deep.metadata.labels = {"a": "b"}
     assert (await world.client.patch(deep)).metadata.resource_version == "3"
+
+
+async def test_many_undecodable_objects_are_named_with_little_effort(monkeypatch: pytest.MonkeyPatch):
+    error = Undecodable.__new__(Undecodable)
+
+    def decode(*_: object) -> Pod:
+        raise error
+
+    monkeypatch.setattr("manager.client.reader.decode_at_once", decode)
+    found = ObjectList[Pod]()
+    with Effort() as spent:
+        for _ in range(50_000):
+            found.decode(b"", Pod, ObjectKey("ns", "odd"))
+    assert len(found.undecodable) == 50_000
+    assert spent.units < 50
 
 
 class TestReaderUndecodable:
@@ -575,7 +590,7 @@ class TestLiveList:
         stream = Listed(5, ("a", 1))
         server.on("stream", stream)
         async with client.watch(Pod) as live:
-            assert (await anext(live)).undecodable == ()
+            assert not (await anext(live)).undecodable
             stream.event("ADDED", pod("odd", 6) | {"spec": "none"})
             seen = await anext(live)
             assert names(seen) == ["a"]
