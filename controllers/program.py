@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from manager import AnyOperator
 
-__all__ = ["PROGRAM", "main"]
-
 PROGRAM = Program("operator-manager", VERSION)
 """The program has the library's version."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["OWNER_REFERENCES", "check_plugins"]
-
 OWNER_REFERENCES: Final = "OwnerReferencesPermissionEnforcement"
 """Not there unless asked for."""
 _ALWAYS: Final = frozenset(

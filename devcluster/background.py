@@ -12,8 +12,6 @@ from typing import Any, Self, TypeVar
 from devcluster.cluster import DevCluster
 from devcluster.loop import new_event_loop
 
-__all__ = ["BackgroundCluster"]
-
 _T = TypeVar("_T")
 
 

@@ -19,8 +19,6 @@ from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
 from devcluster.cluster import DevCluster
 from devcluster.loop import new_event_loop
 
-__all__ = ["commands", "main"]
-
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _COLLECT_AFTER = (10_000, 20, 20)
 """The thresholds of the garbage collector; requests leave hardly any reference cycles."""

@@ -6,8 +6,6 @@ import datetime
 import time
 from collections.abc import Callable
 
-__all__ = ["Clock"]
-
 
 class Clock:
     """The source of times in objects, but not in certificates.

@@ -34,8 +34,6 @@ from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, 
 from devcluster.storage import Disk, Journal, Key, Store
 from devcluster.types import schema_of
 
-__all__ = ["DevCluster"]
-
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- only looked up
 """This machine's address of a listener on all interfaces."""

@@ -14,35 +14,6 @@ from typing import Any
 
 from devcluster.quantity import show_float
 
-__all__ = [
-    "FieldError",
-    "StatusError",
-    "already_exists",
-    "bad_request",
-    "conflict",
-    "expired",
-    "field_duplicate",
-    "field_forbidden",
-    "field_invalid",
-    "field_not_found",
-    "field_required",
-    "field_too_long",
-    "field_too_many",
-    "field_type_invalid",
-    "field_unsupported",
-    "forbidden",
-    "internal_error",
-    "invalid",
-    "method_not_allowed",
-    "not_acceptable",
-    "not_found",
-    "qualified",
-    "request_entity_too_large",
-    "timed_out",
-    "unauthorized",
-    "unsupported_media_type",
-]
-
 
 class StatusError(Exception):
     """A request that is answered with a failure `Status`."""

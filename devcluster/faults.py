@@ -15,8 +15,6 @@ from devcluster.errors import StatusError, bad_request, unauthorized
 from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, Handler, User
 from devcluster.storage import Store
 
-__all__ = ["FaultControl", "Match", "with_fault_endpoint", "with_faults"]
-
 _TRUE = frozenset({"1", "true"})
 
 

@@ -10,8 +10,6 @@ import orjson
 
 from devcluster.errors import StatusError
 
-__all__ = ["ApiRequest", "ApiResponse", "ConnectionCut", "Handler", "User", "WebSocket"]
-
 
 class WebSocket(Protocol):
     """An open WebSocket, as its server has it."""

@@ -26,8 +26,6 @@ from multidict import CIMultiDict
 from devcluster.errors import StatusError, internal_error, request_entity_too_large
 from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, Handler, WebSocket
 
-__all__ = ["BODY_LIMIT", "HttpServer", "server_context"]
-
 _log = logging.getLogger(__name__)
 
 BODY_LIMIT = 3 * 1024 * 1024

@@ -15,8 +15,6 @@ import orjson
 from devcluster.access.certificates import Authority, Identity
 from devcluster.private_files import write_private
 
-__all__ = ["ForeignFile", "LocalFiles", "kubeconfig_of", "signing_key_file", "write_kubeconfig"]
-
 _MARK = b"# Written by devcluster, which may overwrite it.\n"
 _SERVER_NAMES = (
     "localhost",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["new_event_loop"]
-
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Return uvloop's event loop where it is installed, else the standard one."""

@@ -10,21 +10,6 @@ import functools
 import re
 from collections.abc import Callable
 
-__all__ = [
-    "config_key",
-    "dns_label",
-    "dns_label_1035",
-    "dns_subdomain",
-    "environment_name",
-    "header_name",
-    "label_key",
-    "label_value",
-    "path_segment",
-    "port_name",
-    "port_number",
-    "wildcard_subdomain",
-]
-
 LABEL_MAXIMUM = 63
 SUBDOMAIN_MAXIMUM = 253
 PORT_NAME_MAXIMUM = 15

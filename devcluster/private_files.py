@@ -6,8 +6,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_private"]
-
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file in one step, so that no reader finds half of it."""

@@ -6,8 +6,6 @@ import math
 import re
 from fractions import Fraction
 
-__all__ = ["parse_quantity", "show_float"]
-
 _SMALLEST_PLAIN = -4
 _LARGEST_PLAIN = 5
 

@@ -44,8 +44,6 @@ from manager.util import clock
 from manager.util.backoff import Backoff, ExponentialDelay
 from manager.util.rate_limit import Repeats, TokenBucket
 
-__all__ = ["EventRecorder", "EventType", "ObjectReference"]
-
 EventType = Literal["Normal", "Warning"]
 
 

@@ -26,8 +26,6 @@ from typing import Any
 
 from manager.tls.certificate import Authority, new_authority
 
-__all__ = ["Administrator", "CannotStart", "Envtest", "kubeconfig_of"]
-
 VARIABLE = "KUBEBUILDER_ASSETS"
 _PROGRAMS = ("etcd", "kube-apiserver")
 _STARTS_WITHIN = 90.0

@@ -24,8 +24,6 @@ from manager_tools.codegen import roles
 from manager_tools.envtest import Administrator, CannotStart, Envtest, install_account, kubeconfig_of
 from manager_tools.testing import NeedsDevcluster, roles_of, use_control_plane
 
-__all__ = ["cluster_kubeconfig", "cluster_namespace", "manager_kubeconfig"]
-
 _PLANES = ("devcluster", "envtest")
 _PLANE = pytest.StashKey[Envtest | None]()
 

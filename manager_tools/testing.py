@@ -71,17 +71,6 @@ from manager_tools.simulation.guards import NotRepeatable
 from manager_tools.simulation.loop import VirtualLoop, virtual_time
 from manager_tools.simulation.services import Handler, Services
 
-__all__ = [
-    "LocalWire",
-    "NeedsDevcluster",
-    "VirtualClock",
-    "World",
-    "operated",
-    "roles_of",
-    "use_control_plane",
-    "without_manager",
-]
-
 R = TypeVar("R", bound=Resource)
 O = TypeVar("O", bound=Operator[Any])  # noqa: E741 - the operator
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from manager.util import address
 
-__all__ = ["BindAddress", "parse_address"]
-
 
 @dataclass(frozen=True, slots=True)
 class BindAddress(address.BindAddress):

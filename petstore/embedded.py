@@ -13,8 +13,6 @@ from petstore.pet import Pet
 from petstore.service import CallRefused, PetStoreService
 from petstore.storage import Storage, new_id
 
-__all__ = ["EmbeddedStore", "embedded_store"]
-
 Around = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """Receives a call's name and the function that makes it, and returns its result; it may skip the call."""
 

@@ -13,19 +13,6 @@ PetStoreError
 
 from __future__ import annotations
 
-__all__ = [
-    "DeadlinePassed",
-    "Exhausted",
-    "InvalidPet",
-    "KeyRefused",
-    "NoAnswer",
-    "PetStoreError",
-    "UnexpectedAnswer",
-    "UnknownPet",
-    "Unreachable",
-    "visible",
-]
-
 
 def visible(text: str) -> str:
     """Replace control characters, which a terminal would obey; the result is one line."""

@@ -14,8 +14,6 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-__all__ = ["CallMetrics", "ServerMetrics", "code_name"]
-
 _LABELS = ("grpc_type", "grpc_service", "grpc_method")
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 # Go's spelling, which alerts compare with: Canceled has one l, and OK is in capitals.

@@ -18,8 +18,6 @@ from petstore.metrics import CallMetrics, ServerMetrics
 from petstore.sampler import Sampler
 from petstore.service import CallRefused, Context
 
-__all__ = ["ObservingInterceptor"]
-
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 
 _log = logging.getLogger("petstore.calls")

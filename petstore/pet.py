@@ -6,8 +6,6 @@ import datetime
 import enum
 from dataclasses import dataclass
 
-__all__ = ["Pet", "PetType"]
-
 
 class PetType(enum.Enum):
     """The species of a pet; the values are the words that users write."""

@@ -7,8 +7,6 @@ import random
 from petstore.proto import petstore_pb2 as pb
 from petstore.wire import Malformed
 
-__all__ = ["Sampler"]
-
 
 class Sampler:
     """A sampler that picks calls by chance. It starts with none; a restart resets the rate."""

@@ -24,8 +24,6 @@ from petstore.service import PetStoreService
 from petstore.storage import Storage
 from petstore.tls import ServerTls, TlsFiles
 
-__all__ = ["CannotListen", "PetStoreServer", "ServerOptions"]
-
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["PetStore"].full_name
 
 _OPTIONS: Final = (

@@ -26,8 +26,6 @@ from petstore.storage import (
 )
 from petstore.wire import Malformed, pet_message, read_date, read_pet, read_type
 
-__all__ = ["CallRefused", "Context", "PetStoreService"]
-
 T = TypeVar("T")
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]

@@ -28,20 +28,6 @@ from typing import Final, Self, TypeVar
 
 from petstore.pet import Pet, PetType
 
-__all__ = [
-    "DataUnusable",
-    "DiskFull",
-    "KeyConflict",
-    "KeyTaken",
-    "PetUnknown",
-    "Query",
-    "Refused",
-    "Storage",
-    "StorageError",
-    "WriteFailed",
-    "new_id",
-]
-
 T = TypeVar("T")
 
 _APPLICATION: Final = 0x50657453  # "PetS"

@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from manager.util.small_file import read_small_file
 
-__all__ = ["ServerTls", "Tls", "TlsContent", "TlsFiles", "TlsUnusable"]
-
 _RSA_BITS: Final = 2048
 _KNOWN_KEYS: Final = f"a key on the curve P-256 or P-384, or of RSA with at least {_RSA_BITS} bits,"
 

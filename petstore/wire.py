@@ -10,8 +10,6 @@ from google.type import date_pb2
 from petstore.pet import Pet, PetType
 from petstore.proto import petstore_pb2 as pb
 
-__all__ = ["Malformed", "date_message", "pet_message", "read_date", "read_pet", "read_type", "type_number"]
-
 _NUMBERS: Final = {
     PetType.DOG: pb.PTCanine,
     PetType.CAT: pb.PTFeline,

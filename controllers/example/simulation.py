@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from manager import AnyOperator
     from manager_tools.simulation import Change, Replica, Sent
 
-__all__ = ["WordpressOutside"]
-
 _SECRETS, _CLAIMS = "secrets", "persistentvolumeclaims"
 _KEYS = ("a", "web", "db", "dog")
 

@@ -19,8 +19,6 @@ from manager_tools.simulation import Outside, Replica
 from petstore.client import PetStoreClient
 from petstore.embedded import embedded_store
 
-__all__ = ["PetStoreOutside"]
-
 _NEVER_SENT = 0.2
 """The probability that a call is lost if its caller gives up."""
 

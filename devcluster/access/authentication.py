@@ -11,8 +11,6 @@ from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.errors import bad_request, unauthorized
 from devcluster.http_call import ApiRequest, User
 
-__all__ = ["ADMIN", "Authenticator"]
-
 _EXTRA = "impersonate-extra-"
 _ACCOUNT = "system:serviceaccount:"
 _AUTHENTICATED = "system:authenticated"

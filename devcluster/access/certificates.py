@@ -12,8 +12,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-__all__ = ["Authority", "Identity"]
-
 _VALID = datetime.timedelta(days=3650)
 _SKEW = datetime.timedelta(hours=1)
 """The tolerated lag of a client's clock."""

@@ -14,8 +14,6 @@ from devcluster.http_call import User
 from devcluster.storage.records import Change, Key
 from devcluster.storage.store import Store
 
-__all__ = ["Attributes", "Decision", "RbacAuthorizer", "Rule", "refusal"]
-
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 

@@ -12,8 +12,6 @@ from devcluster.clock import Clock
 from devcluster.errors import FieldError, bad_request, field_forbidden, field_invalid, invalid
 from devcluster.http_call import User
 
-__all__ = ["AccessReviews"]
-
 Object = dict[str, Any]
 
 _GROUP = "authorization.k8s.io"

@@ -25,8 +25,6 @@ from devcluster.private_files import write_private
 from devcluster.storage.records import Key
 from devcluster.storage.store import Store
 
-__all__ = ["AUDIENCE", "ServiceAccountTokens", "Signer"]
-
 _WIDTH = 32
 """The bytes of each of the two numbers in an ES256 signature."""
 

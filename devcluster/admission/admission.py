@@ -26,8 +26,6 @@ from devcluster.builtin.quotas import QuotaLedger
 from devcluster.kinds.registry import Registry
 from devcluster.storage.store import Store
 
-__all__ = ["ClusterAdmission"]
-
 Object = dict[str, Any]
 
 

@@ -21,8 +21,6 @@ from devcluster.storage.store import Store
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["WebhookClient", "WebhookFailed"]
-
 Object = dict[str, Any]
 
 AnswerHere = Callable[[bytes, float], Awaitable[tuple[int, bytes | bytearray]]]

@@ -16,8 +16,6 @@ from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
 from devcluster.storage.store import Store
 
-__all__ = ["Configuration", "Hook", "Invocation", "Matcher", "names_resource"]
-
 Object = dict[str, Any]
 
 

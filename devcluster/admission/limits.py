@@ -13,8 +13,6 @@ from devcluster.builtin.quotas import QuotaLedger, amounts_text, counts, missing
 from devcluster.errors import StatusError, forbidden
 from devcluster.storage.store import Store
 
-__all__ = ["LimitRanger", "ResourceQuotas"]
-
 Object = dict[str, Any]
 
 PODS, CLAIMS = ("", "pods"), ("", "persistentvolumeclaims")

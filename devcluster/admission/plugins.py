@@ -19,15 +19,6 @@ from devcluster.kinds.registry import Registry
 from devcluster.storage.records import Change, Key
 from devcluster.storage.store import Store
 
-__all__ = [
-    "Escalation",
-    "NamespaceLifecycle",
-    "OwnerReferences",
-    "ServiceAccounts",
-    "check_growth",
-    "default_storage_class",
-]
-
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 

@@ -15,8 +15,6 @@ from devcluster.errors import FieldError, field_invalid, forbidden, invalid
 from devcluster.storage import Key
 from devcluster.storage.store import Store
 
-__all__ = ["PodSecurity"]
-
 Object = dict[str, Any]
 
 _PREFIX = "pod-security.kubernetes.io/"

@@ -26,8 +26,6 @@ from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
 from devcluster.storage.store import Store
 
-__all__ = ["AdmissionPolicies"]
-
 Object = dict[str, Any]
 
 _GROUP = "admissionregistration.k8s.io"

@@ -15,8 +15,6 @@ from devcluster.admission.configuration import Hook, Invocation
 from devcluster.api.interfaces import AdmissionInfo
 from devcluster.errors import StatusError
 
-__all__ = ["Verdict", "denial", "make_review", "read_answer"]
-
 Object = dict[str, Any]
 
 _GROUP = "admission.k8s.io"

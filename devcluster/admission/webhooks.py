@@ -19,8 +19,6 @@ from devcluster.patch.shape import is_builtin
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
 
-__all__ = ["Webhooks", "converted", "decode_patched"]
-
 Object = dict[str, Any]
 
 _KNOWN_VERSIONS = ("v1", "v1beta1")

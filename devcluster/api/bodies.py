@@ -22,8 +22,6 @@ from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert, decode_strict
 from devcluster.types.protobuf import decode_protobuf
 
-__all__ = ["check_kind", "decode_object", "names_kind", "report", "typed", "untyped"]
-
 Object = dict[str, Any]
 
 _PROTOBUF = "application/vnd.kubernetes.protobuf"

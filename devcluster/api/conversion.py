@@ -15,19 +15,6 @@ from devcluster.patch.write import Convert, in_versions
 from devcluster.schema.node import Schema
 from devcluster.storage.records import Stored
 
-__all__ = [
-    "data_of",
-    "decoded",
-    "head",
-    "known",
-    "read",
-    "rewritten",
-    "storage_api_version",
-    "to_request",
-    "to_storage",
-    "with_versions",
-]
-
 Object = dict[str, Any]
 
 _BATCH: Final = 500

@@ -20,8 +20,6 @@ from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
 from devcluster.types.protobuf import decode_protobuf
 
-__all__ = ["Deleted", "Deleter", "decode_delete_options"]
-
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _NAME = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _CANNOT = 'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: '

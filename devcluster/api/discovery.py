@@ -17,8 +17,6 @@ from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.version import KUBERNETES
 
-__all__ = ["AGGREGATED", "VERSION", "Discovery", "answer_discovery"]
-
 _NOT_FOUND = "the server could not find the requested resource"
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 _GROUP_PATH = 2

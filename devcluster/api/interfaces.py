@@ -13,18 +13,6 @@ from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Key
 
-__all__ = [
-    "Admission",
-    "AdmissionInfo",
-    "Authenticator",
-    "Authorizer",
-    "Call",
-    "Logs",
-    "Reviews",
-    "Tokens",
-    "add_warning",
-]
-
 _MOST_WARNINGS = 300
 """More than fit into the headers of an answer."""
 

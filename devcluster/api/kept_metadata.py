@@ -7,8 +7,6 @@ from typing import Any
 
 from devcluster.storage.records import Key
 
-__all__ = ["in_order", "last_finalizer_gone", "restore", "storage_path", "unique_id"]
-
 Object = dict[str, Any]
 
 _ORDER = (

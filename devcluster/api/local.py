@@ -18,8 +18,6 @@ from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["LocalClient"]
-
 Object = dict[str, Any]
 
 MANAGER = "kube-controller-manager"

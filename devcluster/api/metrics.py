@@ -15,8 +15,6 @@ from devcluster.api.patching import is_apply
 from devcluster.api.routing import Target
 from devcluster.http_call import ApiRequest, ApiResponse
 
-__all__ = ["Histogram", "Metrics", "Series"]
-
 DURATIONS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0),
     *(3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),

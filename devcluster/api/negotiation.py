@@ -11,8 +11,6 @@ import orjson
 from devcluster.errors import StatusError, not_acceptable
 from devcluster.http_call import ApiResponse
 
-__all__ = ["Representation", "encode", "failure", "negotiate", "split_media_type"]
-
 META_GROUP = "meta.k8s.io"
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _TYPES = (_JSON, _YAML, _PROTOBUF)

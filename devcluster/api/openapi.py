@@ -24,8 +24,6 @@ from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.types import table
 
-__all__ = ["OpenApi", "answer_openapi"]
-
 Operation = dict[str, Any]
 
 _DELETE_OPTIONS = table.META + "DeleteOptions"

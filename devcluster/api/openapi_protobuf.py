@@ -13,8 +13,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["MEDIA_TYPE", "encode_document"]
-
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 Write = Callable[[int, Any], bytes]

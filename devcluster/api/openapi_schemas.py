@@ -8,8 +8,6 @@ from typing import Any
 from devcluster.kinds.resource import Resource
 from devcluster.types import table
 
-__all__ = ["REF", "component_of", "components", "list_component_of", "own_components", "to_v2"]
-
 REF = "#/components/schemas/"
 """The prefix of a reference to a component."""
 

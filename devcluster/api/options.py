@@ -18,8 +18,6 @@ from devcluster.errors import (
 )
 from devcluster.kinds.metadata import field_manager_errors
 
-__all__ = ["DeleteOptions", "ListOptions", "WriteOptions", "manager_of"]
-
 Query = Mapping[str, list[str]]
 
 _INT64 = range(-(2**63), 2**63)

@@ -32,8 +32,6 @@ from devcluster.patch.ownership import kind_text, object_text
 from devcluster.types.codec import DecodeError
 from devcluster.types.json_text import duplicate_fields
 
-__all__ = ["change_of", "is_apply"]
-
 Object = dict[str, Any]
 
 JSON = "application/json-patch+json"

@@ -24,8 +24,6 @@ from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.storage.store import Store
 
-__all__ = ["CONTENT_TYPE", "MetricsPage", "PlainPaths"]
-
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _SHARED: Final = ("group", "version", "resource", "subresource", "scope", "component")
 

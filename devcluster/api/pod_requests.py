@@ -32,8 +32,6 @@ from devcluster.kinds.registry import Registry
 from devcluster.storage.records import Key, Stored
 from devcluster.storage.selectors import LabelSelector, SelectorError
 
-__all__ = ["PodRequests"]
-
 Object = dict[str, Any]
 
 _BUDGETS = ("policy", "poddisruptionbudgets")

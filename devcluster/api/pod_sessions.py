@@ -14,8 +14,6 @@ from devcluster.api.interfaces import Logs
 from devcluster.errors import bad_request, internal_error
 from devcluster.http_call import ApiRequest, ApiResponse, WebSocket
 
-__all__ = ["PodSessions", "Process", "Session", "process_response", "tunnel_response"]
-
 Object = dict[str, Any]
 
 _V4, _V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"

@@ -26,8 +26,6 @@ from devcluster.storage.records import Expired, Stored
 from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
 from devcluster.storage.store import Store
 
-__all__ = ["Continuation", "Reader", "Selection", "future_version", "parse_version"]
-
 Object = dict[str, Any]
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"

@@ -11,8 +11,6 @@ from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Strategy
 from devcluster.types import schema_for
 
-__all__ = ["Target", "internal_resource", "target_of"]
-
 
 @functools.cache
 def internal_resource(group: str, version: str, kind: str) -> Resource:

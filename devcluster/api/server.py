@@ -37,8 +37,6 @@ from devcluster.storage.records import JournalFailed
 from devcluster.storage.selectors import FieldSelector, SelectorError
 from devcluster.storage.store import Store
 
-__all__ = ["ApiServer"]
-
 Object = dict[str, Any]
 
 _log = logging.getLogger(__name__)

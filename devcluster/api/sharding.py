@@ -23,8 +23,6 @@ from devcluster.schema.cel.types import CompileError
 from devcluster.schema.cel.values import UInt
 from devcluster.storage.records import Stored
 
-__all__ = ["ShardSelector"]
-
 _FIELDS: Final[dict[str, Callable[[Stored], str]]] = {
     "object.metadata.uid": lambda stored: stored.uid,
     "object.metadata.namespace": lambda stored: stored.key.namespace,

@@ -29,8 +29,6 @@ from devcluster.kinds.strategy import Strategy
 from devcluster.patch import parent_entries, record_update, scale_entries
 from devcluster.types import schema_for
 
-__all__ = ["Subresources"]
-
 Object = dict[str, Any]
 
 _SPEC, _STATUS = (".spec.replicas", ".status.replicas")

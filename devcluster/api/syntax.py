@@ -10,8 +10,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["TOO_DEEP", "describe", "is_too_deep", "parse_yaml", "read_json", "repeated_keys"]
-
 MOST_LEVELS = 200
 """The maximum nesting of objects and arrays; the store's encoder has a limit not far above."""
 TOO_DEEP = "exceeded max depth"

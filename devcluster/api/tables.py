@@ -14,8 +14,6 @@ from devcluster.errors import StatusError, bad_request
 from devcluster.kinds.ages import age
 from devcluster.kinds.resource import Column, Resource
 
-__all__ = ["check_include", "column_definitions", "partial_metadata", "table", "table_row"]
-
 Object = dict[str, Any]
 
 _NAME = Column("Name", format="name", description="")

@@ -22,8 +22,6 @@ from devcluster.http_call import ApiResponse
 from devcluster.storage.records import Change, Expired, Overflow, Stored
 from devcluster.storage.store import Store, Watch
 
-__all__ = ["Watcher"]
-
 Object = dict[str, Any]
 T = TypeVar("T")
 

@@ -40,8 +40,6 @@ from devcluster.patch.ownership import record_update
 from devcluster.storage.records import Missing, Stored, VersionConflict
 from devcluster.storage.store import Store
 
-__all__ = ["Change", "Part", "Writer", "Written", "check_name", "reset_fields"]
-
 Object = dict[str, Any]
 Change = Callable[[Object | None], Awaitable[Object]]
 """Makes the new object from a copy of the old one, None for a new object."""

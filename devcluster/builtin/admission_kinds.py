@@ -26,14 +26,6 @@ from devcluster.schema.cel.kubernetes_library import AUTHORIZER
 from devcluster.schema.cel.types import BOOL, DYN, NULL, STRING, Field, Type, list_of, object_of
 from devcluster.types.table import choices
 
-__all__ = [
-    "MADE_TYPES",
-    "AdmissionPolicyBindingStrategy",
-    "AdmissionPolicyStrategy",
-    "WebhooksStrategy",
-    "policy_scope",
-]
-
 FAILURE_POLICIES = choices("admissionregistration.v1.ValidatingWebhook.failurePolicy")
 MATCH_POLICIES = choices("admissionregistration.v1.ValidatingWebhook.matchPolicy")
 SIDE_EFFECTS = ("None", "NoneOnDryRun")

@@ -16,19 +16,6 @@ from devcluster.kinds.resource import Column
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.names import dns_subdomain
 
-__all__ = [
-    "BuiltinStrategy",
-    "Object",
-    "PlainStrategy",
-    "StoredStrategy",
-    "child",
-    "columns",
-    "container_cells",
-    "labels_cell",
-    "selector_cell",
-    "unified",
-]
-
 Object = dict[str, Any]
 
 _TYPES = {"#": "integer", "?": "boolean", "@": "date"}

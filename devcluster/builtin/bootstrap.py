@@ -10,8 +10,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["initial_objects", "read_recorded"]
-
 API_SERVER_ADDRESS = "10.96.0.1"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 

@@ -58,8 +58,6 @@ from devcluster.clock import Clock
 from devcluster.kinds.resource import ALL_VERBS, Resource
 from devcluster.types import schema_for
 
-__all__ = ["resources"]
-
 Cell = Callable[[Object], Any]
 """Returns the content of a column between the name and the age."""
 

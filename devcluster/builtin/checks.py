@@ -14,26 +14,6 @@ from devcluster.quantity import parse_quantity
 from devcluster.storage.selectors import LabelSelector, SelectorError
 from devcluster.types.times import canonical
 
-__all__ = [
-    "amount_errors",
-    "immutable",
-    "int_or_percent",
-    "is_whole",
-    "label_selector",
-    "labels",
-    "non_negative",
-    "one_of",
-    "percent_of",
-    "port",
-    "quantity_text",
-    "required_name",
-    "resource_requirements",
-    "round_up",
-    "selector_matches",
-    "texts",
-    "value_of",
-]
-
 NEGATIVE = "must be greater than or equal to 0"
 MAXIMUM_PERCENT = 100
 

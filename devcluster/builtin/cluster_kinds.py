@@ -23,16 +23,6 @@ from devcluster.errors import (
 from devcluster.kinds.strategy import Context
 from devcluster.names import config_key, dns_label, dns_subdomain, path_segment
 
-__all__ = [
-    "BindingStrategy",
-    "ConfigMapStrategy",
-    "NamespaceStrategy",
-    "NodeStrategy",
-    "RoleStrategy",
-    "SecretStrategy",
-    "ServiceAccountStrategy",
-]
-
 FINALIZER = "kubernetes"
 LABEL = "kubernetes.io/metadata.name"
 

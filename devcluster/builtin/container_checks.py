@@ -27,8 +27,6 @@ from devcluster.names import (
 )
 from devcluster.types.table import choices
 
-__all__ = ["containers", "init_containers", "no_backsteps"]
-
 Object = Mapping[str, Any]
 
 PROTOCOLS = choices("core.v1.ContainerPort.protocol")

@@ -11,8 +11,6 @@ from devcluster.errors import FieldError, field_invalid, field_required, invalid
 from devcluster.kinds.strategy import Context
 from devcluster.names import label_key
 
-__all__ = ["CoreEventStrategy", "NewEventStrategy", "convert_events"]
-
 SAID = ("reportingInstance", "action", "reason")
 CORE, NEW = "v1", "events.k8s.io/v1"
 NAMES = {

@@ -20,8 +20,6 @@ from devcluster.kinds.strategy import Context
 from devcluster.schema.cel.values import to_duration
 from devcluster.types.table import choices
 
-__all__ = ["CronJobStrategy", "InvalidSchedule", "JobStrategy", "Schedule", "parse_schedule", "zone_of"]
-
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _NAMES = {name: str(number) for number, name in enumerate(_MONTHS, 1)} | {

@@ -16,8 +16,6 @@ from devcluster.schema.node import Schema
 from devcluster.storage.records import Change, Stored
 from devcluster.storage.store import Store
 
-__all__ = ["PREFIX", "MetricsApi", "metric_of"]
-
 PREFIX = "devcluster.local/"
 """The prefix of all annotations that devcluster reads."""
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"

@@ -23,14 +23,6 @@ from devcluster.kinds.strategy import Context
 from devcluster.names import dns_label, dns_subdomain, port_name, port_number, wildcard_subdomain
 from devcluster.types.table import choices
 
-__all__ = [
-    "EndpointSliceStrategy",
-    "EndpointsStrategy",
-    "IngressClassStrategy",
-    "IngressStrategy",
-    "NetworkPolicyStrategy",
-]
-
 ENDPOINT_PROTOCOLS = choices("core.v1.EndpointPort.protocol")
 ADDRESS_TYPES = choices("discovery.v1.EndpointSlice.addressType")
 MAXIMUM_ENDPOINTS = 1000

@@ -18,8 +18,6 @@ from devcluster.errors import (
 from devcluster.names import config_key, dns_label, dns_subdomain, label_key, label_value
 from devcluster.types.table import choices
 
-__all__ = ["pod_spec", "pod_template"]
-
 Object = Mapping[str, Any]
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")

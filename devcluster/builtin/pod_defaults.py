@@ -9,8 +9,6 @@ from devcluster.builtin.base import child
 from devcluster.builtin.checks import is_whole, round_up
 from devcluster.names import dns_label
 
-__all__ = ["default_pod", "default_pod_spec", "name_warnings", "pod_warnings"]
-
 Object = dict[str, Any]
 
 FILE_MODE = 0o644

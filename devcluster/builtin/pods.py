@@ -14,8 +14,6 @@ from devcluster.builtin.pod_defaults import default_pod, name_warnings, pod_warn
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, forbidden
 from devcluster.kinds.strategy import Context
 
-__all__ = ["PodStrategy", "pod_resources", "quality_of_service"]
-
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"

@@ -29,17 +29,6 @@ from devcluster.kinds.strategy import Context
 from devcluster.names import label_key, path_segment
 from devcluster.types.table import choices
 
-__all__ = [
-    "AutoscalerStrategy",
-    "DisruptionBudgetStrategy",
-    "LeaseStrategy",
-    "LimitRangeStrategy",
-    "OldAutoscalerStrategy",
-    "PriorityClassStrategy",
-    "QuotaStrategy",
-    "convert_autoscalers",
-]
-
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
 EVICTION_POLICIES = choices("policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy")
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")

@@ -16,8 +16,6 @@ from devcluster.errors import qualified
 from devcluster.storage.records import Change, Key, Stored
 from devcluster.storage.store import Store
 
-__all__ = ["QUOTAS", "QuotaLedger", "amounts_text", "counts", "missing_amounts", "usage_of"]
-
 
 class _Container(msgspec.Struct, rename="camel", frozen=True):
     """The part of a container that a quota counts."""

@@ -28,8 +28,6 @@ from devcluster.storage.records import Change, Stored
 from devcluster.storage.store import Store
 from devcluster.types.table import choices
 
-__all__ = ["ServiceStrategy", "valid_address"]
-
 TYPES = choices("core.v1.ServiceSpec.type")
 AFFINITIES = choices("core.v1.ServiceSpec.sessionAffinity")
 PROTOCOLS = choices("core.v1.ServicePort.protocol")

@@ -17,8 +17,6 @@ from devcluster.kinds.strategy import Context
 from devcluster.names import dns_subdomain, label_key
 from devcluster.types.table import choices
 
-__all__ = ["ClaimStrategy", "StorageClassStrategy", "VolumeStrategy"]
-
 ACCESS_MODES = choices("core.v1.PersistentVolumeSpec.accessModes")
 SHORT_MODES = {
     "ReadWriteOnce": "RWO",

@@ -32,19 +32,6 @@ from devcluster.kinds.strategy import Context
 from devcluster.names import dns_label
 from devcluster.types.table import choices
 
-__all__ = [
-    "ControllerRevisionStrategy",
-    "DaemonSetStrategy",
-    "DeploymentStrategy",
-    "PodTemplateStrategy",
-    "ReplicaSetStrategy",
-    "ReplicationControllerStrategy",
-    "StatefulSetStrategy",
-    "WorkloadStrategy",
-    "default_template",
-    "mismatch",
-]
-
 
 class WorkloadStrategy(BuiltinStrategy):
     """A kind that makes pods of `spec.template`."""

@@ -18,8 +18,6 @@ from devcluster.kinds import conditions
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["AutoscalerController"]
-
 TOLERANCE = Fraction(1, 10)
 """How far a metric may be from its target without effect."""
 

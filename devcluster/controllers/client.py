@@ -13,8 +13,6 @@ from devcluster.clock import Clock
 from devcluster.errors import StatusError, qualified
 from devcluster.storage import Key, Stored
 
-__all__ = ["Client", "EventRecorder", "Object"]
-
 Object = dict[str, Any]
 Resource = tuple[str, str]
 """Group and plural, as in the store."""

@@ -26,21 +26,6 @@ from devcluster.controllers.images import (
     Start,
 )
 
-__all__ = [
-    "ContainerRuntime",
-    "NotPulled",
-    "NotStarted",
-    "Outcome",
-    "ProbeResult",
-    "is_lost",
-    "log_of",
-    "probe",
-    "ready_delay_of",
-    "starved_of",
-    "stop_time_of",
-    "unmounted_of",
-]
-
 NEVER_READY, CRASH, NO_IMAGE = "never-ready", "crash", "image-pull-error"
 BAD_COMMAND, OUT_OF_MEMORY = "bad-command", "out-of-memory"
 IMAGE_WORDS = {

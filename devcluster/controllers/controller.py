@@ -26,18 +26,6 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Key, Store, Stored
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = [
-    "ANYTHING",
-    "Controller",
-    "Environment",
-    "Handler",
-    "Name",
-    "Routes",
-    "View",
-    "WorkQueue",
-    "is_namespace_going",
-]
-
 BACKOFF_START = 0.005
 BACKOFF_LIMIT = 30.0
 SHORTEST_DELAY = 0.001

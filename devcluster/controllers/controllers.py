@@ -36,8 +36,6 @@ from devcluster.controllers.stateful_set import StatefulSetController
 from devcluster.controllers.volumes import VolumeController
 from devcluster.storage import Change, Store
 
-__all__ = ["Controllers"]
-
 log = logging.getLogger("devcluster.controllers")
 
 

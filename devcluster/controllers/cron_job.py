@@ -13,8 +13,6 @@ from devcluster.controllers.pod_status import parse_time
 from devcluster.errors import StatusError
 from devcluster.kinds.conditions import condition_of
 
-__all__ = ["CronJobController"]
-
 CRON_JOBS = ("batch", "cronjobs")
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _CONFLICT = 409

@@ -14,8 +14,6 @@ from devcluster.controllers.rollout import scaled
 from devcluster.controllers.scheduler import is_eligible
 from devcluster.storage import Change
 
-__all__ = ["DaemonSetController"]
-
 SETS = ("apps", "daemonsets")
 HASH_LABEL = "controller-revision-hash"
 ALWAYS_TOLERATED = (

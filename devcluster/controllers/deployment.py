@@ -38,8 +38,6 @@ from devcluster.errors import StatusError
 from devcluster.kinds import conditions
 from devcluster.storage import Change
 
-__all__ = ["DeploymentController"]
-
 DEPLOYMENTS = ("apps", "deployments")
 UNLIMITED = 2147483647
 

@@ -16,8 +16,6 @@ from devcluster.kinds.conditions import condition_of
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["EndpointSliceController", "EndpointSliceMirroringController", "EndpointsController"]
-
 SERVICES = ("", "services")
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 

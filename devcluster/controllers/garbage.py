@@ -20,8 +20,6 @@ from devcluster.errors import StatusError
 from devcluster.kinds import conditions
 from devcluster.storage import Change, Key
 
-__all__ = ["GarbageCollector", "NamespaceController"]
-
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 NOT_FOUND, CONFLICT = 404, 409
 EVENTS = (("", "events"), ("events.k8s.io", "events"))

@@ -20,18 +20,6 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = [
-    "IMAGES",
-    "Exited",
-    "HttpRequest",
-    "HttpResponse",
-    "Image",
-    "ImageReference",
-    "InvalidImageName",
-    "Running",
-    "Start",
-]
-
 _HUB = "docker.io"
 _LONGEST_NAME = 255
 # Possessive, because a shorter match of a part never helps.

@@ -14,8 +14,6 @@ from devcluster.errors import StatusError
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
 
-__all__ = ["JobController"]
-
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a pod that is not counted yet."""
 JOB_NAME = "batch.kubernetes.io/job-name"

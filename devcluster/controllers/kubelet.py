@@ -33,8 +33,6 @@ from devcluster.controllers.pod_status import container_status, terminated
 from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 
-__all__ = ["Kubelet"]
-
 RESERVED = 2
 """The network itself, and its gateway."""
 

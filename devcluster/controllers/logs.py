@@ -14,8 +14,6 @@ from devcluster.controllers.images import Exited
 from devcluster.errors import StatusError, bad_request
 from devcluster.storage import Change, Key, Store
 
-__all__ = ["PodLogs"]
-
 Object = dict[str, Any]
 
 INTERVAL = datetime.timedelta(seconds=5)

@@ -15,8 +15,6 @@ from devcluster.kinds.conditions import condition_of
 from devcluster.storage import Change
 from devcluster.version import KUBERNETES
 
-__all__ = ["NodeController", "TaintEvictionController", "node_address"]
-
 COUNT = 3
 NOT_READY = "node.kubernetes.io/not-ready"
 """The taint that a node has until it is ready."""

@@ -14,15 +14,6 @@ from devcluster.controllers.controller import Controller, View
 from devcluster.errors import StatusError
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = [
-    "History",
-    "PodController",
-    "claim",
-    "claim_pods",
-    "template_hash",
-]
-
-
 _PRIME, _OFFSET, _MASK = 0x01000193, 0x811C9DC5, 0xFFFFFFFF
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """The letters and digits of Kubernetes' random names: no vowels, and no digits that resemble letters."""

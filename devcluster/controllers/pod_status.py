@@ -11,25 +11,6 @@ from devcluster.controllers.client import PODS, Client, Object, owner_reference,
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
 
-__all__ = [
-    "INITIALIZING",
-    "container_status",
-    "deletion_order",
-    "disrupt",
-    "failed",
-    "has_completed",
-    "initializing",
-    "is_active",
-    "is_available",
-    "is_ready",
-    "is_terminating",
-    "of_containers",
-    "parse_time",
-    "pod_from",
-    "seconds_until_available",
-    "terminated",
-]
-
 
 def parse_time(text: str) -> datetime.datetime:
     """Parse a metav1.Time."""

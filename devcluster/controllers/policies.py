@@ -12,8 +12,6 @@ from devcluster.controllers.pod_status import is_ready
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["DisruptionController", "PolicyStatusController", "QuotaController"]
-
 POLICIES = ("admissionregistration.k8s.io", "validatingadmissionpolicies")
 
 

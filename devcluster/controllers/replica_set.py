@@ -20,8 +20,6 @@ from devcluster.errors import StatusError
 from devcluster.kinds import conditions
 from devcluster.storage import Change
 
-__all__ = ["ReplicaSetController"]
-
 BURST = 500
 """The maximum of pods created or deleted at once."""
 

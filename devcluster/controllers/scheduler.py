@@ -16,8 +16,6 @@ from devcluster.kinds import conditions
 from devcluster.storage import Change, Key, Stored
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["Scheduler", "is_eligible", "tolerates"]
-
 POD_COUNT = "pods"
 """The resource with one unit per pod."""
 UNSCHEDULABLE = "node(s) were unschedulable"

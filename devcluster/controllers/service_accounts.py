@@ -7,8 +7,6 @@ from devcluster.controllers.controller import Controller, Environment, Name, Rou
 from devcluster.errors import StatusError
 from devcluster.storage import Change
 
-__all__ = ["ServiceAccountController"]
-
 ACCOUNTS = ("", "serviceaccounts")
 CONFIG_MAPS = ("", "configmaps")
 ACCOUNT, CONFIG_MAP = "default", "kube-root-ca.crt"

@@ -14,8 +14,6 @@ from devcluster.controllers.rollout import scaled
 from devcluster.errors import StatusError
 from devcluster.storage import Change
 
-__all__ = ["StatefulSetController"]
-
 REVISION_LABEL = "controller-revision-hash"
 
 

@@ -11,8 +11,6 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["VolumeController"]
-
 VOLUMES = ("", "persistentvolumes")
 CLASSES = ("storage.k8s.io", "storageclasses")
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["APPROVAL", "APPROVED", "BYPASSED", "approval_of", "is_protected"]
-
 APPROVAL = "api-approved.kubernetes.io"
 APPROVED, BYPASSED = "ApprovedAnnotation", "UnapprovedAnnotation"
 _ABOUT = "see https://github.com/kubernetes/enhancements/pull/1111"

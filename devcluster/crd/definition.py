@@ -18,8 +18,6 @@ from devcluster.types import schema_for
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
 
-__all__ = ["CLEANUP_FINALIZER", "DefinitionStrategy", "check_definition", "definitions_resource"]
-
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 Object = dict[str, Any]

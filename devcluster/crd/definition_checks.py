@@ -26,8 +26,6 @@ from devcluster.kinds.conditions import is_true
 from devcluster.schema.node import parse
 from devcluster.schema.problems import FieldPathError, resolve_field_path
 
-__all__ = ["check_spec", "check_stored_versions"]
-
 Object = Mapping[str, Any]
 
 _SHARED = {

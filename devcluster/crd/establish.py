@@ -20,9 +20,6 @@ from devcluster.schema.node import Schema
 from devcluster.storage.records import Change, Key, Object, Stored
 from devcluster.storage.store import Store
 
-__all__ = ["Establisher"]
-
-
 _SINGLE = (("plural", "Plural"), ("singular", "Singular"), ("kind", "Kind"), ("listKind", "ListKind"))
 _KINDS = frozenset({"kind", "listKind"})
 _ORDER = ("plural", "singular", "shortNames", "kind", "listKind", "categories")

@@ -11,8 +11,6 @@ from typing import Any
 from devcluster.kinds.resource import Column
 from devcluster.quantity import show_float
 
-__all__ = ["cell", "find", "nested", "set_nested"]
-
 _STEP = re.compile(
     r"""\.?\[\?\(\s*@\.(?P<filter>[\w.\-/]+)\s*(?P<operator>==|!=|<=|>=|<|>)\s*(?P<literal>"[^"]*"|'[^']*'|[^)\s](?:[^)]*[^)\s])?)\s*\)\]
     |\.?\[(?P<slice>-?\d*:-?\d*(?::\d+)?)\]

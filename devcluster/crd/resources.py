@@ -26,8 +26,6 @@ from devcluster.schema.versions import CustomVersions
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
 
-__all__ = ["CallWebhook", "check_embedded", "coerce_embedded", "resources_of", "webhook_conversion"]
-
 Object = dict[str, Any]
 
 _BLOCKING = frozenset(

@@ -23,8 +23,6 @@ from devcluster.schema.problems import FieldPathError, resolve_field_path
 from devcluster.schema.rules import MessageError, WrongResult, compile_rule, compile_rules
 from devcluster.schema.validation import Validator
 
-__all__ = ["CRD_LIMIT", "RULE_LIMIT", "check_schema", "estimate_rules", "show", "version_object"]
-
 _ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required
 from devcluster.schema.patterns import compile_pattern
 
-__all__ = ["check_structure"]
-
 Source = Mapping[str, Any]
 
 _JUNCTIONS = ("anyOf", "allOf", "oneOf")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 
-__all__ = ["age", "human_duration", "parse_time"]
-
 MINUTE = 60
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR

@@ -17,15 +17,6 @@ from devcluster.errors import (
 )
 from devcluster.names import dns_label, label_key, label_value
 
-__all__ = [
-    "dedup_owner_references",
-    "field_manager_errors",
-    "match_namespace",
-    "validate_metadata",
-    "validate_metadata_update",
-    "wipe",
-]
-
 Metadata = dict[str, Any]
 NameRule = Callable[..., list[str]]
 

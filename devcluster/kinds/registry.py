@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 
 from devcluster.kinds.resource import Resource
 
-__all__ = ["Registry", "version_priority"]
-
 _BUILT_IN_GROUPS = (
     "",
     "apiregistration.k8s.io",

@@ -15,8 +15,6 @@ from devcluster.schema.node import Schema
 from devcluster.schema.versions import CustomVersions
 from devcluster.storage.records import Stored
 
-__all__ = ["Column", "Convert", "Resource", "ScalePaths"]
-
 
 class Converted:
     """The JSON of objects in one version of their kind, each for as long as the store keeps the object.

@@ -11,8 +11,6 @@ from devcluster.http_call import User
 from devcluster.names import dns_subdomain
 from devcluster.storage.store import Store
 
-__all__ = ["Context", "Strategy"]
-
 Object = dict[str, Any]
 
 

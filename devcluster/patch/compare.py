@@ -9,8 +9,6 @@ from devcluster.patch.fields import LEAF, MEMBER, Fields
 from devcluster.patch.shape import Shape, root_shape
 from devcluster.schema.node import Schema
 
-__all__ = ["Comparison", "all_fields", "applied_fields", "compare"]
-
 Object = dict[str, Any]
 
 _UNOWNED: Final = frozenset({"apiVersion", "kind", "metadata"})

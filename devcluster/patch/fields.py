@@ -15,24 +15,6 @@ import orjson
 
 from devcluster.patch.go_format import go_json, quoted
 
-__all__ = [
-    "EMPTY",
-    "LEAF",
-    "MEMBER",
-    "Fields",
-    "contains",
-    "decode",
-    "difference",
-    "exclude",
-    "intersection",
-    "item_key",
-    "of_paths",
-    "ordered",
-    "paths",
-    "union",
-    "value_key",
-]
-
 Fields = dict[str, Any]
 
 EMPTY: Final[Fields] = {}

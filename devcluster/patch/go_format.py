@@ -7,8 +7,6 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
-__all__ = ["format_sharp", "format_v", "go_json", "quoted", "type_name"]
-
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
 
 

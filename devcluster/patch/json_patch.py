@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from devcluster.errors import StatusError, request_entity_too_large
 
-__all__ = ["json_patch", "merge_patch"]
-
 
 def merge_patch(document: Any, patch: Any) -> Any:
     """Return the patched document; neither argument is changed, and unchanged parts are shared."""

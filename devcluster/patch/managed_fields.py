@@ -16,20 +16,6 @@ from devcluster.patch.shape import DEDUCED, Shape, Untypable, root_shape
 from devcluster.patch.write import shape_errors
 from devcluster.schema.node import Schema
 
-__all__ = [
-    "Entries",
-    "Identity",
-    "Managed",
-    "encode",
-    "identify",
-    "owned",
-    "parse",
-    "reconciled",
-    "refresh",
-    "resets",
-    "squeezed",
-]
-
 MAX_UPDATERS: Final = 10
 """The maximum of Update entries; if there are more, the oldest are merged."""
 ANCIENT: Final = "ancient-changes"

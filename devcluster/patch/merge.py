@@ -12,8 +12,6 @@ from devcluster.patch.shape import DEDUCED, Shape, root_shape
 from devcluster.patch.write import Write
 from devcluster.schema.node import Schema
 
-__all__ = ["merge", "pruned"]
-
 Object = dict[str, Any]
 
 _FAILED = "failed to prune fields: failed "

@@ -29,14 +29,6 @@ from devcluster.patch.shape import NotConverted, Untypable, is_builtin, root_sha
 from devcluster.patch.write import Convert, Write, shape_errors
 from devcluster.schema.node import Schema
 
-__all__ = [
-    "apply",
-    "check_applied",
-    "kind_text",
-    "object_text",
-    "record_update",
-]
-
 
 class Conflicts(Exception):
     """An apply would change fields of other managers."""

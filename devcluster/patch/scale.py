@@ -9,8 +9,6 @@ from typing import Any, Final
 from devcluster.patch.fields import Fields, contains, difference, of_paths
 from devcluster.patch.managed_fields import Managed, encode, parse
 
-__all__ = ["parent_entries", "scale_entries"]
-
 SCALE_VERSION: Final = "autoscaling/v1"
 _REPLICAS: Final = ("f:spec", "f:replicas")
 

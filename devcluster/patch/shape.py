@@ -8,8 +8,6 @@ from typing import Any, Final
 from devcluster.patch.fields import item_key, value_key
 from devcluster.schema.node import UNSET, Schema
 
-__all__ = ["DEDUCED", "NotConverted", "Shape", "Untypable", "is_builtin", "root_shape"]
-
 
 class Untypable(ValueError):
     """The value has the wrong shape; the message is the real server's, without the path."""

@@ -10,8 +10,6 @@ from devcluster.patch import strategic_lists as lists
 from devcluster.patch.go_format import format_v, quoted, type_name
 from devcluster.schema.node import Schema
 
-__all__ = ["strategic_merge_patch"]
-
 Object = dict[str, Any]
 
 DIRECTIVE: Final = "$patch"

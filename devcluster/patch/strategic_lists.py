@@ -9,18 +9,6 @@ import orjson
 
 from devcluster.patch.go_format import format_v, type_name
 
-__all__ = [
-    "BadPatch",
-    "apply_item_directives",
-    "check_order",
-    "element_type",
-    "expect_key",
-    "expect_list",
-    "in_order",
-    "ordered",
-    "position",
-]
-
 Items = list[Any]
 
 

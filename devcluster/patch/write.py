@@ -11,8 +11,6 @@ from devcluster.patch.go_format import format_sharp, format_v, type_name
 from devcluster.patch.shape import NotConverted, Shape, Untypable, is_builtin, root_shape
 from devcluster.schema.node import Schema
 
-__all__ = ["Convert", "Write", "in_versions", "shape_errors"]
-
 
 def shape_errors(value: Any, shape: Shape) -> str:
     """Return the errors in the real server's words and layout; empty for a valid value."""

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from devcluster.schema.node import Schema
 
-__all__ = ["MISSING", "find_item", "same", "unchanged"]
-
 
 class _Missing:
     pass

@@ -18,8 +18,6 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import Duration, MapList, SetList, Timestamp, to_duration, to_timestamp
 from devcluster.schema.node import UNSET, Schema
 
-__all__ = ["Convert", "compile_conversion", "declare", "escape"]
-
 Convert = Callable[[Any], Any]
 
 _FOUR_CENTURIES = 146_097 * 86_400 * 10**9

@@ -8,8 +8,6 @@ from typing import Any
 
 from devcluster.schema.node import UNSET, Schema
 
-__all__ = ["compile_defaults", "default", "drop_nulls", "prune"]
-
 _METADATA = frozenset({"apiVersion", "kind", "metadata"})
 _NOTHING = Schema()
 

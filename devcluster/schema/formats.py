@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-__all__ = ["checker_of", "is_known_format", "parse_duration"]
-
 _HEX = "[0-9a-f]"
 _UUID = f"{_HEX}{{8}}-?{_HEX}{{4}}-?%s{_HEX}{{3}}-?%s{_HEX}{{3}}-?{_HEX}{{12}}"
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")

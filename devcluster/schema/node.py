@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["UNSET", "Schema", "parse"]
-
 
 class _Unset:
     def __repr__(self) -> str:

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["compile_pattern"]
-
 _Range = tuple[int, int]
 
 _LAST = sys.maxunicode

@@ -10,8 +10,6 @@ from typing import Any
 from devcluster.errors import FieldError
 from devcluster.schema.node import Schema
 
-__all__ = ["UNSET_FIELD", "Check", "FieldPathError", "Problem", "Spine", "path_of", "resolve_field_path"]
-
 _PART = re.compile(r"'(?:\\.|[^'\\])*'|[.\[\]]|[^.\[\]']+|'")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}

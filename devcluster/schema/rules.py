@@ -22,8 +22,6 @@ from devcluster.schema.declarations import Convert, compile_conversion, declare
 from devcluster.schema.node import Schema, parse
 from devcluster.schema.problems import FieldPathError, resolve_field_path
 
-__all__ = ["MessageError", "WrongResult", "compile_rule", "compile_rules"]
-
 _UNSET_FIELD = "<nil>"
 _UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """Errors that a function may raise for values that no check rules out."""

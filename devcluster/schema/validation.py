@@ -27,8 +27,6 @@ from devcluster.schema.node import Schema, parse
 from devcluster.schema.patterns import compile_pattern
 from devcluster.schema.problems import UNSET_FIELD, Check, Problem, Spine, path_of
 
-__all__ = ["Validator", "compile_uniqueness", "validate"]
-
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _LARGEST_FLOAT32 = 3.4028235677973366e38
 _WHOLE_LIMIT = 2**53 - 1

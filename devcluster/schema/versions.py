@@ -8,8 +8,6 @@ from typing import Any
 from devcluster.schema.defaulting import default, drop_nulls, prune
 from devcluster.schema.node import Schema
 
-__all__ = ["CustomVersions"]
-
 Object = dict[str, Any]
 
 

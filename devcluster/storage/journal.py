@@ -17,8 +17,6 @@ import orjson
 
 from devcluster.storage.records import Change, JournalFailed, Key, Stored
 
-__all__ = ["Journal"]
-
 _log = logging.getLogger(__name__)
 
 _FORMAT = 1

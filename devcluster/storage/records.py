@@ -8,20 +8,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = [
-    "Change",
-    "Exists",
-    "Expired",
-    "FutureVersion",
-    "JournalFailed",
-    "Key",
-    "Missing",
-    "Object",
-    "Overflow",
-    "Stored",
-    "VersionConflict",
-]
-
 
 class StorageError(Exception):
     """Any of them."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from devcluster.names import label_key, label_value
 
-__all__ = ["FieldSelector", "LabelSelector", "SelectorError"]
-
 _INT64 = range(-(2**63), 2**63)
 _BINARY = ("in", "notin", "=", "==", "!=", "gt", "lt")
 _SYMBOLS = {"=": "=", "==": "=", "!=": "!=", ">": "gt", "<": "lt", "in": "in", "notin": "notin"}

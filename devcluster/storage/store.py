@@ -24,8 +24,6 @@ from devcluster.storage.records import (
     VersionConflict,
 )
 
-__all__ = ["Disk", "Store", "Watch"]
-
 
 class Watch:
     """The changes of one resource, of one namespace or all, from a version on. Close it when done."""

@@ -12,8 +12,6 @@ from typing import Any, Final, Protocol
 from devcluster.types import times
 from devcluster.types.json_text import Repeated
 
-__all__ = ["BASIC", "CUSTOM", "Codec", "DecodeError", "Problems", "json_type"]
-
 Problems = list[list[str | int]]
 """Unknown and duplicate fields: `unknown` or `duplicate`, then the path from the inside out."""
 

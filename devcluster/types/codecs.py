@@ -10,8 +10,6 @@ from devcluster.types import table
 from devcluster.types.codec import BASIC, CUSTOM, Codec, DecodeError, Problems, json_type
 from devcluster.types.json_text import Repeated
 
-__all__ = ["Struct", "codec_of"]
-
 _JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 

@@ -18,8 +18,6 @@ from devcluster.types.codec import DecodeError, json_type
 from devcluster.types.codecs import Struct, codec_of
 from devcluster.types.table import go_name
 
-__all__ = ["cannot_be_handled", "convert", "decode_strict"]
-
 _MOST_PROBLEMS = 100
 """The maximum of field validation's findings; Go's decoder reports no more."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["Repeated", "duplicate_fields", "with_repeated"]
-
 
 class Repeated(dict[str, Any]):
     """An object in whose text a name stood twice; the last value counts."""

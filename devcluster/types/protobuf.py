@@ -18,8 +18,6 @@ from devcluster.types.codec import DecodeError
 from devcluster.types.decode import cannot_be_handled, convert
 from devcluster.types.wire import BrokenMessage, Field
 
-__all__ = ["decode_protobuf", "excerpt"]
-
 Read = Callable[[Field, str], Any]
 """Read one occurrence of a field; the second argument is its name, for errors."""
 _JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"

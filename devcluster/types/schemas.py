@@ -10,8 +10,6 @@ from typing import Any
 from devcluster.schema.node import UNSET, Schema
 from devcluster.types import table
 
-__all__ = ["schema_for", "schema_of"]
-
 _REF = "#/components/schemas/"
 _RAW = frozenset({"FieldsV1", "JSON", "RawExtension"})
 

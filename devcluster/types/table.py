@@ -11,8 +11,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["META", "choices", "entries", "fields_of", "go_name", "go_type", "name_of"]
-
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 """The prefix of the names of the types that all groups share."""
 

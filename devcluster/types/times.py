@@ -7,8 +7,6 @@ import functools
 import re
 from fractions import Fraction
 
-__all__ = ["InvalidQuantity", "InvalidTime", "canonical", "from_seconds", "normal_micro_time", "normal_time"]
-
 _PATTERN = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?+(.*)", re.DOTALL)
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})")
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}

@@ -5,18 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-__all__ = [
-    "BrokenMessage",
-    "Field",
-    "boolean",
-    "double",
-    "fields",
-    "integer",
-    "repeated_integers",
-    "submessage",
-    "text",
-]
-
 _VARINT = 0
 _FIXED64 = 1
 _BYTES = 2

@@ -127,38 +127,39 @@ def merged(before: Any, ours: Any, theirs: Any) -> Any:
     return ours if conditions is None else conditions
 
 
-def take_over(held: Any, fresh: Any) -> Any:
+def take_over(held: Any, fresh: Any, now: Any) -> Any:
     """Return `held` with the content of `fresh`: the models, lists and maps inside stay the same objects.
 
-    An item of a list stays if an item of the new list equals it, or has its type or name. Anything else is
-    replaced.
+    `now` is what its own JSON makes of `held`. What does not differ there stays: the JSON has no secrets, and
+    no excluded fields. An item of a list stays if an item of the new list equals it, or has its type or name.
+    Anything else is replaced.
     """
-    if isinstance(held, ApiModel) and type(held) is type(fresh):
+    if isinstance(held, ApiModel) and type(held) is type(fresh) is type(now):
         for name in type(held).model_fields:
             mine = getattr(held, name)
-            if (taken := take_over(mine, getattr(fresh, name))) is not mine:
+            if (taken := take_over(mine, getattr(fresh, name), getattr(now, name))) is not mine:
                 setattr(held, name, taken)
-        take_over(held.model_extra, fresh.model_extra)
-    elif isinstance(held, dict) and isinstance(fresh, dict):
+        take_over(held.model_extra, fresh.model_extra, now.model_extra)
+    elif isinstance(held, dict) and isinstance(fresh, dict) and isinstance(now, dict):
         for name in held.keys() - fresh.keys():
             del held[name]
         for name, each in fresh.items():
-            held[name] = take_over(held.get(name), each)
-    elif isinstance(held, list) and isinstance(fresh, list):
-        left = list(held)
+            held[name] = take_over(held.get(name), each, now.get(name))
+    elif isinstance(held, list) and isinstance(fresh, list) and len(held) == len(now):
+        left = list(zip(held, now, strict=True))
         found = [_popped(left, each, lambda item: item) for each in fresh]
         for place, each in enumerate(fresh):
-            if found[place] is None:
-                found[place] = take_over(_popped(left, each, _item_key), each)
+            mine, item = found[place] or _popped(left, each, _item_key) or (None, None)
+            found[place] = take_over(mine, each, item)
         held[:] = found
-    elif held != fresh or type(held) is not type(fresh):
+    elif now != fresh or type(now) is not type(fresh):
         return fresh
     return held
 
 
-def _popped(items: list[Any], wanted: Any, by: Callable[[Any], Any]) -> Any:
-    """Take the first item out of the list that is like the wanted one; None if there is none."""
-    place = next((place for place, item in enumerate(items) if by(item) == by(wanted)), None)
+def _popped(items: list[tuple[Any, Any]], wanted: Any, by: Callable[[Any], Any]) -> Any:
+    """Take the first item, with what its JSON makes of it, that is like the wanted one; None without any."""
+    place = next((place for place, (_, item) in enumerate(items) if by(item) == by(wanted)), None)
     return None if place is None else items.pop(place)
 
 

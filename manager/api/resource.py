@@ -197,8 +197,9 @@ class Resource(ApiModel):
         if stored is self or stored.origin is None:
             return
         read = {} if self.origin is None else type(self).model_validate_json(self.origin).to_wire()
-        wire = merged({**read, **sent}, self.to_wire(), stored.to_wire())
-        take_over(self, type(self).model_validate(wire))
+        ours, model = self.to_wire(), type(self).model_validate
+        wire = merged({**read, **sent}, ours, stored.to_wire())
+        take_over(self, model(wire), model(ours))
         _set(self, "_origin", stored.origin)
 
     def __copy__(self) -> Self:

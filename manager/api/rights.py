@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["RbacRule", "Undeclared", "advice_for", "rbac"]
-
 _DECLARATIONS = {"reads": ("list", "watch"), "owns": ("get", "create", "patch", "delete")}
 """Verbs by the declaration that grants them."""
 

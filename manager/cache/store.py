@@ -366,8 +366,8 @@ class Store:
         records = [record for key in keys if (record := self.records.get(key)) is not None]
         if not rest:
             return records
-        others = Selector(rest)
-        return [record for record in records if others.matches(record.meta().labels)]
+        further = Selector(rest)
+        return [record for record in records if further.matches(record.meta().labels)]
 
     # Changes by watches and lists.
 

@@ -63,7 +63,8 @@ class _SettingFlag(click.Option):
             multiple=setting.many,
             metavar=f"[{setting.placeholder}]" if is_switch else setting.placeholder,
             help=f"{setting.description} (default {default}; environment {variables})",
-            callback=(lambda _, __, given: ",".join(given) or None) if setting.many else None,
+            # `--namespaces=` is a value, and stronger than a variable.
+            callback=(lambda _, __, given: ",".join(given) if given else None) if setting.many else None,
             **(alone if is_switch else {}),
         )
         self.setting = setting

@@ -27,8 +27,6 @@ from manager.kube.errors import ApiError, DeadlineExceeded, ProtocolError
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, LONGEST_LIST
 
-__all__ = ["TransportApiClient"]
-
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of a line of a stream: an event of a watch has one, with an object in it."""
 

@@ -25,8 +25,6 @@ from manager.kube.errors import (
 from manager.kube.transport import DEADLINE, Transport
 from manager.kube.wire import WebSocket
 
-__all__ = ["ContainerStreams", "ExecResult", "Output", "PodStreams", "PortConnection", "split_lines"]
-
 CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """How stdin, stdout and stderr share a WebSocket; only the first has an end of stdin."""
 

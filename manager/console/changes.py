@@ -138,11 +138,11 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
     one, other = _parts(before), _parts(after)
     for part in {**one, **other}:
         old, new = one.get(part, _ABSENT), other.get(part, _ABSENT)
-        if old != new and part not in _NOT_TOLD and (field := f"{path}{part}") not in _NOISE:
-            yield from _differences(field, old, new)
-    texts = _text(before), _text(after)
-    if texts[0] != texts[1]:
-        yield Field(path[1:], *texts)
+        if old != new and part not in _NOT_TOLD and (below := f"{path}{part}") not in _NOISE:
+            yield from _differences(below, old, new)
+    field = Field(path[1:], _text(before), _text(after))
+    if field.before != field.after:
+        yield field
 
 
 def _parts(value: Any) -> dict[str, Any]:

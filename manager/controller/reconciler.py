@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Protocol, runtime_checkable
 
@@ -153,7 +153,14 @@ class ControllerOptions:
     """
 
     def __post_init__(self) -> None:
-        """Check the values; raises `ValueError` that names the option that is out of range."""
+        """Check the values; raises an error that names the option of another type or out of range."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not isinstance(value, int | float | None) or isinstance(value, bool) is not (
+                each.type == "bool"
+            ):
+                expected = "True or False" if each.type == "bool" else "a number"
+                raise TypeError(f"{each.name} takes {expected}, not {value!r}")
         if self.max_concurrent_reconciles < 1:
             told = self.max_concurrent_reconciles
             raise ValueError(f"max_concurrent_reconciles must be at least 1, not {told}")

@@ -376,7 +376,8 @@ class LeaseLock:
         self._wake.clear()
         again = self._sent + self._config.renewal_pause()
         while True:
-            await pause(self._wake, until=min(again, self.deadline))
+            if not self._giving_back:
+                await pause(self._wake, until=min(again, self.deadline))
             if self._giving_back:
                 return
             self._wake.clear()

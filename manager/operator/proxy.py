@@ -13,8 +13,6 @@ from manager.telemetry.logs import get_logger
 if TYPE_CHECKING:
     from manager_kinds.core_v1 import EnvVarDict
 
-__all__ = ["PROXY_ENVIRONMENT", "ProxyEnvironment", "proxy_environment"]
-
 
 def _parse_credentials(text: str) -> bool:
     choices = {"drop": False, "keep": True}

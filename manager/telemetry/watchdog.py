@@ -175,7 +175,8 @@ class Watchdog:
                 os.write(self._writer, bytes([number]))
 
     def _hear(self, number: int) -> None:
-        if self._stop is None or number not in _SIGNALS:
+        stop = self._stop  # read once: the block may end meanwhile
+        if stop is None or number not in _SIGNALS:
             return
         log, name = get_logger("signals"), signal.Signals(number).name
         if self._is_asked:
@@ -185,7 +186,7 @@ class Watchdog:
         self.stopping()
         log.info("asked to stop; a second signal exits at once", signal=name)
         with suppress(RuntimeError):  # the loop has just been closed
-            self._stop()
+            stop()
 
     def due(self) -> float | None:
         """When the process will be ended; None while it will not."""

@@ -25,16 +25,6 @@ from manager.util.yaml_text import yaml_documents, yaml_stream
 from manager_tools.chart.image import DIGEST, NAME, TAG, Image
 from manager_tools.chart.kustomize import BuildFailed, build
 
-__all__ = [
-    "OLDEST_KUBERNETES",
-    "Manifest",
-    "NotOurs",
-    "build_extra",
-    "chart_files",
-    "namespace_of",
-    "write_tree",
-]
-
 Manifest = dict[str, Any]
 
 OLDEST_KUBERNETES: Final = "1.30.0"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["DIGEST", "NAME", "TAG", "Image", "InvalidImage"]
-
 NAME = r"([A-Za-z0-9_.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]{1,9}[a-z0-9]+)*"
 TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 DIGEST = r"sha256:[0-9a-f]{64}"

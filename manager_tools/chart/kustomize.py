@@ -14,8 +14,6 @@ import yaml
 
 from manager_tools.chart.image import Image
 
-__all__ = ["BuildFailed", "ToolMissing", "build"]
-
 
 class ToolMissing(Exception):
     """A required program is not on the PATH; the message names it and its purpose."""

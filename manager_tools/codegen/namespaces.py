@@ -14,8 +14,6 @@ from typing import Any
 
 from manager.util.yaml_text import yaml_documents, yaml_stream
 
-__all__ = ["LimitedAlready", "limited_to"]
-
 Manifest = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"

@@ -19,7 +19,7 @@ import orjson
 from manager.api import GroupVersionKind, ObjectKey, Resource, crd_options
 from manager.api.resource import fields
 from manager.api.rights import RbacRule
-from manager.kube.decoding import json_object, not_a
+from manager.kube.decoding import Decoder, json_object, not_a
 from manager.kube.errors import (
     ApiError,
     Conflict,
@@ -214,8 +214,8 @@ class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion",
         if definition.position is None:
             return None
         try:
-            kept = msgspec.json.decode(definition.position, type=cls)
-        except msgspec.DecodeError:
+            kept = Decoder(cls, "a position")(definition.position.encode())
+        except ProtocolError:
             return None  # of another program or a later version: starting anew is always right
         is_valid = msgspec.structs.replace(kept, resume="", done=0) == cls.start(definition)
         return kept if is_valid and kept.resume else None

@@ -13,8 +13,6 @@ from typing import Final
 
 from manager_tools.scaffold.writing import Names, ScaffoldError, Written, template, template_files, write
 
-__all__ = ["init", "packed_library", "renew_library"]
-
 _REQUIREMENTS: Final = Path("requirements.txt")
 _DISTRIBUTION = "operator-manager"
 _ROOT = Path(__file__).resolve().parents[2]

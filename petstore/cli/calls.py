@@ -13,8 +13,6 @@ from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError, PetTyp
 from petstore.errors import visible
 from petstore.tls import Tls, TlsFiles, TlsUnusable
 
-__all__ = ["call"]
-
 _FAILED, _WRONG_USAGE = 1, 2
 _ROW = "{:36}  {:7}  {:10}  {}\n"
 

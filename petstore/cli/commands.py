@@ -21,8 +21,6 @@ from manager.util.quantity import parse_quantity
 from petstore.address import BindAddress, parse_address
 from petstore.pet import PetType
 
-__all__ = ["commands", "main"]
-
 _INTERRUPTED: Final = 130
 _MOST: Final = 2**31 - 1
 """The largest number that gRPC takes."""

@@ -18,8 +18,6 @@ from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
 from petstore.tls import TlsFiles, TlsUnusable
 
-__all__ = ["serve"]
-
 _FAILED, _WRONG_USAGE = 1, 2
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 

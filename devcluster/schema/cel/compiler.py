@@ -43,8 +43,6 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import NONE, LazyFields, Optional, type_of_value
 from devcluster.schema.patterns import compile_pattern
 
-__all__ = ["compile_expression"]
-
 _TYPE_NAMES = {
     "bool": type_of(BOOL),
     "int": type_of(INT),

@@ -32,8 +32,6 @@ from devcluster.schema.cel.types import (
     Type,
 )
 
-__all__ = ["UNLIMITED", "Checked", "estimate_cost"]
-
 UNLIMITED: Final = 2**64 - 1
 """The cost of an unbounded expression; sums and products saturate here."""
 

@@ -37,8 +37,6 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import NONE, Optional
 from devcluster.schema.formats import checker_of
 
-__all__ = ["AUTHORIZER", "FUNCTIONS", "Authority"]
-
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )

@@ -25,8 +25,6 @@ from devcluster.schema.cel.types import (
 )
 from devcluster.schema.cel.values import NONE, Optional, compare
 
-__all__ = ["BUDGET", "expand"]
-
 BUDGET = "@budget"
 """Under this name an environment may have a list of one number: how many turns comprehensions may take."""
 _TURN = "@turn"

@@ -35,8 +35,6 @@ from devcluster.schema.cel.values import (
     equal,
 )
 
-__all__ = ["OPERATORS", "evaluate_and", "evaluate_or", "get_item"]
-
 Run = Callable[[dict[str, Any]], Any]
 
 

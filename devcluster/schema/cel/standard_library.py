@@ -52,8 +52,6 @@ from devcluster.schema.cel.values import (
 )
 from devcluster.schema.patterns import compile_pattern
 
-__all__ = ["FUNCTIONS"]
-
 _SECOND = 10**9
 
 

@@ -10,20 +10,6 @@ from typing import Any, NamedTuple
 from devcluster.schema.cel.types import CompileError
 from devcluster.schema.cel.values import UInt
 
-__all__ = [
-    "RESERVED",
-    "Call",
-    "Expr",
-    "Ident",
-    "Index",
-    "ListLiteral",
-    "Literal",
-    "MapLiteral",
-    "Select",
-    "StructLiteral",
-    "parse",
-]
-
 _TOKEN = re.compile(
     r"""(?P<space>[\t\n\f\r ]+|//[^\n]*)
     |(?P<string>[bB]?[rR]?(?:'{3}(?:\\.|[^\\])*?'{3}|"{3}(?:\\.|[^\\])*?"{3})|[rR]?[bB]?(?:'{3}(?:\\.|[^\\])*?'{3}|"{3}(?:\\.|[^\\])*?"{3})

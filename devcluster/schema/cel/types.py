@@ -6,51 +6,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-__all__ = [
-    "BOOL",
-    "BYTES",
-    "CIDR",
-    "DOUBLE",
-    "DURATION",
-    "DYN",
-    "ERROR",
-    "FORMAT",
-    "INT",
-    "IP",
-    "NULL",
-    "QUANTITY",
-    "SEMVER",
-    "STRING",
-    "TIMESTAMP",
-    "TYPE",
-    "UINT",
-    "URL",
-    "A",
-    "B",
-    "CelError",
-    "CompileError",
-    "Env",
-    "Field",
-    "InstantiationError",
-    "Overload",
-    "Program",
-    "Run",
-    "Table",
-    "Type",
-    "Typed",
-    "assignable",
-    "function",
-    "join",
-    "list_of",
-    "map_of",
-    "method",
-    "no_such_overload",
-    "object_of",
-    "optional_of",
-    "substitute",
-    "type_of",
-]
-
 
 class CelError(Exception):
     """An expression that cannot be evaluated; the text is the real one (`no such key: a`)."""

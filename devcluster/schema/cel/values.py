@@ -30,24 +30,6 @@ from devcluster.schema.cel.types import (
 )
 from devcluster.schema.formats import parse_duration
 
-__all__ = [
-    "NONE",
-    "Duration",
-    "LazyFields",
-    "MapList",
-    "Optional",
-    "SetList",
-    "Timestamp",
-    "UInt",
-    "checked",
-    "compare",
-    "equal",
-    "to_duration",
-    "to_string",
-    "to_timestamp",
-    "type_of_value",
-]
-
 _SECOND: Final = 10**9
 _INT_LIMIT: Final = 2**63
 _TIMESTAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)")

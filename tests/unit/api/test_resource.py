@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import (
@@ -235,6 +235,29 @@ def test_resource_take_brings_the_changes_of_others_to_what_was_not_sent():
     assert held.spec.to_wire() == {"name": "two", "done": False, "size": 3}
     assert (held.status.phase, held.status.seen) == ("new", {"ours": 1, "theirs": 2})
     assert [each.type for each in held.status.conditions] == ["Ready", "Theirs"]
+
+
+class Account(ApiModel):
+    name: str
+    password: SecretStr
+    tries: int = Field(default=0, exclude=True)
+
+
+class Accounts(Resource, group="test.example.com", version="v1", plural="accounts"):
+    spec: list[Account] = Field(default_factory=list)
+    status: Account | None = None
+
+
+def test_resource_take_keeps_what_its_json_hides():
+    user = {"name": "a", "password": "hidden"}
+    first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": [user], "status": user}
+    held = Accounts.decode(orjson.dumps(first))
+    held.spec[0].tries = 1
+    second = {**first, "metadata": {"name": "a", "resourceVersion": "2"}, "status": {**user, "name": "b"}}
+    held.take(Accounts.decode(orjson.dumps(second)), sent={})
+    assert held.status is not None
+    assert (held.metadata.resource_version, held.status.name, held.spec[0].tries) == ("2", "b", 1)
+    assert {each.password.get_secret_value() for each in (held.status, *held.spec)} == {"hidden"}
 
 
 @pytest.mark.parametrize(

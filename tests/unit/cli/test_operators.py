@@ -265,6 +265,7 @@ def test_run_names_a_broken_installed_operator_in_one_line(
     told = command(*argv).refusal(1)
     assert told.startswith(f"{argv[0]}: the operator hi of hello-operators 1.2, ")
     assert said in told
+    assert [command(each).code for each in ("version", "--version", "--help")] == [0] * 3
 
 
 def test_run_refuses_two_installed_operators_of_one_name(command: Command, install: Install):

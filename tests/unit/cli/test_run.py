@@ -208,6 +208,7 @@ def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
         (["--controllers", "-foo"], {"controllers": "-foo"}),
         (["--concurrency=a=1", "--concurrency", "b=2,c=3"], {"concurrency": "a=1,b=2,c=3"}),
         (["--kubeconfig="], {"kubeconfig": ""}),
+        (["--namespaces="], {"namespaces": ""}),
         # The operators' flags parse alike.
         (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
         (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),

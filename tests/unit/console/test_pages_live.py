@@ -286,3 +286,5 @@ async def test_search_of_a_waiting_object_yields_to_others_among_many():
         informer.list = lambda **_: records * 700  # type: ignore[method-assign]
         look = search(world.manager, Wanted(state="waiting"), kinds(world.manager))
         assert await turns_of_others(look) >= 15
+        look = search(world.manager, Wanted(), kinds(world.manager))
+        assert await turns_of_others(look) >= 3, "large objects are few in a portion"

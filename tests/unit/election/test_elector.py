@@ -532,7 +532,9 @@ async def test_claim_in_flight_is_released_when_the_election_stops(election: Ele
     first.wire.on("POST", LEASES, Delayed(1.0, election.server.answer))
     first.start()
     await asyncio.sleep(0.5)
+    asked = now()
     await first.elector.release()
+    assert now() - asked == pytest.approx(0.5, abs=0.1)
     assert election.spec["holderIdentity"] == ""
     assert not first.elector.elected.is_set()
     assert first.gauge == 0

@@ -363,7 +363,8 @@ async def test_certificate_of_an_exec_program_is_presented(tmp_path: Path, autho
         server.context.verify_mode = ssl.CERT_REQUIRED
         ca = base64.b64encode(authority.cert_pem.bytes()).decode()
         user = {"exec": {"command": "cat", "args": [str(tmp_path / "credential")], "apiVersion": V1BETA1}}
-        path = write(tmp_path / "config", server.url, user=user, **{"certificate-authority-data": ca})
+        trusted = {"certificate-authority-data": ca, "certificate-authority": "none"}  # the file is not read
+        path = write(tmp_path / "config", server.url, user=user, **trusted)
         wire = HttpWire(await load(path, PATH=os.environ["PATH"]))
         for _ in range(2):
             async with wire.exchange(WireRequest("GET", "/", {})) as response:

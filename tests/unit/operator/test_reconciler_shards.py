@@ -347,7 +347,10 @@ async def test_leader_only_work_runs_on_the_replica_of_the_first_shard():
             assert [each.operator.ticks for each in scene.all if each is not works] == [0] * (
                 len(scene.all) - 1
             )
-            await scene.stop(works)
+            works.coordinator.leave()
+            await asyncio.sleep(5)
+            assert works.operator.once == 0
+            await scene.stop(works, seconds=0)
 
 
 async def test_permit_depends_on_the_shard_of_the_object():

@@ -67,6 +67,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_served_certificate_raises_when_the_first_certificate_is_unusable(pairs: Pairs):
     foreign = KeyPair(pairs[0].certificates, pairs[1].key)
+    assert "PRIVATE" not in repr(foreign)
     for item, message in (
         (CertificateUnusable("tls.crt cannot be read"), "tls.crt cannot be read"),
         (foreign, "shelf: the key is not that of the certificate"),

@@ -134,7 +134,13 @@ async def test_migration_ignores_position_of_another_definition(
     assert server.in_version(server.storage) == 10
 
 
-@pytest.mark.parametrize("text", ["", "gibberish", "[]", "{}", '{"uid": "uid-1"}', '{"uid": 1}'])
+NESTED = '{"of others": ' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "gibberish", "[]", "{}", '{"uid": "uid-1"}', '{"uid": 1}', pytest.param(NESTED, id="too deep")],
+)
 async def test_migration_ignores_unreadable_position(server: GadgetServer, run: Start, text: str):
     server.edit_definition(metadata={"annotations": {POSITION: text}})
     again = run()
