@@ -326,6 +326,8 @@ class LeaseLock:
             elif isinstance(error, AlreadyExists):
                 # The watcher may miss it, because its creator did not know our label.
                 await self._view.read(self._leases, self._error, timeout=timeout)
+                # If there is none either, the next claim waits for the watcher, and is no loop without delay.
+                self._view.doubtful = self._view.doubtful or self._view.lease is None
             return False  # another replica was faster
         except KubeError as error:
             self._doubtful = not isinstance(error, ApiError) or isinstance(error, ServerError)

@@ -572,3 +572,11 @@ async def test_elector_has_no_problem_after_it_could_not_look_at_a_lease_that_an
     await first.elector.elected.wait()
     await asyncio.sleep(10)
     assert first.elector.problem is None
+
+
+async def test_elector_does_not_hurry_while_a_lease_is_neither_there_nor_can_be_created(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, Reply.status(409, "AlreadyExists", "it exists"))
+    first.start()
+    await asyncio.sleep(20)
+    assert 2 < len(first.wire.sent("POST")) < 20
