@@ -19,6 +19,7 @@ from manager.console.search import readiness_of, sources
 from manager.controller import Controller
 from manager.process.manager import Manager
 from manager.util import clock
+from manager.util.loop import in_thread
 
 WINDOW = 600.0
 """The last seconds whose reconciles are counted."""
@@ -146,9 +147,7 @@ async def overview(manager: Manager, rates: Rates, readiness_count: ReadinessCou
         manager.metrics,
         manager.health.readiness,
     )
-    certificates = [
-        (name, await asyncio.to_thread(each.valid)) for name, each in manager.certificates.items()
-    ]
+    certificates = [(name, await in_thread(each.valid)) for name, each in manager.certificates.items()]
     resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
     restarts: dict[str, dict[str, int]] = {}
     for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):

@@ -43,6 +43,7 @@ from manager.server.access import Access, Answers, Place, User
 from manager.server.server import path_itself, who_asks
 from manager.telemetry.logs import get_logger
 from manager.util.duration import parse_wait
+from manager.util.loop import in_thread
 from manager.util.rate_limit import Lines
 
 OVERVIEW = "/console"
@@ -175,7 +176,7 @@ class Console:
             except KubeError as error:
                 status = _NOT_FOUND if isinstance(error, NotFound) else _BAD_GATEWAY
                 return plain(f"it cannot be read: {error}\n", status)
-            return plain(await asyncio.to_thread(to_yaml, raw, gvk))
+            return plain(await in_thread(lambda: to_yaml(raw, gvk)))
 
     async def _act(self, request: Request) -> Response:
         """Do what a person asks for with an object, or with all controllers of the kind if none is named."""

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from manager.server.access import Answers
 from manager.telemetry.health import Checks, Health
 from manager.telemetry.metrics import Metrics
+from manager.util.loop import in_thread
 
 _HEADERS = {"Cache-Control": "no-cache, private"}
 
@@ -78,8 +79,8 @@ async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
     encode, content_type = choose_encoder(accept)
     open_metrics = content_type.startswith(_OPEN_METRICS)
     parts: list[bytes] = []
-    # Reading files blocks, if only for a moment.
-    process = await asyncio.to_thread(lambda: list(metrics.process_registry.collect()))
+    # Reading files blocks, if only for a moment. Reconcilers may hold all threads of `asyncio.to_thread`.
+    process = await in_thread(lambda: list(metrics.process_registry.collect()))
     turn_ends = loop.time() + _SLICE
     for family in itertools.chain(metrics.registry.collect(), process):
         part = encode(_One(family))

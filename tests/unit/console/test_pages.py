@@ -135,7 +135,7 @@ async def test_console_pages_need_no_thread_of_the_reconcilers(serve_pages: Serv
         busy.submit(ended.wait)
         try:
             async with asyncio.timeout(20):
-                for path in ("/search", style):
+                for path in ("/", "/search", style):
                     assert (await get(site, path))[0] == 200
         finally:
             ended.set()

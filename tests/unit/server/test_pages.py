@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
@@ -62,6 +64,18 @@ async def test_values_are_asked_for_in_the_loop(metrics: Metrics):
     metrics.unfinished_work.labels("q", "c").set_function(lambda: asyncio.get_running_loop().time())
     page, _ = await exposition(metrics, "")
     assert b"workqueue_unfinished_work_seconds" in page
+
+
+async def test_exposition_needs_no_thread_of_the_reconcilers(metrics: Metrics):
+    ended, busy = threading.Event(), ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(busy)
+    busy.submit(ended.wait)
+    try:
+        async with asyncio.timeout(20):
+            page, _ = await exposition(metrics, "")
+    finally:
+        ended.set()
+    assert b"process_resident_memory_bytes" in page
 
 
 async def test_exposition_yields_to_other_tasks_during_a_large_scrape(metrics: Metrics):
