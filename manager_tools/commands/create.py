@@ -19,6 +19,13 @@ takes all of it back."""
 _KIND = "name of the kind, such as Greeting"
 
 
+def _one_kind(_context: click.Context, _option: click.Parameter, kinds: Sequence[str]) -> str:
+    """Return the only kind of `--kind`: click would take the last one, and drop the others."""
+    if len(kinds) > 1:
+        raise click.UsageError(f"--kind takes one kind, not {len(kinds)}: run the command for each of them")
+    return kinds[0]
+
+
 @click.group
 def create() -> None:
     """Add to the project in this folder."""
@@ -36,7 +43,7 @@ def create() -> None:
     help="a word; the project's domain is appended, as in hello.example.com",
 )
 @click.option("--version", required=True, metavar="VERSION", help="such as v1 or v1alpha1")
-@click.option("--kind", required=True, metavar="KIND", help=_KIND)
+@click.option("--kind", required=True, multiple=True, callback=_one_kind, metavar="KIND", help=_KIND)
 @click.option("--plural", metavar="PLURAL", help="plural of the kind, where English makes it otherwise")
 @click.option("--cluster-scoped", is_flag=True, help="keep the objects in no namespace")
 @click.option(
@@ -93,7 +100,15 @@ def _kinds(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
     help=f"""Add methods to the operator of a kind, which answer what the API server asks, with a test of each
     sort and generated manifests; and, to convert, another version of the kind.{_BACK}""",
 )
-@click.option("--kind", required=True, metavar="KIND", shell_complete=_kinds, help=_KIND)
+@click.option(
+    "--kind",
+    required=True,
+    multiple=True,
+    callback=_one_kind,
+    metavar="KIND",
+    shell_complete=_kinds,
+    help=_KIND,
+)
 @click.option(
     "--group", default="", show_default=False, metavar="GROUP", help="group of the kind, of several"
 )
