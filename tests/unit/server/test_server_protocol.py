@@ -47,6 +47,12 @@ async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
         assert b" 400 " in (await one.rest())[:13]
 
 
+@pytest.mark.parametrize(("size", "status"), [(2048, b"200"), (2049, b"400")])
+async def test_server_refuses_a_path_and_query_beyond_2048_bytes(size: int, status: bytes):
+    answer = await asked(echo, head(f"GET {'/?'.ljust(size, 'q')} HTTP/1.1"))
+    assert answer[9:12] == status
+
+
 @pytest.mark.parametrize("page", [echo, streamed])
 async def test_head_answer_has_no_body(page: Handler):
     answer = await asked(page, head("HEAD / HTTP/1.1"))
