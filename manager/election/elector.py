@@ -375,9 +375,10 @@ class LeaseLock:
 
     async def _keep_renewed(self) -> None:
         """Renew until given up; raise LeadershipLost at the deadline, or when another holder has it."""
-        self._wake.clear()
+        if not self._giving_back:
+            self._wake.clear()
         again = self._sent + self._config.renewal_pause()
-        while not self._giving_back:
+        while True:
             await pause(self._wake, until=min(again, self.deadline))
             if self._giving_back:
                 return
