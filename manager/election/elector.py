@@ -375,11 +375,11 @@ class LeaseLock:
 
     async def _keep_renewed(self) -> None:
         """Renew until given up; raise LeadershipLost at the deadline, or when another holder has it."""
-        self._wake.clear()
+        if not self._giving_back:
+            self._wake.clear()
         again = self._sent + self._config.renewal_pause()
         while True:
-            if not self._giving_back:
-                await pause(self._wake, until=min(again, self.deadline))
+            await pause(self._wake, until=min(again, self.deadline))
             if self._giving_back:
                 return
             self._wake.clear()
