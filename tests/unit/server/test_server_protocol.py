@@ -47,9 +47,15 @@ async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
         assert b" 400 " in (await one.rest())[:13]
 
 
-@pytest.mark.parametrize(("size", "status"), [(2048, b"200"), (2049, b"400")])
-async def test_server_refuses_a_path_and_query_beyond_2048_bytes(size: int, status: bytes):
-    answer = await asked(echo, head(f"GET {'/?'.ljust(size, 'q')} HTTP/1.1"))
+@pytest.mark.parametrize(
+    ("size", "lines", "status"),
+    [(2048, 100, b"200"), (2049, 2, b"400"), (2, 101, b"400")],
+)
+async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_lines(
+    size: int, lines: int, status: bytes
+):
+    more = ["a: b"] * (lines - 2)
+    answer = await asked(echo, head(f"GET {'/?'.ljust(size, 'q')} HTTP/1.1", *more))
     assert answer[9:12] == status
 
 
