@@ -18,9 +18,10 @@ import orjson
 from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource, Unstructured, is_crd
 from manager.api.model import conditions_by_type, merged_by_type, without_defaults
 from manager.api.resource import reference_to
+from manager.client.errors import name_nearest
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
-from manager.kube.errors import Conflict, Invalid, NotFound, ServerError, TransportError
+from manager.kube.errors import BadRequest, Conflict, Invalid, NotFound, ServerError, TransportError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.runs import current_record
@@ -132,6 +133,8 @@ class ChildLabel:
 def applied_fields(obj: Resource, owner: Resource | None, child_label: ChildLabel | None) -> dict[str, Any]:
     """Return the fields to apply; `encode_applied` serialises those that are plain JSON already."""
     meta = obj.metadata
+    if meta.model_extra:
+        _refuse_unknown(obj)
     references = [each.to_wire() for each in meta.owner_references]
     if owner is not None:
         references.append(reference_to(owner, meta))
@@ -163,6 +166,19 @@ def applied_fields(obj: Resource, owner: Resource | None, child_label: ChildLabe
 
 
 _BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+def _refuse_unknown(obj: Resource) -> None:
+    """Raise BadRequest if the metadata has fields that the API server does not know: an apply sends none."""
+    if unknown := sorted({*(obj.metadata.model_extra or ())} - _MORE_METADATA):
+        fields = ", ".join(f'unknown field "metadata.{name}"' for name in unknown)
+        error = BadRequest(400, "BadRequest", f"{obj.kind} {obj.key}: {fields}")
+        name_nearest(error, type(obj))
+        raise error
+
+
+_MORE_METADATA = {"deletionGracePeriodSeconds", "managedFields", "selfLink"}
+"""What the API server sets beside the fields of `ObjectMeta`."""
 
 
 def encode_applied(wanted: dict[str, Any], obj: Resource) -> bytes:

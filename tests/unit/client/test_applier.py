@@ -16,7 +16,7 @@ from manager.cache import Cache
 from manager.client import Applied, ApplyConflict, Client, Outcome, OwnedByOther
 from manager.client.ownership import creator_name
 from manager.controller.failure import Failure
-from manager.kube.errors import Conflict, Invalid, ProtocolError
+from manager.kube.errors import BadRequest, Conflict, Invalid, ProtocolError
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import Namespace
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Step
@@ -479,6 +479,25 @@ async def test_apply_refuses_an_owner_in_another_namespace_without_a_request(sce
     ):
         await scene.apply(elsewhere, owner=OWNER)
     assert scene.wire.requests == []
+
+
+async def test_apply_refuses_metadata_that_no_server_knows_without_a_request(scene: Scene):
+    typing: Any = {"name": "cache", "namespace": "team", "label": {"app": "web"}}
+    wanted = Deployment(metadata=ObjectMeta(**typing), spec={"replicas": 1})
+    message = 'Deployment team/cache: unknown field "metadata.label"; did you mean metadata.labels?'
+    with pytest.raises(BadRequest) as error:
+        await scene.apply(wanted)
+    assert str(error.value) == message
+    assert scene.wire.requests == []
+
+
+async def test_apply_takes_an_object_with_all_that_a_server_sets(scene: Scene):
+    of_server = {"managedFields": [], "selfLink": "/", "deletionGracePeriodSeconds": 0, "generation": 1}
+    typed: Any = {**METADATA, **of_server}
+    scene.there(Reply.json({"metadata": METADATA, "spec": {"replicas": 1}}))
+    scene.answers(Reply.json({"metadata": METADATA, "spec": {"replicas": 1}}))
+    await scene.apply(Deployment(metadata=ObjectMeta.model_validate(typed), spec={"replicas": 1}))
+    assert scene.patches
 
 
 @pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
