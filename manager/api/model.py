@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict, deque
 from functools import cache, partial
 from typing import Any
 
@@ -146,27 +146,35 @@ def take_over(held: Any, fresh: Any, now: Any) -> Any:
         for name, each in fresh.items():
             held[name] = take_over(held.get(name), each, now.get(name))
     elif isinstance(held, list) and isinstance(fresh, list) and len(held) == len(now):
-        left = list(zip(held, now, strict=True))
-        found = [_popped(left, each, lambda item: item) for each in fresh]
-        for place, each in enumerate(fresh):
-            mine, item = found[place] or _popped(left, each, _item_key) or (None, None)
-            found[place] = take_over(mine, each, item)
-        held[:] = found
+        pairs = _paired(list(zip(held, now, strict=True)), fresh)
+        held[:] = [take_over(mine, each, item) for each, (mine, item) in zip(fresh, pairs, strict=True)]
     elif now != fresh or type(now) is not type(fresh):
         return fresh
     return held
 
 
-def _popped(items: list[tuple[Any, Any]], wanted: Any, by: Callable[[Any], Any]) -> Any:
-    """Take the first item, with what its JSON makes of it, that is like the wanted one; None without any."""
-    place = next((place for place, (_, item) in enumerate(items) if by(item) == by(wanted)), None)
-    return None if place is None else items.pop(place)
+def _paired(held: list[tuple[Any, Any]], fresh: list[Any]) -> list[tuple[Any, Any]]:
+    """Return, for each new item, the held one with its JSON that equals it, or else has its type or name.
+
+    In linear time: others may have replaced all of a long list.
+    """
+    found = dict[int, tuple[Any, Any]]()
+    for by in (repr, _item_key):
+        places = defaultdict[str, deque[int]](deque)
+        for place, (_, item) in enumerate(held):
+            places[by(item)].append(place)
+        for place, each in enumerate(fresh):
+            if place not in found and (its := places.get(by(each))):
+                found[place] = held[its.popleft()]
+        taken = {id(pair) for pair in found.values()}
+        held = [pair for pair in held if id(pair) not in taken]
+    return [found.get(place, (None, None)) for place in range(len(fresh))]
 
 
-def _item_key(item: Any) -> Any:
+def _item_key(item: Any) -> str:
     """Return the type or the name of an item of a list, by which it is known."""
     find = item.get if isinstance(item, dict) else partial(getattr, item)
-    return find("type", None) or find("name", None)
+    return repr(find("type", None) or find("name", None))
 
 
 def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:
