@@ -56,16 +56,16 @@ programs of the control plane. Only figures of the same run are comparable.
 """
 
 
-def _told(parse: Callable[[str], T]) -> Callable[[str], T]:
+def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
     """Return a parser whose ValueErrors click shows with their own text."""
 
-    def told(text: str) -> T:
+    def parsed(text: str) -> T:
         try:
             return parse(text)
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
 
-    return told
+    return parsed
 
 
 def _separated(known: Sequence[str], what: str) -> Callable[[str], list[str]]:
@@ -86,14 +86,14 @@ _COUNT = click.IntRange(1)
 @click.option(
     "--only",
     multiple=True,
-    type=_told(_separated(list(PARTS), "part")),
+    type=_parser(_separated(list(PARTS), "part")),
     metavar="PART,...",
     help=f"only these parts: {', '.join(PARTS)}",
 )
 @click.option("--rounds", type=_COUNT, default=ROUNDS, show_default=True, help="of every part")
 @click.option(
     "--peers",
-    type=_told(_separated([peer.name for peer in PEERS], "peer")),
+    type=_parser(_separated([peer.name for peer in PEERS], "peer")),
     metavar="NAME,...",
     help=f"only these: {', '.join(peer.name for peer in PEERS)}",
 )
@@ -101,7 +101,7 @@ _COUNT = click.IntRange(1)
     "--program",
     "programs",
     multiple=True,
-    type=_told(Program.parse),
+    type=_parser(Program.parse),
     metavar="NAME=COMMAND",
     help="measure another Memcached operator too, such as an older version of this one; the command"
     " contains {kubeconfig}, {concurrency} and {health} as placeholders",
@@ -110,7 +110,7 @@ _COUNT = click.IntRange(1)
     "--python",
     "pythons",
     multiple=True,
-    type=_told(on_python),
+    type=_parser(on_python),
     metavar="PYTHON",
     help="measure this project on this interpreter too, a version or a program, in a cold start and one"
     f" change; its environment is made in .local/peers/ (a whole run: {', '.join(INTERPRETERS)})",

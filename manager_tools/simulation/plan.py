@@ -1,4 +1,4 @@
-"""Plan of a simulation run: what people do and what goes wrong at which time, drawn from a seed."""
+"""Plan of a simulation run: the actions of people and the faults with their times, drawn from a seed."""
 
 from __future__ import annotations
 

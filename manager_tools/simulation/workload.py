@@ -255,7 +255,7 @@ class People:
             more = f"{more}, and delete it"
         return more
 
-    async def _let_go(self, turn: _Turn) -> str | None:
+    async def _drop_finalizer(self, turn: _Turn) -> str | None:
         held = self._held("", self._resources)
         return await self._release(turn.rng.choice(held)) if held else None
 

@@ -188,7 +188,7 @@ class _Webhooks(WebhookClient):
 
 
 class Given(TypedDict, total=False):
-    """What an author gives for a run; see `assert_holds`."""
+    """Settings of a run that an author may give; see `assert_holds`."""
 
     samples: Mapping[str, Sequence[Object]]
     """Specs that a kind takes, by kind and group."""
