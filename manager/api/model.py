@@ -130,9 +130,9 @@ def merged(before: Any, ours: Any, theirs: Any) -> Any:
 def take_over(held: Any, fresh: Any, now: Any) -> Any:
     """Return `held` with the content of `fresh`: the models, lists and maps inside stay the same objects.
 
-    `now` is what its own JSON makes of `held`. Parts without a difference there stay: the JSON has no secrets,
-    and no excluded fields. An item of a list stays if an item of the new list equals it, or has its type or name.
-    Anything else is replaced.
+    `now` is what its own JSON makes of `held`. Parts without a difference there stay: the JSON has no
+    secrets, and no excluded fields. An item of a list stays if an item of the new list equals it, or has its
+    type or name. Anything else is replaced.
     """
     if isinstance(held, ApiModel) and type(held) is type(fresh) is type(now):
         for name in type(held).model_fields:

@@ -41,7 +41,7 @@ ACTS = {
     "annotate": 1,
     "empty status": 1,
     "hold": 1,
-    "let go": 0.7,
+    "drop finalizer": 0.7,
     "delete namespace": 0.3,
 }
 """What people do, and how often."""
