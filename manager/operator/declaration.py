@@ -274,16 +274,19 @@ def check_spelling(cls: type, base: type, hooks: Sequence[str]) -> None:
         method = inspect.isfunction(value)
         if name.startswith(("_", *(f"{hook}_" for hook in hooks))) or hasattr(base, name):
             continue
-        known = hooks if method else (each for each in attributes if _is_like(value, attributes[each]))
-        meant = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)
+        known = hooks if method else [each for each in attributes if _is_like(value, attributes[each])]
+        swapped = [each for each in known if sorted(each) == sorted(name)]
+        meant = swapped or difflib.get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)
         if meant and meant[0] not in vars(cls):
             what = "called" if method else "read"
             raise TypeError(f"{cls.__name__}.{name}: it is never {what}; did you mean {meant[0]}?")
 
 
 def _is_like(value: object, default: object) -> bool:
+    if isinstance(default, tuple | Mapping) and value in ((), [], {}):
+        return True
     if isinstance(default, tuple):
-        return isinstance(value, tuple | list | set) or (
+        return isinstance(value, tuple | list | set | Owns | Watch | Reads) or (
             isinstance(value, type) and issubclass(value, Resource)
         )
     return isinstance(value, Mapping if isinstance(default, Mapping) else type(default))

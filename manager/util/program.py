@@ -31,7 +31,7 @@ class Program:
         if not _NAME.fullmatch(self.name) or len(self.name) > _LONGEST:
             raise ValueError(
                 f"{self.name!r} cannot name a program: lower-case words joined by '-' are expected, "
-                f"of at most {_LONGEST} characters"
+                f"at most {_LONGEST} characters that begin with a letter"
             )
 
     @property

@@ -18,6 +18,10 @@ _DISTRIBUTION = "operator-manager"
 _ROOT = Path(__file__).resolve().parents[2]
 # Without a name before it: pip 23, which Python 3.11 has, knows relative paths in this form alone.
 _LINE = re.compile(r"^file:wheels/operator_manager-.*$", re.MULTILINE)
+_TAKEN = frozenset(
+    {"devcluster", "mypy", "operator-manager", "pip", "pytest", "python", "ruff", "setuptools", "uv"}
+)
+"""What the environment of a project has beside the program: a program of that name would replace it."""
 _OF_INSTALLERS = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _OLDEST_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -34,8 +38,12 @@ _OTHER_NAMES = {
 def init(root: Path, names: Names) -> Written:
     """Write a project with one kind to the folder `root`, which need not be there.
 
-    Raises `ScaffoldError` when one of its files is there already, and as `packed_library` does.
+    Raises `ScaffoldError` when one of its files is there already, when the program would replace
+    a part of its environment, and as `packed_library` does.
     """
+    if names.program in _TAKEN:
+        taken = "a project's environment has a package or command of that name"
+        raise ScaffoldError(f"invalid value {names.program!r} for --name: {taken}")
     wheel, content = packed_library()
     files: dict[Path, str | bytes] = {
         Path(*(_OTHER_NAMES.get(part, part) for part in path.parts)): names.in_place(template(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import os
 import re
 import shutil
@@ -23,7 +24,6 @@ _GROUP = re.compile(r"[a-z][a-z0-9]{0,49}")
 _VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,49}")
 _PLURAL = re.compile(r"[a-z][a-z0-9]{0,61}")
-
 _OURS = re.compile(
     r"manager_tools\.scaffold\.project\.|hello\.example\.com|example\.com|hello|greeter|[Gg]reetings?|[Vv]1beta1|\bv1\b|(?<=hello_)v1(?=_)"
 )
@@ -429,8 +429,11 @@ def create_api(
     known = sorted(child_kinds())
     for kind in owns:
         if kind not in known:
+            kinds = {each.lower(): each for each in known}
+            near = difflib.get_close_matches(kind.lower(), kinds, n=1)
+            there = f"did you mean {kinds[near[0]]}? There" if near else "there"
             raise ScaffoldError(
-                f"--owns {kind or repr(kind)}: there is a beginning for {', '.join(known)}; "
+                f"--owns {kind or repr(kind)}: {there} is a beginning for {', '.join(known)}; "
                 f"name any other kind in the `owns` of the operator"
             )
     if "Namespace" in owns and not cluster_scoped:

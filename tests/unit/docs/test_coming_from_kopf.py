@@ -66,6 +66,44 @@ async def test_careful_waits_for_the_registry_and_gives_up_on_a_bad_address(page
         page.REGISTRY.clear()
 
 
+async def test_patient_gives_up_after_three_attempts_and_begins_again_with_a_new_spec(page: Any):
+    async with operated(page.Patient) as world:
+        obj = await world.create(device(page))
+        await world.until(obj, lambda it: (it.status.attempts, *ready(it)) == (1, "False", "NotRegistered"))
+        await world.until(
+            obj, lambda it: (it.status.attempts, *ready(it)) == (3, "False", "GaveUp"), timeout=70
+        )
+        page.REGISTRY["a"] = "here"
+        await world.update(obj, lambda it: it.metadata.labels.update(looked="again"))
+        await asyncio.sleep(60)
+        assert ready(await world.get(page.Device, "a")) == ("False", "GaveUp")
+        await world.update(obj, lambda it: setattr(it.spec, "volume", 2))
+        await world.until(obj, lambda it: (it.status.attempts, *ready(it)) == (0, "True", "Registered"))
+        page.REGISTRY.clear()
+
+
+async def test_status_is_written_before_blocked_and_not_before_another_error(page: Any):
+    errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
+
+    class Failing(page.Operator[page.Device]):
+        """Changes the status and fails."""
+
+        kind = page.Device
+
+        async def reconcile(self, obj: Any, ctx: Any) -> None:
+            """Count, and raise."""
+            obj.status.attempts += 1
+            if obj.metadata.name == "c":
+                await ctx.write_status()
+            raise errors[obj.metadata.name]
+
+    async with operated(Failing) as world:
+        for name, reason, written in (("a", "No", 1), ("b", "TerminalError", 0), ("c", "TerminalError", 1)):
+            obj = await world.create(device(page, name))
+            obj = await world.until(obj, lambda it, reason=reason: ready(it) == ("False", reason))
+            assert obj.status.attempts == written, name
+
+
 async def test_measuring_follows_the_level_and_calibrates_it(page: Any):
     async with operated(page.Measuring) as world:
         obj = await world.create(device(page))

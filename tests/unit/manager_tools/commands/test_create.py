@@ -213,6 +213,20 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
             ("init", "My Shop", "--domain=a.b"),
             "init: invalid value 'My Shop' for --name: lower-case words",
         ),
+        (
+            ("init", "1shop", "--domain=a.b"),
+            (
+                "init: invalid value '1shop' for --name: lower-case words joined by '-' are expected, "
+                "at most 40 characters that begin with a letter"
+            ),
+        ),
+        *(
+            (
+                ("init", name, "--domain=a.b"),
+                f"init: invalid value {name!r} for --name: a project's environment has a package",
+            )
+            for name in ("operator-manager", "devcluster", "pytest", "python", "uv")
+        ),
         (("init", "new", "--renew"), "init: new/requirements.txt: No such file or directory"),
         (("init", ".", "--renew", "--name=a"), "init: --renew goes without --domain and --name"),
         (("init", "pyproject.toml/new", "--domain=a.b"), "init: pyproject.toml/new"),
@@ -236,6 +250,10 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         ((*CREATE, "--plural="), "create api: invalid value '' for --plural: a lower-case word is expected"),
         ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
         ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Cron"),
+        (
+            (*CREATE, "--owns=deploymnt"),
+            "create api: --owns deploymnt: did you mean Deployment? There is a beginning for ConfigMap, Cron",
+        ),
         (
             (*CREATE, "--owns=Pod,Widget"),
             "create api: --owns Widget: there is a beginning for ConfigMap, Cron",
