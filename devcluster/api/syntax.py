@@ -169,7 +169,6 @@ def _mended(body: bytes) -> bytes:
 
 
 _TAG = "tag:yaml.org,2002:"
-_NOT_IN_JSON = frozenset({f"{_TAG}timestamp", f"{_TAG}value"})
 _PLAIN = ("str", "binary", "timestamp", "value", "merge")
 """YAML types of scalars that remain text here."""
 _ESCAPED_SLASH = re.compile(r'"(?:[^\\]|\\[^/])*+\\/', re.DOTALL)

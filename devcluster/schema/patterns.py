@@ -18,7 +18,6 @@ _MOST_REPEATS = 1000
 """The maximum of a repetition, and of the product of nested repetitions."""
 _DEEPEST = 1000
 _HIGHEST_ASCII = 0x7F
-_COUNTS = re.compile(r"(0|[1-9]\d*)(,(0|[1-9]\d*)?)?\}", re.ASCII)
 _NAMED = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _PERL = {"d": "0-9", "s": "\t\n\f\r\x20", "w": "0-9A-Za-z_"}
 _POSIX = {

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, Protocol
@@ -15,9 +18,19 @@ from manager.server.server import Routes, serve
 from manager.util.address import BindAddress
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
-
-
 Pages = Mapping[str, Handler]
+
+
+@contextmanager
+def occupied_threads() -> Iterator[None]:
+    """Occupy all threads of `asyncio.to_thread` within the block, as reconcilers may do for long."""
+    ended, threads = threading.Event(), ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(threads)
+    threads.submit(ended.wait)
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def routes_of(pages: Pages, posts: Pages | None = None) -> Routes:

@@ -30,7 +30,7 @@ PROJECTS: dict[str, dict[str, Any]] = {
 }
 """The library, and the application on it."""
 
-LIBRARY, APPLICATION = PROJECTS
+LIBRARY, _ = PROJECTS
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 # Files that installers add to the contents of a wheel.
 _WRITTEN = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}

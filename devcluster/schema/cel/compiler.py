@@ -7,7 +7,7 @@ from typing import Any
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.cost import Checked, estimate_cost
-from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES, Overload
+from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES
 from devcluster.schema.cel.macros import expand
 from devcluster.schema.cel.operators import OPERATORS, evaluate_and, evaluate_or, get_item
 from devcluster.schema.cel.syntax import RESERVED
@@ -27,6 +27,7 @@ from devcluster.schema.cel.types import (
     CompileError,
     Env,
     InstantiationError,
+    Overload,
     Program,
     Run,
     Type,

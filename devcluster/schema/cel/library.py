@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from devcluster.schema.cel import kubernetes_library, standard_library
-from devcluster.schema.cel.types import Overload, Table
-
-__all__ = ["FUNCTIONS", "NAMESPACES", "Overload"]
+from devcluster.schema.cel.types import Table
 
 NAMESPACES = frozenset({"format", "ip", "jsonpatch", "lists", "optional", "sets", "strings"})
 """Names that may stand before a dot without being a variable."""

@@ -6,10 +6,8 @@ import asyncio
 import hashlib
 import random
 import re
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -39,7 +37,7 @@ from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
-from tests.support.served_pages import ServePages, Site
+from tests.support.served_pages import ServePages, Site, occupied_threads
 from tests.unit.conftest import LogLines
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -129,16 +127,10 @@ async def test_console_pages_need_no_thread_of_the_reconcilers(serve_pages: Serv
     async with visited(serve_pages) as (_, site):
         _, text = await get(site, "/search")
         style = re.findall(r"/static/[^\"]*css[^\"]*", text)[0]
-        ended = threading.Event()
-        busy = ThreadPoolExecutor(1)
-        asyncio.get_running_loop().set_default_executor(busy)
-        busy.submit(ended.wait)
-        try:
+        with occupied_threads():
             async with asyncio.timeout(20):
                 for path in ("/", "/search", style):
                     assert (await get(site, path))[0] == 200
-        finally:
-            ended.set()
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
@@ -12,7 +10,7 @@ import manager.server.pages as page_module
 from manager.server.pages import exposition, metrics_routes
 from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
-from tests.support.served_pages import ServePages, Site
+from tests.support.served_pages import ServePages, Site, occupied_threads
 
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
@@ -67,14 +65,9 @@ async def test_values_are_asked_for_in_the_loop(metrics: Metrics):
 
 
 async def test_exposition_needs_no_thread_of_the_reconcilers(metrics: Metrics):
-    ended, busy = threading.Event(), ThreadPoolExecutor(1)
-    asyncio.get_running_loop().set_default_executor(busy)
-    busy.submit(ended.wait)
-    try:
+    with occupied_threads():
         async with asyncio.timeout(20):
             page, _ = await exposition(metrics, "")
-    finally:
-        ended.set()
     assert b"process_resident_memory_bytes" in page
 
 
