@@ -153,7 +153,7 @@ class Correlator:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._last_name = 0
-        self._series: OrderedDict[tuple[_SimilarKey, str | None], Series] = OrderedDict()
+        self._series_of = lru_cache(REMEMBERED)(self._begin)
         self._similar = lru_cache(REMEMBERED)(lambda _key: _Similar())
         self._budget_of = lru_cache(REMEMBERED)(lambda _reference: TokenBucket(rate=RATE, burst=BURST))
 
@@ -167,21 +167,18 @@ class Correlator:
         """Count the event in its series; return that, and how the event ends if it is not to be sent."""
         similar = (reference, type, reason)
         combined = self._is_one_of_many(similar, message)
-        now = clock.now()
-        key = (similar, None if combined else message)
-        series = self._series.pop(key, None)
-        if series is None:
-            series = Series(reference, type, reason, name=self.new_name(reference), first=now, last=now)
-        self._series[key] = series  # the most recent is the last
-        if len(self._series) > REMEMBERED:
-            self._series.popitem(last=False)
+        series = self._series_of(similar, None if combined else message)
         series.count += 1
         series.message = bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message
-        series.last = now
+        series.last = clock.now()
         if series.waiting:
             return series, "merged"
         is_within_budget = self._budget_of(reference).try_acquire()
         return series, None if is_within_budget else "filtered"
+
+    def _begin(self, similar: _SimilarKey, _message: str | None) -> Series:
+        now = clock.now()
+        return Series(*similar, name=self.new_name(similar[0]), first=now, last=now)
 
     def renew(self, series: Series) -> None:
         """Continue the series in a new Event object."""

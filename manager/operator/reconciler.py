@@ -244,11 +244,16 @@ class ObjectReconciler(Generic[T]):
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
-        if request in self._operator.awaited_names:
-            self._operator.waits_no_more(request)
+        operator = self._operator
+        if request in operator.awaited_names:
+            operator.waits_no_more(request)
+        obj: T | None = await self._reader.find(operator.kind, request)  # type: ignore[assignment]
+        state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
+        if request in self._created and (left := self._pause(request, state)) > 0:
+            return Result(requeue_after=left)
         due = tuple(self._due.pop(request, ()))
         try:
-            return await self._reconcile(request, due)
+            return await self._reconcile(request, obj, state, due)
         except BaseException:
             if due:
                 self._due[request] |= dict.fromkeys(due)
@@ -291,14 +296,10 @@ class ObjectReconciler(Generic[T]):
             if isinstance(problem, NoMatch | ApiError) and not is_transient(problem):
                 operator.record_once(by, ctx)
 
-    async def _reconcile(self, key: ObjectKey, due: Sequence[str]) -> Result | None:
+    async def _reconcile(
+        self, key: ObjectKey, obj: Any, state: tuple[str, str], due: Sequence[str]
+    ) -> Result | None:
         operator = self._operator
-        obj: Any = await self._reader.find(operator.kind, key)
-        state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
-        if key in self._created and (left := self._pause(key, state)) > 0:
-            if due:
-                self._due[key] |= dict.fromkeys(due)
-            return Result(requeue_after=left)
         while obj is not None:
             if obj.metadata.deletion_timestamp is not None and operator.finalizers.isdisjoint(
                 obj.metadata.finalizers
