@@ -308,8 +308,7 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    items = wanted.values() if isinstance(wanted, dict) else wanted
-    if items is wanted and len(wanted) > 1:
+    if isinstance(wanted, list) and len(wanted) > 1:
         seen = set[Any]()
         for item in wanted:
             if isinstance(item, dict):
@@ -319,8 +318,14 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
             if not seen.isdisjoint(keys):
                 return True
             seen.update(keys)
-    return any(may_repeat_keys(item) for item in items if isinstance(item, (dict, list)))
+    for item in wanted.values() if isinstance(wanted, dict) else wanted:
+        # A call only where one is needed: every creation comes by.
+        if item.__class__ in _CONTAINERS and may_repeat_keys(item):
+            return True
+    return False
 
+
+_CONTAINERS = {dict, list}
 
 _MISSING = object()
 """In place of a field that is not there: nothing that is wanted equals it."""
