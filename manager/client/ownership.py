@@ -26,7 +26,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -340,17 +339,10 @@ def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
     """
     for name, value in wanted.items():
         record = owned.get("f:" + name)
-        if record is None:
-            return False
         there = live.get(name, _MISSING)
-        if value.__class__ is str:
-            # Most are so, and have no parts.
-            if value != there:
-                return False
-        elif not record:
-            if not _equal(value, there):
-                return False
-        elif not _matches(value, there, record, exact=exact):
+        if record is None or not (
+            value == there if value.__class__ is str else _matches(value, there, record, exact=exact)
+        ):
             return False
     if exact:
         for path in owned:
@@ -394,33 +386,10 @@ def _list_matches(wanted: Sequence[Any], live: Sequence[Any], owned: Fields, *, 
         theirs = place_in(live, path) if unclaimed >= 0 else None
         if theirs is None:
             return False
-        if path[0] == "k" and not _item_matches(wanted[mine], live[theirs], record, exact=exact):
+        if path[0] == "k" and not _matches(wanted[mine], live[theirs], record, exact=exact):
             return False
         places[mine] = theirs
     return unclaimed == 0 and all(one < other for one, other in pairwise(places))
-
-
-_FEW = 4
-"""Fields that are compared as fast as they are looked up."""
-
-_MOST_MATCHING_ITEMS = 10_000
-_matching_items = set[int]()
-
-
-def _item_matches(wanted: Fields, live: Fields, owned: Any, *, exact: bool) -> bool:
-    """Call `_matches` for a list item and cache matches: thousands of objects have the same container."""
-    if owned.__class__ is not dict or len(owned) <= _FEW:
-        return _matches(wanted, live, owned, exact=exact)
-    # Python's own hashes have a random key for each process, so no client can construct collisions.
-    state = hash((orjson.dumps(wanted), orjson.dumps(live), orjson.dumps(owned), exact))
-    if state in _matching_items:
-        return True
-    if not _matches(wanted, live, owned, exact=exact):
-        return False
-    if len(_matching_items) >= _MOST_MATCHING_ITEMS:
-        _matching_items.clear()
-    _matching_items.add(state)
-    return True
 
 
 def wants_otherwise(wanted: Any, live: Any, owned: Fields) -> bool:
@@ -446,16 +415,12 @@ def wants_otherwise(wanted: Any, live: Any, owned: Fields) -> bool:
 
 
 def _equal(wanted: Any, live: Any) -> bool:
-    if wanted.__class__ is str:
-        return bool(wanted == live)
     if isinstance(wanted, dict):
-        if not isinstance(live, dict) or wanted.keys() != live.keys():
-            return False
-        for name, value in wanted.items():
-            # A call only where one is needed: it costs more than the comparison of text.
-            if value != live[name] if value.__class__ is str else not _equal(value, live[name]):
-                return False
-        return True
+        return (
+            isinstance(live, dict)
+            and wanted.keys() == live.keys()
+            and all(_equal(value, live[name]) for name, value in wanted.items())
+        )
     if wanted.__class__ is bool or live.__class__ is bool:
         return wanted is live
     return bool(wanted == live)
@@ -480,38 +445,23 @@ def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int
     named = _named(step)
     if step.startswith("v:"):
         return items.index(named) if named in items else None
+    if not step.startswith("k:") or not isinstance(named, dict):
+        return None
     candidate: int | None = None
-    for place, item in enumerate(items) if step.startswith("k:") and isinstance(named, dict) else ():
+    for place, item in enumerate(items):
         if not isinstance(item, dict):
             return None
-        spelled_out = True
-        for name, value in named.items():
-            if name not in item:
-                spelled_out = False
-            elif item[name] != value:
-                break
-        else:
-            if spelled_out:
+        if all(item.get(name, value) == value for name, value in named.items()):
+            if named.keys() <= item.keys():
                 return place
             if defaulted and candidate is None:
                 candidate = place  # kept back: another item may spell the whole key out
     return candidate
 
 
-_OFTEN = 200
-"""Characters of what is kept once it was read: who may write an object can have a megabyte there."""
-
-
 def _named(path: str) -> Any:
-    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`, None if malformed; cache short, frequent ones."""
-    return _read_often(path) if len(path) <= _OFTEN else _read(path)
-
-
-def _read(path: str) -> Any:
+    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`; None if it is malformed."""
     try:
         return orjson.loads(path[2:])
     except orjson.JSONDecodeError:
         return None
-
-
-_read_often = lru_cache(maxsize=1024)(_read)
