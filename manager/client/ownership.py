@@ -47,17 +47,22 @@ class Ownership:
     """The managedFields of an object as one field manager sees them; subresources are booked apart.
 
     Attributes:
+        live, metadata, uid, version: the object's JSON, and parts of it.
         applied, created: the FieldsV1 records of our apply and of our create; None for a missing entry.
         created_by: the manager name of the create.
         former: whether a former field manager has an entry that has to be taken over.
     """
 
-    def __init__(self, live: Fields, field_manager: str, former: Sequence[str] = ()) -> None:
+    def __init__(self, live: dict[str, Any], field_manager: str, former: Sequence[str] = ()) -> None:
+        self.live = live
+        self.metadata: dict[str, Any] = live["metadata"]
+        self.uid: str = self.metadata.get("uid", "")
+        self.version = self.metadata.get("resourceVersion")
         self.applied: Fields | None = None
         self.created: Fields | None = None
         self.created_by = ""
         self.former = False
-        self._entries: Sequence[Fields] = live["metadata"].get("managedFields", ())
+        self._entries: Sequence[Fields] = self.metadata.get("managedFields", ())
         self._name, self._former_names = field_manager, former
         ours = []
         for place, entry in enumerate(self._entries):
@@ -76,6 +81,17 @@ class Ownership:
                 ours.append((2, place))
         # The indexes of our entries; the first one receives the others: our apply, if there is one.
         self._ours = [place for _, place in sorted(ours)]
+
+    def content(self) -> bytes:
+        """Return the JSON of the fields that an apply can change, for comparison as a whole."""
+        fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
+        fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+
+    def state(self) -> int:
+        """Return a hash of the content and of our part of it."""
+        # Python's own hashes have a random key for each process, so no client can construct collisions.
+        return hash((self.content(), orjson.dumps((self.created or self.applied, self.created_by))))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or something below it."""
