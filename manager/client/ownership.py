@@ -335,12 +335,10 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
             seen.update(keys)
     for item in wanted.values() if isinstance(wanted, dict) else wanted:
         # A call only where one is needed: every creation comes by.
-        if item.__class__ in _CONTAINERS and may_repeat_keys(item):
+        if isinstance(item, (dict, list)) and may_repeat_keys(item):
             return True
     return False
 
-
-_CONTAINERS = {dict, list}
 
 _MISSING = object()
 """In place of a field that is not there: nothing that is wanted equals it."""

@@ -307,10 +307,8 @@ async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenera
     async for chunk in chunks:
         *whole, begun = (begun + chunk).split(b"\n")
         for line in whole:
-            while len(line) > longest:
-                yield line[:longest]
-                line = line[longest:]  # noqa: PLW2901 - the rest of it
-            yield line
+            for start in range(0, len(line) or 1, longest):
+                yield line[start : start + longest]
         while len(begun) > longest:
             yield begun[:longest]
             begun = begun[longest:]
