@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from manager.api import GroupVersionKind, ObjectKey, Unstructured
 from manager.api.resource import fields
 from manager.cache import Cache
-from manager.client.pod_streams import CHANNELS, IDLE_TIMEOUT, LONGEST_OUTPUT
+from manager.client.pod_streams import IDLE_TIMEOUT, LONGEST_OUTPUT, PORT_CHANNELS, PROCESS_CHANNELS
 from manager.kube.errors import ApiError, DeadlineExceeded, ProtocolError
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, LONGEST_LIST
@@ -142,7 +142,7 @@ class TransportApiClient(ApiClient):
             for name, value in query
             for each in (value if isinstance(value, list | tuple) else [value])
         ]
-        protocols = CHANNELS[1:] if what == "portforward" else CHANNELS
+        protocols = PORT_CHANNELS if what == "portforward" else PROCESS_CHANNELS
         async with AsyncExitStack() as stack:
             opening = self._transport.websocket(path, query=pairs, protocols=protocols)
             try:
