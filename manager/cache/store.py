@@ -63,30 +63,20 @@ def index_by(path: str) -> IndexFunction:
         shape = msgspec.defstruct("_Step", fields, rename={"value": name}, gc=False) | None
     decode = msgspec.json.Decoder(shape).decode
     lists = tuple(each for _, each in steps)
-    at_the_end = attrgetter(".".join(["value"] * len(steps)))
 
-    # Called twice for every change of the kind, so the common case has a way of its own.
-    def values_of_one(record: Record, _: Meta) -> Iterable[str]:
-        try:
-            value = at_the_end(decode(record.raw))
-        except (msgspec.DecodeError, AttributeError):
-            return ()  # stored under another schema (its reader reports the error), or a null
-        return () if value is None or value == "" else (_text(value),)
-
-    def values_of_lists(record: Record, _: Meta) -> Iterable[str]:
+    def values(record: Record, _: Meta) -> Iterable[str]:
         try:
             found = [decode(record.raw)]
         except msgspec.DecodeError:
-            return ()
+            return ()  # stored under another schema; its reader reports the error
         for is_list in lists:
             found = [step.value for step in found if step is not None]
             if is_list:
                 found = [item for items in found if items is not None for item in items]
         return [_text(value) for value in found if value is not None and value != ""]
 
-    function = values_of_lists if any(lists) else values_of_one
-    setattr(function, _STEPS, steps)
-    return function
+    setattr(values, _STEPS, steps)
+    return values
 
 
 def steps_of(function: IndexFunction) -> tuple[tuple[str, bool], ...]:
