@@ -16,9 +16,9 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from devcluster.access.rbac import Attributes
 from devcluster.api.discovery import Discovery, answer_discovery
 from devcluster.api.metrics import Histogram, Metrics, Series
-from devcluster.api.routing import Target
 from devcluster.errors import StatusError, qualified
 from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
@@ -179,10 +179,10 @@ class PlainPaths:
         """Return the 404 that is a text page and no Status."""
         return _page_not_found()
 
-    def unknown(self, target: Target) -> ApiResponse:
+    def unknown(self, target: Attributes) -> ApiResponse:
         """Return the 404 for an unknown resource."""
         known = any(each.group == target.group and not each.custom for each in self._registry.all())
-        served = self._registry.find(target.group, target.version, target.plural)
+        served = self._registry.find(target.group, target.version, target.resource)
         if not known and served is None:
             return _page_not_found()
         error = StatusError(404, "NotFound", "the server could not find the requested resource")
