@@ -269,7 +269,7 @@ class _Attempt:
         elif (now := self._store.get(key)) is None:
             raise Missing
         elif now.version != stored.version:
-            raise VersionConflict(now.version)
+            raise VersionConflict
         else:
             before = old if kept is obj else stored.decode()
         strategy.commit(kept, before, self._context)
