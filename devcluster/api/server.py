@@ -19,6 +19,7 @@ from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.api import conversion, negotiation
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleted, Deleter, decode_delete_options
+from devcluster.api.discovery import page_not_found
 from devcluster.api.interfaces import Admission, Call
 from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
@@ -208,7 +209,7 @@ class ApiServer:
         """Answer a verb that the resource does not have."""
         if call.resource.custom:
             if call.resource.namespaced and not target.namespace:
-                return self.plain_paths.unknown_page()
+                return page_not_found()
             if not target.name and target.verb in _NAMED:
                 raise bad_request("name must be provided")
         raise _not_allowed(call.resource, target)
