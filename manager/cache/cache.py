@@ -148,11 +148,6 @@ class Cache:
                     return found
         return None
 
-    def selections(self, kind: type[Resource], *, metadata_only: bool = False) -> list[Selection]:
-        """Return the selections of a kind that are cached."""
-        wanted = (kind.gvk, metadata_only)
-        return list(dict.fromkeys(name.selection for name in self._shared if name[:2] == wanted))
-
     def held(self, kind: type[Resource], key: ObjectKey) -> Record | None:
         """Return the complete record of an object from any informer that has it, whatever its selection.
 

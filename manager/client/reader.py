@@ -75,12 +75,8 @@ class _Reader:
             kind, metadata_only=self._metadata_only, selection=self._selection, ours=self._ours
         )
         if informer is None:
-            part, mend = "", "declare it in owns, watches or reads of the operator"
-            if others := self._cache.selections(kind, metadata_only=self._metadata_only):
-                part = f" with {self._selection}" if self._selection != WHOLE else " as a whole"
-                reader = "client.metadata" if self._metadata_only else "client"
-                ways = (f"{reader}.selecting({each})" if each != WHOLE else reader for each in others)
-                mend = f"read what is, with {' or '.join(ways)}"
+            part = f" with {self._selection}" if self._selection != WHOLE else ""
+            mend = "declare it in owns, watches or reads of the operator, and read it with the same selection"
             raise self._not_cached(kind, part, mend)
         if namespace and not informer.covers(namespace):
             mend = f"only {', '.join(informer.spec.namespaces)} is watched; watch it too"
