@@ -216,24 +216,10 @@ class Deleter:
         admission = self._writer.admission
         if admission is None:
             return
-        resource = call.resource
-        info = AdmissionInfo(
-            operation="DELETE",
-            resource=resource,
-            subresource=call.subresource,
-            kind=(resource.group, resource.version, resource.kind),
-            namespace=call.namespace,
-            name=call.name,
-            obj=None,
-            old=None,
-            options=options.to_object(),
-            dry_run=options.dry_run,
-            user=call.user,
-            warnings=call.warnings,
-        )
+        info = AdmissionInfo.of(call, "DELETE", None, options=options.to_object(), dry_run=options.dry_run)
         if not admission.handles(info):
             return
-        info.old = await conversion.read(resource, stored)
+        info.old = await conversion.read(call.resource, stored)
         await admission.mutate(info)
         await admission.validate(info)
 

@@ -67,8 +67,7 @@ class PodRequests:
             dataclasses.replace(call, name=name),
             binding,
             ("", "v1", "Binding"),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
+            options=options,
         )
         target = binding.get("target") or {}
         if target.get("kind", "") not in {"", "Node"}:
@@ -103,13 +102,7 @@ class PodRequests:
         if eviction["metadata"].get("name", "") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
         eviction["metadata"]["namespace"] = call.namespace
-        eviction = await self._writer.admit(
-            call,
-            eviction,
-            ("policy", "v1", "Eviction"),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
-        )
+        eviction = await self._writer.admit(call, eviction, ("policy", "v1", "Eviction"), options=options)
         deletion = DeleteOptions.of(eviction.get("deleteOptions") or {})
         deletion.dry_run = deletion.dry_run or options.dry_run
         stored = self._pod(call, call.name)
@@ -118,15 +111,8 @@ class PodRequests:
         if phase not in {"Succeeded", "Failed", "Pending"} and "deletionTimestamp" not in pod["metadata"]:
             self._check_budget(stored, pod, dry_run=deletion.dry_run)
         deletion.uid = deletion.uid or stored.uid
-        plain = Call(
-            request=call.request,
-            resource=call.resource,
-            user=call.user,
-            namespace=call.namespace,
-            name=call.name,
-            warnings=call.warnings,
-        )
         # Admission has allowed the eviction already, so the deletion skips it.
+        plain = dataclasses.replace(call, subresource="")
         deleted = await self._deleter.delete(plain, deletion, admitted=True)
         await self._store.durable(deleted.version)
         return _success()

@@ -9,10 +9,11 @@ from typing import Any
 
 import orjson
 
+from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.api import conversion
 from devcluster.api.bodies import decode_object, names_kind
 from devcluster.api.deleting import Deleter
-from devcluster.api.interfaces import Call, Tokens
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import Representation, encode, negotiate
 from devcluster.api.options import WriteOptions, manager_of
 from devcluster.api.patching import change_of, is_apply
@@ -158,14 +159,7 @@ class ScaleRequests:
 
     def _part(self, call: Call) -> Call:
         """Return the same request with the Scale as its resource."""
-        return Call(
-            request=call.request,
-            resource=self._scale_resource(),
-            user=call.user,
-            namespace=call.namespace,
-            name=call.name,
-            warnings=call.warnings,
-        )
+        return dataclasses.replace(call, resource=self._scale_resource(), subresource="")
 
     def _scale_resource(self) -> Resource:
         if self._resource is None:
@@ -295,7 +289,7 @@ class Subresources:
         self._registry = registry
         self._scale = ScaleRequests(writer, reader, registry)
         self.pods = PodRequests(writer, deleter, registry)
-        self.tokens: Tokens | None = None
+        self.tokens: ServiceAccountTokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
         """Answer the request; None when the subresource does not have the verb.
@@ -353,13 +347,7 @@ class Subresources:
             "creationTimestamp": self._writer.clock.timestamp(),
             **asked["metadata"],
         }
-        asked = await self._writer.admit(
-            call,
-            asked,
-            (kind.group, kind.version, kind.kind),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
-        )
+        asked = await self._writer.admit(call, asked, (kind.group, kind.version, kind.kind), options=options)
         return encode(self.tokens.issue(account, asked), representation, status=201)
 
     def _unconnected(self, call: Call) -> ApiResponse:
