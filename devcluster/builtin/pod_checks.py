@@ -82,9 +82,9 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 def check_template(template: Field) -> None:
     """Check a workload's pod template."""
     metadata = template.get("metadata") or {}
-    check_labels(Field(metadata.get("labels"), ".labels", template))
+    check_labels(Field(metadata.get("labels"), "labels", template))
     for key in metadata.get("annotations") or ():
-        annotations = Field(key, ".annotations", template)
+        annotations = Field(key, "annotations", template)
         for text in label_key(key.lower()):
             annotations.invalid(text)
     check_pod_spec(template["spec"])
@@ -131,7 +131,7 @@ def _check_init_container(container: Field, spec: Field, volumes: Collection[str
     if name or name.value in names:
         name.check_unique(names)
     # The server counts each init container as the first one here.
-    _check_host_ports(Field([container.value], ".initContainers", spec))
+    _check_host_ports(Field([container.value], "initContainers", spec))
     if container.get("restartPolicy") == "Always":
         _check_life(container, spec)
     else:
@@ -251,7 +251,7 @@ def _check_mounts(mounts: Field, volumes: Collection[str]) -> None:
         points.add(point.value)
         for part in ("subPath", "subPathExpr"):
             if mount[part]:
-                _check_local_path(Field(mount.get(part), f".{part}", mounts))
+                _check_local_path(Field(mount.get(part), part, mounts))
         if mount["subPath"] and mount["subPathExpr"]:
             mount["subPathExpr"].invalid("subPathExpr and subPath are mutually exclusive")
 

@@ -31,7 +31,7 @@ def check_service(spec: Field) -> None:
     if not ports and not headless and kind.value != "ExternalName":
         ports.required()
     if kind.value in WITH_NODE_PORTS and headless:
-        first = Field("None", ".clusterIPs[0]", spec)
+        first = Field("None", "clusterIPs[0]", spec)
         first.invalid(f"may not be set to 'None' for {kind.value} services")
     if kind.value == "ExternalName":
         _check_external_name(spec)
@@ -52,7 +52,7 @@ def check_service(spec: Field) -> None:
     if kind.value != "LoadBalancer":
         text = "may only be used when `type` is 'LoadBalancer'"
         if spec["loadBalancerSourceRanges"]:
-            Field(None, ".LoadBalancerSourceRanges", spec).forbidden(text)
+            Field(None, "LoadBalancerSourceRanges", spec).forbidden(text)
         if spec["allocateLoadBalancerNodePorts"].is_set:
             spec["allocateLoadBalancerNodePorts"].forbidden(text)
     _check_traffic(spec)
@@ -73,7 +73,7 @@ def _check_external_name(spec: Field) -> None:
         if spec[name]:
             spec[name].forbidden("may not be set for ExternalName services")
     name = (spec.get("externalName") or "").removesuffix(".")
-    Field(name, ".externalName", spec).check_required(dns_subdomain)
+    Field(name, "externalName", spec).check_required(dns_subdomain)
 
 
 def _check_port(port: Field, names: set[str], *, named: bool) -> None:
@@ -300,10 +300,10 @@ class ServiceStrategy(BuiltinStrategy):
         addresses, had = spec["clusterIPs"], before["clusterIPs"]
         if "ExternalName" not in {spec.get("type"), before.get("type")}:
             if had and not addresses:
-                Field(addresses.value, ".clusterIPs[0]", spec).invalid("primary clusterIP can not be unset")
+                Field(addresses.value, "clusterIPs[0]", spec).invalid("primary clusterIP can not be unset")
             for index, (one, other) in enumerate(zip(addresses, had, strict=False)):
                 if one.value != other.value:
-                    Field(addresses.value, f"[{index}]", addresses).invalid("may not change once set")
+                    Field(addresses.value, index, addresses).invalid("may not change once set")
         check_service(spec)
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:

@@ -258,7 +258,7 @@ def _check_modes(modes: Field) -> None:
 
 
 def _check_mode_unchanged(obj: Field, old: Field) -> None:
-    Field(obj["spec"].get("volumeMode"), ".volumeMode", obj).check_unchanged(old["spec"].get("volumeMode"))
+    Field(obj["spec"].get("volumeMode"), "volumeMode", obj).check_unchanged(old["spec"].get("volumeMode"))
 
 
 def _within(spec: Object) -> Object:

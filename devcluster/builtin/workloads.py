@@ -393,7 +393,7 @@ class StatefulSetStrategy(WorkloadStrategy):
             spec["persistentVolumeClaimRetentionPolicy"][name].any_of(("Retain", "Delete"))
         spec.not_negative("replicas", "minReadySeconds")
         spec["ordinals"].not_negative("start")
-        with_claims = Field(_with_claims(spec.value), ".spec")
+        with_claims = Field(_with_claims(spec.value), "spec")
         check_selected(with_claims, "statefulset")
         check_restarts_always(with_claims, "StatefulSet")
         spec.errors += with_claims.errors

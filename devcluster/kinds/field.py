@@ -21,7 +21,8 @@ class Field:
 
     __slots__ = ("_above", "_step", "errors", "value")
 
-    def __init__(self, value: Any, step: str = "", above: Field | None = None) -> None:
+    def __init__(self, value: Any, step: str | int = "", above: Field | None = None) -> None:
+        """Set up the field at `step` below another: a name, an index, or a key in brackets."""
         self.value = value
         self._step = step
         self._above = above
@@ -30,21 +31,21 @@ class Field:
     @property
     def path(self) -> str:
         """The path, such as `spec.ports[0].name`."""
-        text, above = self._step, self._above
-        while above is not None:
-            text, above = above._step + text, above._above  # noqa: SLF001 -- of this very class
-        return text.removeprefix(".")
+        step, above = self._step, "" if self._above is None else self._above.path
+        if isinstance(step, int):
+            return f"{above}[{step}]"
+        return f"{above}.{step}" if above and step and step[0] != "[" else above + step
 
     def __getitem__(self, name: str) -> Field:
         value = self.value
-        return Field(value.get(name) if value else None, f".{name}", self)
+        return Field(value.get(name) if value else None, name, self)
 
     def at(self, path: str, absent: Any = None) -> Field:
         """Return the field at a path below, with the value `absent` where there is none."""
         value = self.value
         for name in path.split("."):
             value = (value or {}).get(name)
-        return Field(absent if value is None else value, f".{path}", self)
+        return Field(absent if value is None else value, path, self)
 
     def key(self, name: str, value: Any) -> Field:
         """Return an entry of a map: `limits[cpu]`."""
@@ -59,8 +60,8 @@ class Field:
         return [name for name in names if self.get(name) is not None]
 
     def __iter__(self) -> Iterator[Field]:
-        for index, each in enumerate(self.value or ()):
-            yield Field(each, f"[{index}]", self)
+        value = self.value
+        return iter([Field(each, index, self) for index, each in enumerate(value)] if value else ())
 
     def __bool__(self) -> bool:
         return bool(self.value)
