@@ -14,7 +14,7 @@ from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
 from devcluster.api.syntax import TOO_DEEP, describe, is_too_deep, parse_yaml, read_json, repeated_keys
-from devcluster.api.writing import Change, reset_fields
+from devcluster.api.writing import Change, field_write
 from devcluster.clock import Clock
 from devcluster.errors import (
     StatusError,
@@ -214,18 +214,8 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
 
     async def change(live: Object | None) -> Object:
         def step(convert: Convert) -> Object:
-            return apply(
-                live,
-                copy.deepcopy(config),
-                schema=resource.schema,
-                manager=options.field_manager,
-                force=bool(options.force),
-                api_version=resource.api_version,
-                now=clock.timestamp(),
-                subresource=call.subresource,
-                reset=reset_fields(resource, call.subresource),
-                convert=convert,
-            )
+            write = field_write(call, options, clock.timestamp(), convert)
+            return apply(live, copy.deepcopy(config), write, force=bool(options.force))
 
         result = await with_versions(resource, step)
         try:
