@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
@@ -133,13 +132,19 @@ class _Change:
 
     kind: type[Resource]
     key: ObjectKey
-    uid: str
+    live: Ownership
+    encoded: bytes
     body: dict[str, Any]
-    """The fields to apply, and the uid: an object that was replaced meanwhile is refused."""
+    """The fields to apply, and the UID: an object that was replaced meanwhile is refused."""
     given_up: Sequence[Path]
     """Fields that are left to others."""
     force: bool
     dry_run: bool
+
+    def repair(self, there: Ownership, *lists: Any) -> Repair:
+        """Return the patch with the effect of the apply on the object as it is there; see `Repair`."""
+        shares = there.shares(self.given_up, self.kind.gvk.api_version)
+        return Repair(there.live, self.body, *shares, *lists)
 
 
 class Applier(CachedReader):
@@ -165,15 +170,13 @@ class Applier(CachedReader):
         self.field_manager = field_manager
         self.former_managers = tuple(former_managers)
         self.child_label = child_label
-        self._ownership = partial(Ownership, field_manager=field_manager, former=self.former_managers)
         cache.managers.add(former_managers)
         self._settled = OrderedDict[str, tuple[int, int]]()
         """By UID: hashes of the wanted fields that an object has, and of its state right after our write.
 
-        There is nothing to write as long as both, and our part of the object, stay the same (see `_state`).
-        This check costs a third of a comparison. And no comparison without the schema can recognise a value
-        that the server spells in its own way: it stores a quantity of "0.5" as "500m", and drops an empty
-        list.
+        There is nothing to write as long as both stay the same (see `Ownership.state`). This check costs a
+        third of a comparison. And no comparison without the schema can recognise a value that the server
+        spells in its own way: it stores a quantity of "0.5" as "500m", and drops an empty list.
         """
         self._corrected = OrderedDict[str, dict[Path, Any]]()
         """By UID: the metadata that `correct` was last called with."""
@@ -227,59 +230,58 @@ class Applier(CachedReader):
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by another client a moment ago: look before touching it.
-                found = await self._read_stored(kind, key)
+                found = await self.uncached.read(kind, key)
         await own_turn(len(found))
-        live = decoded(kind, found)
-        own = self._ownership(live)
+        live = self._ownership(kind, found)
         adopted = False
         if owner is not None:
-            adopted = _refuse_foreign(kind, key, live, own, owner, adopt=adopt)
+            adopted = _refuse_foreign(kind, key, live, owner, adopt=adopt)
             self._keep_label(wanted, owner, live)
         encoded = encode_applied(wanted, obj)
         if given_up:
             wanted = without_fields(orjson.loads(encoded), given_up)
             encoded = orjson.dumps(wanted)
         # The entry of our create is only taken over before something is changed.
-        taken_over = own.former or bool(given_up and own.applied is not None and own.owns(given_up))
-        uid = live["metadata"]["uid"]
-        last, state = self._settled.get(uid, (_UNKNOWN, _UNKNOWN))
+        taken_over = live.former or bool(given_up and live.applied is not None and live.owns(given_up))
+        last, state = self._settled.get(live.uid, (_UNKNOWN, _UNKNOWN))
         is_wanted = last == hash(encoded)
         spared = not taken_over and (
-            (is_wanted and state == _state(live, own)) or self._holds(wanted, encoded, live, own)
+            (is_wanted and state == live.state()) or self._holds(wanted, encoded, live)
         )
         if spared:
             if not is_wanted:
-                self._settle(uid, encoded)
+                self._settle(live.uid, encoded)
             record_spared("apply", kind, key)
-        elif may_update is not None and not self._wants_the_same(encoded, live, own, ()):
+        elif may_update is not None and not self._wants_the_same(encoded, live, ()):
             spared = not may_update()
         if spared:
-            return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
-        body = {**orjson.loads(encoded), "metadata": {**wanted["metadata"], "uid": uid}}
-        change = _Change(kind, key, uid, body, given_up, options.get("force", True), dry_run)
-        raw, conflicts = await self._write(
-            change, encoded, live, taken_over=taken_over or own.created is not None
-        )
+            return Applied(decode_at_once(found, kind, key, parsed=live.live), None, Outcome.UNCHANGED)
+        body = orjson.loads(encoded)
+        body["metadata"]["uid"] = live.uid
+        change = _Change(kind, key, live, encoded, body, given_up, options.get("force", True), dry_run)
+        raw, conflicts = await self._write(change, taken_over=taken_over or live.created is not None)
         await own_turn(len(raw))
-        restores = adopted or self._wants_the_same(encoded, live, own, conflicts)
-        after = decoded(kind, raw)
+        restores = adopted or self._wants_the_same(encoded, live, conflicts)
+        after = self._ownership(kind, raw)
         if not dry_run:
-            self._settle(uid, encoded, after)
-        now = decode_at_once(raw, kind, key, parsed=after)
-        if _content(after) == _content(live):
+            self._settle(live.uid, encoded, after)
+        now = decode_at_once(raw, kind, key, parsed=after.live)
+        if after.content() == live.content():
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
         outcome = Outcome.RESTORED if restores else Outcome.UPDATED
-        return Applied(now, decode_at_once(found, kind, key, parsed=live), outcome, conflicts)
+        return Applied(now, decode_at_once(found, kind, key, parsed=live.live), outcome, conflicts)
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""
         found = await self._find_known(kind, key, owner)
         if found is not None:
             await own_turn(len(found))
-            live = decoded(kind, found)
-            _refuse_foreign(kind, key, live, self._ownership(live), owner, adopt=False)
+            _refuse_foreign(kind, key, self._ownership(kind, found), owner, adopt=False)
 
     # Before the write.
+
+    def _ownership(self, kind: type[Resource], raw: bytes) -> Ownership:
+        return Ownership(decoded(kind, raw), self.field_manager, self.former_managers)
 
     async def _find_known(
         self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
@@ -301,16 +303,11 @@ class Applier(CachedReader):
                 return record.raw
         # A selection says nothing about other objects, and neither does a replica's shard.
         selected = None if adopt else self._cache.held(kind, key)
-        return await self._find_stored(kind, key) if selected is None else selected.raw
-
-    async def _read_stored(self, kind: type[Resource], key: ObjectKey) -> bytes:
-        """Return the object as the server has it now, with every manager's fields."""
-        mapping = await self._mapper.resolve(kind.gvk)
-        return await self._transport.request("GET", mapping.path(key.namespace, key.name))
+        return selected.raw if selected is not None else await self._find_stored(kind, key)
 
     async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
-            return await self._read_stored(kind, key)
+            return await self.uncached.read(kind, key)
         except NotFound:
             return None
 
@@ -329,52 +326,48 @@ class Applier(CachedReader):
                         f"{owner.kind} {owner.name} cannot own {child}, which is in no namespace"
                     )
 
-    def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: dict[str, Any]) -> None:
+    def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: Ownership) -> None:
         """Want the label of the owner that a child has, though none is set any more (see `ChildLabel`)."""
         label = self.child_label
-        if label is None or label.is_set:
-            return
-        value = (live["metadata"].get("labels") or {}).get(label.key)
-        if value is not None and value == label.value_of(owner.metadata.uid):
-            wanted["metadata"].setdefault("labels", {})[label.key] = value
+        if label is not None and not label.is_set:
+            value = (live.metadata.get("labels") or {}).get(label.key)
+            if value is not None and value == label.value_of(owner.metadata.uid):
+                wanted["metadata"].setdefault("labels", {})[label.key] = value
 
-    def _holds(self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], own: Ownership) -> bool:
+    def _holds(self, wanted: dict[str, Any], encoded: bytes, live: Ownership) -> bool:
         """Return whether the object has all wanted fields, under our name."""
-        owned, exact = own.applied, True
-        if own.created is not None:
-            if own.created_by != creator_name(self.field_manager, encoded):
+        owned, exact = live.applied, True
+        if live.created is not None:
+            if live.created_by != creator_name(self.field_manager, encoded):
                 return False
             # After a create the server records its defaults under our name, too.
-            owned, exact = own.created, False
-        if owned is None:
-            return False
+            owned, exact = live.created, False
         # As it is first: that is nearly always plain. In JSON a tuple, say, is a list.
-        return holds(_fields(wanted), live, owned, exact=exact) or holds(
-            _fields(orjson.loads(encoded)), live, owned, exact=exact
+        return owned is not None and (
+            holds(_fields(wanted), live.live, owned, exact=exact)
+            or holds(_fields(orjson.loads(encoded)), live.live, owned, exact=exact)
         )
 
-    def _wants_the_same(
-        self, encoded: bytes, live: dict[str, Any], own: Ownership, conflicts: Sequence[FieldConflict]
-    ) -> bool:
+    def _wants_the_same(self, encoded: bytes, live: Ownership, conflicts: Sequence[FieldConflict]) -> bool:
         """Return whether our last apply of the object was the same, so that another client has changed it.
 
         Of an object that another process of ours has written last, the record of fields tells, unless others
         have only removed fields, or moved items: the record does not say so.
         """
-        known = self._settled.get(live["metadata"]["uid"])
+        known = self._settled.get(live.uid)
         if known is not None:
-            if known[0] != hash(encoded) or conflicts or own.applied is None:
+            if known[0] != hash(encoded) or conflicts or live.applied is None:
                 return known[0] == hash(encoded)
             # Another process of ours may have applied something else since; no client has changed it then.
-        elif own.created is not None:
-            return own.created_by == creator_name(self.field_manager, encoded)
-        elif own.applied is None or not conflicts:
+        elif live.created is not None:
+            return live.created_by == creator_name(self.field_manager, encoded)
+        elif live.applied is None or not conflicts:
             return False
-        return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
+        return not wants_otherwise(_fields(orjson.loads(encoded)), live.live, live.applied)
 
-    def _settle(self, uid: str, encoded: bytes, after: dict[str, Any] | None = None) -> None:
+    def _settle(self, uid: str, encoded: bytes, after: Ownership | None = None) -> None:
         """Remember that an object has the wanted fields, and with `after` what our write has stored."""
-        state = _UNKNOWN if after is None else _state(after, self._ownership(after))
+        state = _UNKNOWN if after is None else after.state()
         remember(self._settled, uid, (hash(encoded), state), SETTLED_OBJECTS)
 
     # Writing.
@@ -401,14 +394,12 @@ class Applier(CachedReader):
             manager = creator_name(self.field_manager, kept)
             booked: Any = {"manager": manager, "dry_run": dry_run, "fieldValidation": "Strict"}
             raw = await self._send("POST", kind, key, encoded, **booked)
-        after = decoded(kind, raw)
+        after = self._ownership(kind, raw)
         if not dry_run:
-            self._settle(after["metadata"]["uid"], kept, after)
-        return Applied(decode_at_once(raw, kind, key, parsed=after), None, Outcome.CREATED)
+            self._settle(after.uid, kept, after)
+        return Applied(decode_at_once(raw, kind, key, parsed=after.live), None, Outcome.CREATED)
 
-    async def _write(
-        self, change: _Change, encoded: bytes, live: dict[str, Any], *, taken_over: bool
-    ) -> Written:
+    async def _write(self, change: _Change, *, taken_over: bool) -> Written:
         """Apply over an existing object, or repair the apply."""
         try:
             return await self._update(change, taken_over=taken_over)
@@ -416,7 +407,7 @@ class Applier(CachedReader):
             # Others may have put items into our lists.
             if not change.force:
                 raise
-            repaired = await self._repair(change, encoded, live, refusal)
+            repaired = await self._repair(change, refusal)
         if change.dry_run:
             return repaired
         # The object is as it is wanted. This writes down that it is ours.
@@ -428,112 +419,102 @@ class Applier(CachedReader):
         If other managers have set the fields, a second request uses `force`: only a refusal names the
         managers.
         """
-        kind, key, body, dry_run = change.kind, change.key, change.body, change.dry_run
         if taken_over:
-            found = await self._read_stored(kind, key)
-            raw = await self._try(change, decoded(kind, found))
-            if dry_run:
+            there = await self._read(change)
+            raw = await self._try(change, there)
+            if change.dry_run:
                 return raw, ()
-            await self._take_over(change, found)
+            await self._take_over(change, there)
+        sent, dry_run = (change.kind, change.key, change.body), change.dry_run
         try:
-            return await self._send_apply(kind, key, body, force=False, dry_run=dry_run), ()
+            return await self._send_apply(*sent, force=False, dry_run=dry_run), ()
         except ApplyConflict as conflict:
             if not change.force:
                 raise
-            return await self._send_apply(kind, key, body, dry_run=dry_run), conflict.conflicts
+            return await self._send_apply(*sent, dry_run=dry_run), conflict.conflicts
 
-    async def _try(self, change: _Change, there: dict[str, Any]) -> bytes:
+    async def _read(self, change: _Change) -> Ownership:
+        """Read the object from the server: the cache has only our own entries, and not their places."""
+        return self._ownership(change.kind, await self.uncached.read(change.kind, change.key))
+
+    async def _try(self, change: _Change, there: Ownership) -> bytes:
         """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
 
         A dry run of the apply itself keeps the fields of the other entries, and may be refused for them: two
         ports of one name, for example. So this tries a patch that removes them. Returns the object that the
         server would store.
         """
-        kind, key, version = change.kind, change.key, change.kind.gvk.api_version
-        repair = Repair(there, change.body, *self._ownership(there).shares(change.given_up, version))
+        repair = change.repair(there)
         try:
-            raw = await self._send_apply(kind, key, change.body, dry_run=True)
+            raw = await self._send_apply(change.kind, change.key, change.body, dry_run=True)
         except Invalid:
             if not repair.releases:
                 raise
         else:
             if not repair.releases:
                 return raw
-        patch = repair.patch_of({"uid": change.uid})
-        return await self._send("PATCH", kind, key, patch, content_type=MERGE_PATCH, dry_run=True)
+        return await self._patch(change, repair.patch_of({"uid": change.live.uid}), dry_run=True)
 
-    async def _take_over(self, change: _Change, found: bytes) -> None:
-        """Merge our entries into one apply entry (see `ownership`), before the apply of the change.
-
-        `found` is the object from the server: the cache keeps our own entries only, and the patch needs the
-        position among all.
-        """
-        kind, key = change.kind, change.key
-        resource_version, refusal, attempts = None, None, 0
+    async def _take_over(self, change: _Change, there: Ownership) -> None:
+        """Merge our entries into one apply entry (see `ownership`), before the apply of the change."""
+        version, refusal, attempts = None, None, 0
         while attempts < TAKEOVER_ATTEMPTS:
-            live = decoded(kind, found)
-            own = self._ownership(live)
-            translation = own.translation(change.given_up, kind.gvk.api_version)
-            patch = translation[1] if translation else own.takeover(change.given_up)
+            translation = there.translation(change.given_up, change.kind.gvk.api_version)
+            patch = translation[1] if translation else there.takeover(change.given_up)
             if patch is None:
                 return
-            if refusal is not None and live["metadata"].get("resourceVersion") == resource_version:
+            if refusal is not None and there.version == version:
                 raise refusal  # no other client has written in between
-            resource_version = live["metadata"].get("resourceVersion")
+            version = there.version
             try:
                 if patch:
-                    await self._send("PATCH", kind, key, patch, content_type=JSON_PATCH)
+                    await self._patch(change, patch, JSON_PATCH)
             except Invalid as error:
                 refusal, attempts = error, attempts + 1
             else:
                 if translation is None:
                     return
-                await self._send_apply(kind, key, change.body, manager=translation[0])
-            found = await self._read_stored(kind, key)
-        raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
+                await self._send_apply(change.kind, change.key, change.body, manager=translation[0])
+            there = await self._read(change)
+        raise Conflict(409, "Conflict", f"{change.kind.gvk.kind} {change.key} keeps being changed by others")
 
-    async def _repair(
-        self, change: _Change, encoded: bytes, live: dict[str, Any], refusal: Invalid
-    ) -> Written:
+    async def _repair(self, change: _Change, refusal: Invalid) -> Written:
         """Make the changes of a refused apply by a patch, which also removes conflicting items of others.
 
         Raises the refusal if it has another cause (see `repair`), or the server's answer to a dry run of the
         patch, and remembers that answer for a while. Nothing has been changed then.
         """
-        kind, key, uid = change.kind, change.key, change.uid
-        candidates, conflict = refused_lists(refusal.details), None
+        uid, candidates, conflict = change.live.uid, refused_lists(refusal.details), None
         if not candidates:
             raise refusal
-        state = hash((encoded, _content(live)))
+        state = hash((change.encoded, change.live.content()))
         last_state, until, known = self._refused.get(uid, (_UNKNOWN, 0.0, None))
         if known is not None and last_state == state and until > clock.monotonic():
             raise type(known)(known.status, known.reason, known.message, known.details)
         for _ in range(TAKEOVER_ATTEMPTS):
-            found = await self._find_stored(kind, key)
-            there = None if found is None else decoded(kind, found)
-            if there is None or there["metadata"]["uid"] != uid:
-                raise refusal
-            shared = self._ownership(there).shares(change.given_up, kind.gvk.api_version)
-            repairs = (Repair(there, change.body, *shared, lists) for lists in candidates)
-            repair = next((each for each in repairs if each.removed), None)
-            if repair is None:
-                raise refusal
-            version = there["metadata"].get("resourceVersion")
-            demanded = {"uid": uid, "resourceVersion": version}
-            # The next apply takes over the fields recorded under this name.
-            manager = creator_name(self.field_manager, encoded)
-            booked: Any = {"content_type": MERGE_PATCH, "manager": manager, "replaces": version}
             try:
-                raw = await self._send("PATCH", kind, key, repair.patch_of(demanded), dry_run=True, **booked)
+                there = await self._read(change)
+            except NotFound:
+                raise refusal from None
+            repairs = (change.repair(there, lists) for lists in candidates)
+            repair = next((each for each in repairs if each.removed), None)
+            if repair is None or there.uid != uid:
+                raise refusal
+            demanded = {"uid": uid, "resourceVersion": there.version}
+            # The next apply takes over the fields recorded under this name.
+            manager = creator_name(self.field_manager, change.encoded)
+            booked: Any = {"manager": manager, "replaces": there.version}
+            try:
+                raw = await self._patch(change, repair.patch_of(demanded), dry_run=True, **booked)
                 keeps = set[Path]()
                 for each in repair.removed[:_MOST_KEPT] if len(repair.removed) > 1 else ():
-                    less = Repair(there, change.body, *shared, repair.lists, {*keeps, each})
+                    less = change.repair(there, repair.lists, {*keeps, each})
                     with suppress(Invalid):  # it is in the way
                         patch = less.patch_of(demanded)
-                        raw = await self._send("PATCH", kind, key, patch, dry_run=True, **booked)
+                        raw = await self._patch(change, patch, dry_run=True, **booked)
                         keeps, repair = {*keeps, each}, less
                 if not change.dry_run:
-                    raw = await self._send("PATCH", kind, key, repair.patch_of(demanded), **booked)
+                    raw = await self._patch(change, repair.patch_of(demanded), **booked)
                 return raw, repair.conflicts
             except (Invalid, Forbidden, BadRequest) as error:
                 refused = state, clock.monotonic() + REFUSED_SECONDS, error
@@ -544,6 +525,9 @@ class Applier(CachedReader):
         raise conflict or refusal
 
     # Requests.
+
+    async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> bytes:
+        return await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)
 
     async def _send_apply(
         self, kind: type[Resource], key: ObjectKey, body: Any, *, force: bool = True, **more: Any
@@ -617,19 +601,13 @@ class Applier(CachedReader):
 
 
 def _refuse_foreign(
-    kind: type[Resource],
-    key: ObjectKey,
-    live: dict[str, Any],
-    own: Ownership,
-    owner: Resource,
-    *,
-    adopt: bool,
+    kind: type[Resource], key: ObjectKey, live: Ownership, owner: Resource, *, adopt: bool
 ) -> bool:
     """Raise OwnedByOther unless the owner is the controller; return True for one without, if `adopt`."""
-    metadata = live["metadata"]
-    controller = next((each for each in metadata.get("ownerReferences", ()) if each.get("controller")), None)
+    references = live.metadata.get("ownerReferences", ())
+    controller = next((each for each in references if each.get("controller")), None)
     if controller is None:
-        made_here = own.created is not None or own.applied is not None or own.former
+        made_here = live.created is not None or live.applied is not None or live.former
         if adopt and made_here:
             return True
         raise OwnedByOther(kind.gvk.kind, key, None, made_here=made_here)
@@ -638,14 +616,9 @@ def _refuse_foreign(
             other = OwnerReference.model_validate(controller)
         except ValidationError:
             raise not_a(f"a {kind.gvk.kind} object") from None
-        finalizers = None if "deletionTimestamp" not in metadata else metadata.get("finalizers") or ()
+        finalizers = (live.metadata.get("finalizers") or ()) if "deletionTimestamp" in live.metadata else None
         raise OwnedByOther(kind.gvk.kind, key, other, finalizers=finalizers)
     return False
-
-
-def _state(live: dict[str, Any], own: Ownership) -> int:
-    # Python's own hashes have a random key for each process, so no client can construct collisions.
-    return hash((_content(live), orjson.dumps((own.created or own.applied, own.created_by))))
 
 
 def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
@@ -660,13 +633,6 @@ def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
         if not isinstance(entries, list | tuple) or not {*map(type, entries)} <= {dict}:
             raise not_a(what)
     return live
-
-
-def _content(live: dict[str, Any]) -> bytes:
-    """Encode the fields of an object that an apply can change, for comparison as a whole."""
-    fields = {name: value for name, value in live.items() if name not in ("status", "metadata")}
-    fields["metadata"] = {name: live["metadata"].get(name) for name in APPLIED_METADATA}
-    return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
 
 def _fields(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -203,17 +203,17 @@ class Client(Applier):
             remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
             return Applied(obj, None, Outcome.UNCHANGED)
         raw = await self.uncached.read(kind, key)  # the cache has no entries of other managers
-        live, stored = decoded(kind, raw), await self.patch(obj)
-        own, last = self._ownership(live), self._corrected.get(uid, {})
+        live, stored = self._ownership(kind, raw), await self.patch(obj)
+        last = self._corrected.get(uid, {})
         remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
         conflicts, removed = dict[FieldConflict, None](), False
         for path, value in changes.items():
-            others = own.setters(path)
+            others = live.setters(path)
             field = field_name(path if isinstance(value, str) else path[:2])
             conflicts |= {FieldConflict(other, field): None for other in others or ()}
             removed = removed or (others == [] and (path, value) in last.items())
         outcome = Outcome.RESTORED if conflicts or removed else Outcome.UPDATED
-        return Applied(stored, decode_at_once(raw, kind, key, parsed=live), outcome, tuple(conflicts))
+        return Applied(stored, decode_at_once(raw, kind, key, parsed=live.live), outcome, tuple(conflicts))
 
     async def delete(
         self,

@@ -26,7 +26,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -48,17 +47,22 @@ class Ownership:
     """The managedFields of an object as one field manager sees them; subresources are booked apart.
 
     Attributes:
+        live, metadata, uid, version: the object's JSON, and parts of it.
         applied, created: the FieldsV1 records of our apply and of our create; None for a missing entry.
         created_by: the manager name of the create.
         former: whether a former field manager has an entry that has to be taken over.
     """
 
-    def __init__(self, live: Fields, field_manager: str, former: Sequence[str] = ()) -> None:
+    def __init__(self, live: dict[str, Any], field_manager: str, former: Sequence[str] = ()) -> None:
+        self.live = live
+        self.metadata: dict[str, Any] = live["metadata"]
+        self.uid: str = self.metadata.get("uid", "")
+        self.version = self.metadata.get("resourceVersion")
         self.applied: Fields | None = None
         self.created: Fields | None = None
         self.created_by = ""
         self.former = False
-        self._entries: Sequence[Fields] = live["metadata"].get("managedFields", ())
+        self._entries: Sequence[Fields] = self.metadata.get("managedFields", ())
         self._name, self._former_names = field_manager, former
         ours = []
         for place, entry in enumerate(self._entries):
@@ -77,6 +81,17 @@ class Ownership:
                 ours.append((2, place))
         # The indexes of our entries; the first one receives the others: our apply, if there is one.
         self._ours = [place for _, place in sorted(ours)]
+
+    def content(self) -> bytes:
+        """Return the JSON of the fields that an apply can change, for comparison as a whole."""
+        fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
+        fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+
+    def state(self) -> int:
+        """Return a hash of the content and of our part of it."""
+        # Python's own hashes have a random key for each process, so no client can construct collisions.
+        return hash((self.content(), orjson.dumps((self.created or self.applied, self.created_by))))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or something below it."""
@@ -308,8 +323,7 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    items = wanted.values() if isinstance(wanted, dict) else wanted
-    if items is wanted and len(wanted) > 1:
+    if isinstance(wanted, list) and len(wanted) > 1:
         seen = set[Any]()
         for item in wanted:
             if isinstance(item, dict):
@@ -319,8 +333,14 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
             if not seen.isdisjoint(keys):
                 return True
             seen.update(keys)
-    return any(may_repeat_keys(item) for item in items if isinstance(item, (dict, list)))
+    for item in wanted.values() if isinstance(wanted, dict) else wanted:
+        # A call only where one is needed: every creation comes by.
+        if item.__class__ in _CONTAINERS and may_repeat_keys(item):
+            return True
+    return False
 
+
+_CONTAINERS = {dict, list}
 
 _MISSING = object()
 """In place of a field that is not there: nothing that is wanted equals it."""
@@ -335,17 +355,10 @@ def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
     """
     for name, value in wanted.items():
         record = owned.get("f:" + name)
-        if record is None:
-            return False
         there = live.get(name, _MISSING)
-        if value.__class__ is str:
-            # Most are so, and have no parts.
-            if value != there:
-                return False
-        elif not record:
-            if not _equal(value, there):
-                return False
-        elif not _matches(value, there, record, exact=exact):
+        if record is None or not (
+            value == there if value.__class__ is str else _matches(value, there, record, exact=exact)
+        ):
             return False
     if exact:
         for path in owned:
@@ -389,33 +402,10 @@ def _list_matches(wanted: Sequence[Any], live: Sequence[Any], owned: Fields, *, 
         theirs = place_in(live, path) if unclaimed >= 0 else None
         if theirs is None:
             return False
-        if path[0] == "k" and not _item_matches(wanted[mine], live[theirs], record, exact=exact):
+        if path[0] == "k" and not _matches(wanted[mine], live[theirs], record, exact=exact):
             return False
         places[mine] = theirs
     return unclaimed == 0 and all(one < other for one, other in pairwise(places))
-
-
-_FEW = 4
-"""Fields that are compared as fast as they are looked up."""
-
-_MOST_MATCHING_ITEMS = 10_000
-_matching_items = set[int]()
-
-
-def _item_matches(wanted: Fields, live: Fields, owned: Any, *, exact: bool) -> bool:
-    """Call `_matches` for a list item and cache matches: thousands of objects have the same container."""
-    if owned.__class__ is not dict or len(owned) <= _FEW:
-        return _matches(wanted, live, owned, exact=exact)
-    # Python's own hashes have a random key for each process, so no client can construct collisions.
-    state = hash((orjson.dumps(wanted), orjson.dumps(live), orjson.dumps(owned), exact))
-    if state in _matching_items:
-        return True
-    if not _matches(wanted, live, owned, exact=exact):
-        return False
-    if len(_matching_items) >= _MOST_MATCHING_ITEMS:
-        _matching_items.clear()
-    _matching_items.add(state)
-    return True
 
 
 def wants_otherwise(wanted: Any, live: Any, owned: Fields) -> bool:
@@ -441,16 +431,12 @@ def wants_otherwise(wanted: Any, live: Any, owned: Fields) -> bool:
 
 
 def _equal(wanted: Any, live: Any) -> bool:
-    if wanted.__class__ is str:
-        return bool(wanted == live)
     if isinstance(wanted, dict):
-        if not isinstance(live, dict) or wanted.keys() != live.keys():
-            return False
-        for name, value in wanted.items():
-            # A call only where one is needed: it costs more than the comparison of text.
-            if value != live[name] if value.__class__ is str else not _equal(value, live[name]):
-                return False
-        return True
+        return (
+            isinstance(live, dict)
+            and wanted.keys() == live.keys()
+            and all(_equal(value, live[name]) for name, value in wanted.items())
+        )
     if wanted.__class__ is bool or live.__class__ is bool:
         return wanted is live
     return bool(wanted == live)
@@ -475,38 +461,23 @@ def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int
     named = _named(step)
     if step.startswith("v:"):
         return items.index(named) if named in items else None
+    if not step.startswith("k:") or not isinstance(named, dict):
+        return None
     candidate: int | None = None
-    for place, item in enumerate(items) if step.startswith("k:") and isinstance(named, dict) else ():
+    for place, item in enumerate(items):
         if not isinstance(item, dict):
             return None
-        spelled_out = True
-        for name, value in named.items():
-            if name not in item:
-                spelled_out = False
-            elif item[name] != value:
-                break
-        else:
-            if spelled_out:
+        if all(item.get(name, value) == value for name, value in named.items()):
+            if named.keys() <= item.keys():
                 return place
             if defaulted and candidate is None:
                 candidate = place  # kept back: another item may spell the whole key out
     return candidate
 
 
-_OFTEN = 200
-"""Characters of what is kept once it was read: who may write an object can have a megabyte there."""
-
-
 def _named(path: str) -> Any:
-    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`, None if malformed; cache short, frequent ones."""
-    return _read_often(path) if len(path) <= _OFTEN else _read(path)
-
-
-def _read(path: str) -> Any:
+    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`; None if it is malformed."""
     try:
         return orjson.loads(path[2:])
     except orjson.JSONDecodeError:
         return None
-
-
-_read_often = lru_cache(maxsize=1024)(_read)
