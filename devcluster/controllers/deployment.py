@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from devcluster.controllers.client import PODS, REPLICA_SETS, Object, metadata_of
-from devcluster.controllers.controller import Controller, Name, Routes
-from devcluster.controllers.pod_owners import claim
+from devcluster.controllers.client import PODS, REPLICA_SETS, Object, is_going, metadata_of
+from devcluster.controllers.controller import Name, Routes
+from devcluster.controllers.pod_owners import PodController
+from devcluster.controllers.pod_status import has_ended
 from devcluster.controllers.rollout import (
     DESIRED,
     MAXIMUM,
@@ -42,7 +43,7 @@ DEPLOYMENTS = ("apps", "deployments")
 UNLIMITED = 2147483647
 
 
-class DeploymentController(Controller):
+class DeploymentController(PodController):
     """The Deployment controller, which keeps a ReplicaSet per revision, and moves pods to the newest."""
 
     name = "deployment-controller"
@@ -51,7 +52,7 @@ class DeploymentController(Controller):
     def routes(self) -> Routes:
         return {
             DEPLOYMENTS: self.enqueue,
-            REPLICA_SETS: self._on_replica_set,
+            REPLICA_SETS: self.enqueue_owner(DEPLOYMENTS, "Deployment"),
             PODS: self._on_pod,
         }
 
@@ -67,10 +68,6 @@ class DeploymentController(Controller):
             # One second is added because times in objects have no fraction.
             self.queue.add_after(key, max(remaining, 0.0) + 1)
 
-    def _on_replica_set(self, change: Change) -> None:
-        self.enqueue_controller("Deployment")(change)
-        self.enqueue_selecting(DEPLOYMENTS, change)
-
     def _on_pod(self, change: Change) -> None:
         if change.new is not None or change.old is None:
             return
@@ -85,11 +82,8 @@ class _Rollout:
     """A reconcile of a Deployment: the object as last written, with its ReplicaSets."""
 
     def __init__(self, controller: DeploymentController, deployment: Object) -> None:
-        self._client = controller.client
-        self._view = controller.view
+        self._controller = controller
         self._clock = controller.clock
-        self._events = controller.events
-        self._component = controller.name
         self.deployment = deployment
         self._new: Object | None = None
         self._old: list[Object] = []
@@ -100,19 +94,11 @@ class _Rollout:
 
     async def claim(self) -> None:
         """Find the ReplicaSets."""
-        metadata = self.deployment["metadata"]
-        owned = self._view.owned(REPLICA_SETS, metadata["uid"])
-        selector = self.deployment["spec"]["selector"]
-        strays = [
-            stored.decode()
-            for stored in self._view.selected(REPLICA_SETS, metadata["namespace"], selector)
-            if (known := self._view.metadata(stored.key)) is None or known.controller is None
-        ]
-        self._sort(await claim(self._client, "replicasets.apps", self.deployment, owned, strays))
+        self._sort(await self._controller.claim(self.deployment, resource=REPLICA_SETS))
 
     async def advance(self) -> None:
         """Take the next step of whatever is due."""
-        if self.deployment["metadata"].get("deletionTimestamp"):
+        if is_going(self.deployment):
             await self._sync_revision()
             await self._write(self._counted())
             return
@@ -176,9 +162,9 @@ class _Rollout:
         if status_sum("replicas", *self._old):
             return True
         return any(
-            pod.get("status", {}).get("phase") not in {"Failed", "Succeeded"}
+            not has_ended(pod)
             for each in self._old
-            for pod in self._view.owned(PODS, each["metadata"]["uid"])
+            for pod in self._controller.view.owned(PODS, each["metadata"]["uid"])
         )
 
     # Scaling.
@@ -226,11 +212,13 @@ class _Rollout:
             return False
         replica_set["spec"]["replicas"] = size
         replica_set["metadata"]["annotations"] = {**annotations, **counts}
-        replica_set.update(await self._update_replica_set(replica_set))
+        replica_set.update(await self._controller.update(REPLICA_SETS, replica_set))
         if former == size:
             return False
         way, name = "up" if former < size else "down", replica_set["metadata"]["name"]
-        self._event("ScalingReplicaSet", f"Scaled {way} replica set {name} from {former} to {size}")
+        self._controller.normal(
+            self.deployment, "ScalingReplicaSet", f"Scaled {way} replica set {name} from {former} to {size}"
+        )
         return True
 
     # Revisions.
@@ -251,7 +239,7 @@ class _Rollout:
         min_ready = self.deployment["spec"].get("minReadySeconds", 0)
         if annotated or new["spec"].get("minReadySeconds", 0) != min_ready:
             new["spec"]["minReadySeconds"] = min_ready
-            new.update(await self._update_replica_set(new))
+            new.update(await self._controller.update(REPLICA_SETS, new))
         found = f'Found new replica set "{new["metadata"]["name"]}"'
         known = (self.deployment.get("status") or {}).get("conditions") or ()
         unseen = conditions.find(known, "Progressing") is None
@@ -262,15 +250,17 @@ class _Rollout:
         """Make the ReplicaSet of the newest revision."""
         revision = self._next_revision()
         wanted = new_replica_set(self.deployment, self._old, revision)
-        namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
+        name = wanted["metadata"]["name"]
         try:
-            new = await self._client.create("replicasets.apps", namespace, wanted)
+            new = await self._controller.create(REPLICA_SETS, wanted)
         except StatusError as error:
             await self._creation_failed(name, error)
             raise
         self._new = new
         if size := pod_count(new):
-            self._event("ScalingReplicaSet", f"Scaled up replica set {name} from 0 to {size}")
+            self._controller.normal(
+                self.deployment, "ScalingReplicaSet", f"Scaled up replica set {name} from 0 to {size}"
+            )
         await self._set_revision(revision, "NewReplicaSetCreated", f'Created new replica set "{name}"')
         return new
 
@@ -281,7 +271,7 @@ class _Rollout:
             await self._write({**current, "collisionCount": current.get("collisionCount", 0) + 1})
             return
         message = f'Failed to create new replica set "{name}": {error.message}'
-        self._event("ReplicaSetCreateError", message, warning=True)
+        self._controller.warn(self.deployment, "ReplicaSetCreateError", message)
         if has_deadline(self.deployment):
             failed = progressing("False", "ReplicaSetCreateError", message, self._clock.timestamp())
             known = conditions.set_condition(current.get("conditions") or (), failed)
@@ -295,12 +285,10 @@ class _Rollout:
         if reason and has_deadline(self.deployment):
             made = progressing("True", reason, message, self._clock.timestamp())
             changed["conditions"] = conditions.set_condition(current.get("conditions") or (), made)
-        if annotations.get(REVISION) != str(revision):
-            metadata = self.deployment["metadata"]
-            metadata["annotations"] = {**annotations, REVISION: str(revision)}
-            await self._write(changed, always=True)
-        else:
-            await self._write(changed)
+        is_new = annotations.get(REVISION) != str(revision)
+        if is_new:
+            self.deployment["metadata"]["annotations"] = {**annotations, REVISION: str(revision)}
+        await self._write(changed, always=is_new)
 
     async def _finish(self) -> None:
         if is_complete(self.deployment, self.deployment.get("status") or {}):
@@ -311,15 +299,13 @@ class _Rollout:
         limit = self.deployment["spec"].get("revisionHistoryLimit")
         if limit in {None, UNLIMITED}:
             return
-        alive = [each for each in self._old if not each["metadata"].get("deletionTimestamp")]
+        alive = [each for each in self._old if not is_going(each)]
         alive.sort(key=revision_of)
         for each in alive[: max(len(alive) - limit, 0)]:
             metadata, state = each["metadata"], each.get("status") or {}
             seen = state.get("observedGeneration", 0) >= metadata.get("generation", 1)
             if seen and not state.get("replicas") and not pod_count(each):
-                await self._client.delete(
-                    "replicasets.apps", metadata["namespace"], metadata["name"], uid=metadata["uid"]
-                )
+                await self._controller.delete(REPLICA_SETS, each)
                 self._old.remove(each)
 
     # The status.
@@ -352,17 +338,7 @@ class _Rollout:
 
     async def _write(self, changed: Object, *, always: bool = False) -> None:
         if always or changed != (self.deployment.get("status") or {}):
-            namespace = self.deployment["metadata"]["namespace"]
             self.deployment["status"] = changed
-            self.deployment = await self._client.update(
-                "deployments.apps", namespace, self.deployment, subresource="status"
+            self.deployment = await self._controller.update(
+                DEPLOYMENTS, self.deployment, subresource="status"
             )
-
-    async def _update_replica_set(self, replica_set: Object) -> Object:
-        return await self._client.update(
-            "replicasets.apps", replica_set["metadata"]["namespace"], replica_set
-        )
-
-    def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
-        record = self._events.warning if warning else self._events.normal
-        record(self.deployment, reason, message, component=self._component)

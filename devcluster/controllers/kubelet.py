@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from devcluster.controllers import pod_status
-from devcluster.controllers.client import NODES, PODS, EventRecorder, Object
+from devcluster.controllers.client import NODES, PODS, EventRecorder, Object, is_going, key_of
 from devcluster.controllers.container_runtime import (
     KILLED,
     ContainerRuntime,
@@ -280,11 +280,11 @@ class ContainerStep:
 
     def _inform(self, reason: str, message: str) -> None:
         name = self.container["name"]
-        self.events.normal(self.pod, reason, message, component="kubelet", container=name)
+        self.events.record(self.pod, "Normal", reason, message, component="kubelet", container=name)
 
     def _warn(self, reason: str, message: str) -> None:
         name = self.container["name"]
-        self.events.warning(self.pod, reason, message, component="kubelet", container=name)
+        self.events.record(self.pod, "Warning", reason, message, component="kubelet", container=name)
 
 
 def _delay(failures: int) -> int:
@@ -353,10 +353,10 @@ class Kubelet(Controller):
         if pod is None or pod["spec"].get("nodeName", "") in {"", *self._lost}:
             return
         metadata, status = pod["metadata"], pod.get("status") or {}
-        if metadata.get("deletionTimestamp"):
+        if is_going(pod):
             await self._stop(key, pod)
             return
-        if status.get("phase") in pod_status.ENDED:
+        if pod_status.has_ended(pod):
             return
         now = asyncio.get_running_loop().time()
         run = self._runs.get(key)
@@ -389,7 +389,8 @@ class Kubelet(Controller):
             runs = (pod.get("status") or {}).get("phase") == "Running"
             for each in pod["spec"]["containers"] if runs else ():
                 text = f"Stopping container {each['name']}"
-                self.events.normal(pod, "Killing", text, component="kubelet", container=each["name"])
+                name = each["name"]
+                self.events.record(pod, "Normal", "Killing", text, component=self.name, container=name)
         remaining = run.stops_since + min(stop_time_of(pod, self._stop_delay), grace) - now
         if remaining > 0:
             self.queue.add_after(key, remaining)
@@ -402,14 +403,14 @@ class Kubelet(Controller):
         text = self.clock.timestamp()
         if starved in STARVED:
             message = _eviction_message(pod, starved)
-            self.events.warning(pod, "Evicted", message, component="kubelet")
+            self.warn(pod, "Evicted", message)
             return pod_status.failed(pod, "Evicted", message, text, disrupted=True)
         if seconds is not None:
             remaining = run.since + seconds - now
             if remaining <= 0:
-                self.events.normal(pod, "DeadlineExceeded", DEADLINE, component="kubelet")
+                self.normal(pod, "DeadlineExceeded", DEADLINE)
                 return pod_status.failed(pod, "DeadlineExceeded", DEADLINE, text, disrupted=False)
-            self.queue.add_after(_name(pod), remaining)
+            self.queue.add_after(key_of(pod), remaining)
         return None
 
     def _without_volume(self, pod: Object, run: _Run, now: float) -> Object | None:
@@ -425,8 +426,8 @@ class Kubelet(Controller):
         if now >= attempts.due:
             attempts.due = now + min(MOUNT_RETRY * 2**attempts.pulls, LAST_MOUNT_RETRY)
             attempts.pulls += 1
-            self.events.warning(pod, "FailedMount", _mount_message(wanted[0]), component="kubelet")
-        self.queue.add_after(_name(pod), attempts.due - now)
+            self.warn(pod, "FailedMount", _mount_message(wanted[0]))
+        self.queue.add_after(key_of(pod), attempts.due - now)
         waiting = {"waiting": {"reason": "ContainerCreating"}}
         containers = [pod_status.container_status(each, {}, waiting) for each in pod["spec"]["containers"]]
         return pod_status.of_containers(pod, containers, [], self.clock.timestamp())
@@ -484,7 +485,7 @@ class Kubelet(Controller):
             now,
             self.clock.timestamp(),
             self.events,
-            functools.partial(self.queue.add_after, _name(pod)),
+            functools.partial(self.queue.add_after, key_of(pod)),
         )
 
     def _locate(self, pod: Object, status: Object) -> None:
@@ -496,7 +497,7 @@ class Kubelet(Controller):
         address = host
         if not pod["spec"].get("hostNetwork"):
             network = (node.get("spec") or {}).get("podCIDR") or DEFAULT_NETWORK
-            address = self._addresses.take(Key(*PODS, *_name(pod)), network)
+            address = self._addresses.take(Key(*PODS, *key_of(pod)), network)
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
 
     def _on_node(self, change: Change) -> None:
@@ -521,10 +522,6 @@ class Kubelet(Controller):
                 if address and not pod["spec"].get("hostNetwork"):
                     self._addresses.keep(change.key, address)
             self.enqueue(change)
-
-
-def _name(pod: Object) -> Name:
-    return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
 def _mount_message(volume: Object) -> str:
