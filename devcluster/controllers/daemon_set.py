@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from devcluster.controllers.client import NODES, PODS, Object, is_going
 from devcluster.controllers.controller import Name, Routes
-from devcluster.controllers.pod_owners import History, PodController
+from devcluster.controllers.pod_owners import History, PodController, scaled
 from devcluster.controllers.pod_status import has_ended, is_available, is_ready, pod_from
-from devcluster.controllers.rollout import scaled
 from devcluster.controllers.scheduler import is_eligible
 from devcluster.storage import Change
 

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import functools
 import ipaddress
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from devcluster.controllers import pod_status
-from devcluster.controllers.client import NODES, PODS, EventRecorder, Object, is_going, key_of
+from devcluster.controllers.client import NODES, PODS, Object, is_going, key_of
 from devcluster.controllers.container_runtime import (
-    KILLED,
     ContainerRuntime,
     NotPulled,
     NotStarted,
     Outcome,
     ProbeResult,
+    annotation_of,
     is_lost,
     probe,
-    ready_delay_of,
-    starved_of,
-    stop_time_of,
-    unmounted_of,
+    seconds_of,
 )
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
 from devcluster.controllers.images import Exited, Image, Running
 from devcluster.controllers.nodes import node_address
-from devcluster.controllers.pod_status import container_status, terminated
+from devcluster.controllers.pod_status import KILLED, container_status, terminated
 from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 
@@ -100,6 +96,7 @@ class Attempts:
 class ContainerStep:
     """The step of a container from its former status to the present one."""
 
+    kubelet: Kubelet
     pod: Object
     container: Object
     former: Object
@@ -108,11 +105,16 @@ class ContainerStep:
     """When the container is restarted: `Always`, `OnFailure` or `Never`."""
     attempts: Attempts
     now: float
-    """The event loop's time; `timestamp` is the same time as text for the status."""
-    timestamp: str
-    events: EventRecorder
-    look_again: Callable[[float], None]
-    """Requests the next step after at most so many seconds."""
+    """The event loop's time."""
+
+    @property
+    def timestamp(self) -> str:
+        """The present time for the status."""
+        return self.kubelet.clock.timestamp()
+
+    def look_again(self, seconds: float) -> None:
+        """Request the next step after at most so many seconds."""
+        self.kubelet.queue.add_after(key_of(self.pod), seconds)
 
     def take(self, outcome: Outcome) -> Object:
         """Return the container's present status; `outcome` tells how a start of it goes."""
@@ -279,12 +281,14 @@ class ContainerStep:
         self.look_again(seconds)
 
     def _inform(self, reason: str, message: str) -> None:
-        name = self.container["name"]
-        self.events.record(self.pod, "Normal", reason, message, component="kubelet", container=name)
+        self._record("Normal", reason, message)
 
     def _warn(self, reason: str, message: str) -> None:
-        name = self.container["name"]
-        self.events.record(self.pod, "Warning", reason, message, component="kubelet", container=name)
+        self._record("Warning", reason, message)
+
+    def _record(self, kind: str, reason: str, message: str) -> None:
+        component, name = self.kubelet.name, self.container["name"]
+        self.kubelet.events.record(self.pod, kind, reason, message, component=component, container=name)
 
 
 def _delay(failures: int) -> int:
@@ -364,7 +368,7 @@ class Kubelet(Controller):
             run = self._runs[key] = _Run(metadata["uid"], now)
         changed = self._ended_by_node(pod, run, now)
         if changed is None:
-            remaining = run.since + ready_delay_of(pod, self._ready_delay) - now
+            remaining = run.since + seconds_of(pod, "ready-delay", self._ready_delay) - now
             if remaining > 0 and status.get("phase", "Pending") == "Pending":
                 self.queue.add_after(key, remaining)
                 return
@@ -391,7 +395,7 @@ class Kubelet(Controller):
                 text = f"Stopping container {each['name']}"
                 name = each["name"]
                 self.events.record(pod, "Normal", "Killing", text, component=self.name, container=name)
-        remaining = run.stops_since + min(stop_time_of(pod, self._stop_delay), grace) - now
+        remaining = run.stops_since + min(seconds_of(pod, "stop-time", self._stop_delay), grace) - now
         if remaining > 0:
             self.queue.add_after(key, remaining)
         else:
@@ -399,7 +403,7 @@ class Kubelet(Controller):
 
     def _ended_by_node(self, pod: Object, run: _Run, now: float) -> Object | None:
         """Return the status of a pod that is evicted or out of time, None for any other."""
-        starved, seconds = starved_of(pod), pod["spec"].get("activeDeadlineSeconds")
+        starved, seconds = annotation_of(pod, "evict"), pod["spec"].get("activeDeadlineSeconds")
         text = self.clock.timestamp()
         if starved in STARVED:
             message = _eviction_message(pod, starved)
@@ -415,7 +419,7 @@ class Kubelet(Controller):
 
     def _without_volume(self, pod: Object, run: _Run, now: float) -> Object | None:
         """Return the status of a pod that waits for a volume, None for any other."""
-        asked, volumes = unmounted_of(pod), pod["spec"].get("volumes") or ()
+        asked, volumes = annotation_of(pod, "mount-error"), pod["spec"].get("volumes") or ()
         wanted = [each for each in volumes if asked == "true" or each["name"] == asked]
         status = pod.get("status") or {}
         if not wanted or any(
@@ -476,17 +480,8 @@ class Kubelet(Controller):
     def _step(
         self, pod: Object, container: Object, former: Object, run: _Run, now: float, policy: str
     ) -> ContainerStep:
-        return ContainerStep(
-            pod,
-            container,
-            former,
-            policy,
-            run.containers.setdefault(container["name"], Attempts()),
-            now,
-            self.clock.timestamp(),
-            self.events,
-            functools.partial(self.queue.add_after, key_of(pod)),
-        )
+        attempts = run.containers.setdefault(container["name"], Attempts())
+        return ContainerStep(self, pod, container, former, policy, attempts, now)
 
     def _locate(self, pod: Object, status: Object) -> None:
         """Fill in the addresses."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -31,6 +32,14 @@ def template_hash(value: Any, collisions: int | None = None) -> str:
     for byte in data:
         digest = ((digest ^ byte) * _PRIME) & _MASK
     return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(digest))
+
+
+def scaled(value: int | str, total: int, *, up: bool) -> int:
+    """Resolve a number or a percentage of `total`, rounded up or down."""
+    if isinstance(value, int):
+        return value
+    part = int(value.removesuffix("%")) * total / 100
+    return math.ceil(part) if up else math.floor(part)
 
 
 class PodController(Controller):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from devcluster.builtin.quotas import QUOTAS, QuotaLedger, amounts_text
 from devcluster.controllers.client import PODS, Object, controller_of, is_going, key_of
 from devcluster.controllers.controller import ANYTHING, Controller, Environment, Name, Routes
+from devcluster.controllers.pod_owners import scaled
 from devcluster.controllers.pod_status import has_ended, is_ready
-from devcluster.controllers.rollout import scaled
+from devcluster.kinds import conditions
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
@@ -137,7 +138,7 @@ class DisruptionController(Controller):
 
     def _conditions(self, budget: Object, *, allowed: bool) -> list[Object]:
         known = (budget.get("status") or {}).get("conditions") or ()
-        former = next((each for each in known if each["type"] == "DisruptionAllowed"), None)
+        former = conditions.find(known, "DisruptionAllowed")
         value = "True" if allowed else "False"
         since = self.clock.timestamp()
         if former is not None and former["status"] == value:
@@ -150,7 +151,7 @@ class DisruptionController(Controller):
             "reason": "SufficientPods" if allowed else "InsufficientPods",
             "message": "",
         }
-        return [*(each for each in known if each is not former), condition]
+        return conditions.replaced(known, condition)
 
     def _on_pod(self, change: Change) -> None:
         for stored in self.view.select(BUDGETS, change.key.namespace):

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from devcluster.controllers.client import CLAIMS, PODS, Object, is_going, key_of, owner_reference
 from devcluster.controllers.controller import Name, Routes
-from devcluster.controllers.pod_owners import History, PodController
+from devcluster.controllers.pod_owners import History, PodController, scaled
 from devcluster.controllers.pod_status import has_ended, is_available, is_ready, pod_from
-from devcluster.controllers.rollout import scaled
 from devcluster.errors import StatusError
 
 REVISION_LABEL = "controller-revision-hash"
