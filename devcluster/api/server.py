@@ -295,14 +295,9 @@ class ApiServer:
     ) -> ApiResponse:
         resource = call.resource
         if deleted.gone and not resource.strategy.returns_deleted:
-            details = {
-                "name": call.name,
-                "group": resource.group,
-                "kind": resource.plural,
-                "uid": deleted.uid,
-            }
-            if not resource.group:
-                del details["group"]
+            details = {"name": call.name, "group": resource.group, "kind": resource.plural}
+            details = {name: value for name, value in details.items() if value}
+            details["uid"] = deleted.obj["metadata"].get("uid", "")
             status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
             status["details"] = details
             return encode(status, Representation(representation.media_type))

@@ -15,12 +15,12 @@ from devcluster.api.bodies import decode_object, names_kind
 from devcluster.api.deleting import Deleter
 from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import Representation, encode, negotiate
-from devcluster.api.options import WriteOptions, manager_of
+from devcluster.api.options import WriteOptions
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.pod_requests import PodRequests
 from devcluster.api.reading import Reader
 from devcluster.api.routing import internal_resource
-from devcluster.api.writing import Change, Part, Writer, check_name
+from devcluster.api.writing import Change, Part, Writer, check_name, field_write
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, not_found
 from devcluster.http_call import ApiResponse
 from devcluster.kinds.ages import age
@@ -101,15 +101,8 @@ class ScaleRequests:
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)
             changed = await change(scale)
-            record_update(
-                changed,
-                before,
-                schema=self._scale_resource().schema,
-                manager=manager_of(options, call.user_agent),
-                subresource="scale",
-                api_version="autoscaling/v1",
-                now=self._writer.clock.timestamp(),
-            )
+            part = dataclasses.replace(self._part(call), subresource="scale")
+            record_update(changed, before, field_write(part, options, self._writer.clock.timestamp()))
             return changed
 
         return recorded
