@@ -586,20 +586,19 @@ class Client(CachedReader):
 
         With `adopt`, ask the server.
         """
-        informer = None if adopt else self._cache.lookup(kind)
-        if informer is not None and informer.covers(key.namespace):
-            record = informer.get(key)
-            if record is None and informer.filter is None:
-                return None
-            if record is not None and record.is_cut and owner is not None:
-                controller = record.meta().controller
-                if controller is not None and controller.uid != owner.metadata.uid:
-                    return record.raw
-            elif record is not None and not record.is_cut:
+        if not adopt:
+            if (record := self._cache.held(kind, key)) is not None:
                 return record.raw
-        # A selection says nothing about other objects, and neither does a replica's shard.
-        selected = None if adopt else self._cache.held(kind, key)
-        return selected.raw if selected is not None else await self._find_stored(kind, key)
+            # A selection says nothing about other objects, and neither does a replica's shard.
+            informer = self._cache.lookup(kind)
+            if informer is not None and informer.covers(key.namespace):
+                record = informer.get(key)
+                if record is None and informer.filter is None:
+                    return None
+                controller = None if record is None or owner is None else record.meta().controller
+                if record and owner and controller and controller.uid != owner.metadata.uid:
+                    return record.raw
+        return await self._find_stored(kind, key)
 
     async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:

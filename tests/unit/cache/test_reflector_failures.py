@@ -48,10 +48,8 @@ class TestReflectorProblem:
         assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
 
     async def test_problem_keeps_known_objects_and_is_logged_as_over_when_the_watch_stays(self, scene: Scene):
-        stream = Listed(10, ("a", 1))
-        scene.serve("stream", stream)
         scene.serve("watch", *[FORBIDDEN] * 4, Stream())
-        async with scene.running():
+        async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
             stream.end()
             await asyncio.sleep(4)
@@ -86,10 +84,8 @@ class TestReflectorProblem:
         assert told.count("watching again") == 1
 
     async def test_problem_is_none_when_a_watch_fails_once(self, scene: Scene):
-        stream = Listed(10)
-        scene.serve("stream", stream)
         scene.serve("watch", LostBefore())
-        async with scene.running():
+        async with scene.following(10) as stream:
             await asyncio.sleep(10)
             stream.cut()
             await moments()
@@ -148,10 +144,8 @@ class TestReflectorProblem:
         assert scene.now == pytest.approx(30)
 
     async def test_long_pause_of_a_watch_is_a_problem_from_its_first_second(self, scene: Scene):
-        stream = Listed(10, ("a", 1))
-        scene.serve("stream", stream)
         scene.serve("watch", Stream())
-        async with scene.running():
+        async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
             stream.event("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 200}})
             await asyncio.sleep(1)
