@@ -108,7 +108,16 @@ def _import_order(name: str) -> tuple[int, str]:
 def laid_out(text: str) -> str:
     """Return a module as ruff formats it; unchanged where ruff is not installed."""
     if find_spec("ruff") is not None:
-        command = (sys.executable, "-m", "ruff", "format", "--isolated", f"--line-length={LINE_WIDTH}", "-")
+        command = (
+            sys.executable,
+            "-m",
+            "ruff",
+            "format",
+            "--no-cache",
+            "--isolated",
+            f"--line-length={LINE_WIDTH}",
+            "-",
+        )
         ran = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", check=True)  # noqa: S603 - ours
         text = ran.stdout
     if not text.isascii() or any(len(line) > LINE_WIDTH for line in text.splitlines()):
