@@ -125,9 +125,7 @@ class DevCluster:
         self.authorizer = RbacAuthorizer(self.store)
         key_file = None if self._data is None else signing_key_file(self._data)
         tokens = ServiceAccountTokens(self.store, self.clock, self.rng, key_file)
-        self.authenticator = Authenticator(
-            self.authorizer, tokens, lambda request: target_of(request).attributes()
-        )
+        self.authenticator = Authenticator(self.authorizer, tokens, target_of)
         self.webhooks = webhooks or WebhookClient(self.store)
         self._establisher = Establisher(
             self.store,

@@ -237,9 +237,9 @@ class FaultControl:
                 return fault
         return None
 
-    def expire_history(self, keep: int = 0) -> None:
-        """Forget the past but for the last `keep` changes: watches and lists that go back there get 410."""
-        self._store.expire_history(keep)
+    def expire_history(self) -> None:
+        """Forget the past: watches and lists that go back there get 410."""
+        self._store.expire_history()
 
     def cut_connections(self) -> int:
         """Reset every connection there is, and return how many there were."""

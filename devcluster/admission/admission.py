@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from devcluster.access.rbac import RbacAuthorizer
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
 from devcluster.admission.limits import LimitRanger, ResourceQuotas
@@ -21,7 +22,7 @@ from devcluster.admission.pod_security import PodSecurity
 from devcluster.admission.policies import AdmissionPolicies
 from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
-from devcluster.api.interfaces import AdmissionInfo, Authorizer
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.builtin.quotas import QuotaLedger
 from devcluster.kinds.registry import Registry
 from devcluster.storage.store import Store
@@ -40,7 +41,7 @@ class ClusterAdmission:
         rng: random.Random,
         *,
         service_accounts: bool = True,
-        authorizer: Authorizer | None = None,
+        authorizer: RbacAuthorizer | None = None,
         plugins: Sequence[str] = (),
     ) -> None:
         """Set up the plugins; `service_accounts` says whether every pod must have a ServiceAccount.

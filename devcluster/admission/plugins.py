@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from devcluster.access.rbac import Attributes, Rule, quoted
-from devcluster.api.interfaces import AdmissionInfo, Authorizer
+from devcluster.access.rbac import Attributes, RbacAuthorizer, Rule, quoted
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.builtin.checks import value_of
 from devcluster.errors import StatusError, forbidden, not_found
 from devcluster.kinds.registry import Registry
@@ -220,7 +220,7 @@ _NOT_GRANTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersi
 class Escalation:
     """A check that refuses roles and bindings beyond the writer's rights, except by `escalate` or `bind`."""
 
-    def __init__(self, authorizer: Authorizer) -> None:
+    def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
 
     def concerns(self, info: AdmissionInfo) -> bool:
@@ -312,7 +312,7 @@ class OwnerReferences:
     finalizers.
     """
 
-    def __init__(self, authorizer: Authorizer, registry: Registry) -> None:
+    def __init__(self, authorizer: RbacAuthorizer, registry: Registry) -> None:
         self._authorizer = authorizer
         self._registry = registry
 

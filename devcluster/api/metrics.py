@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from time import perf_counter
 from typing import Final
 
+from devcluster.access.rbac import Attributes
 from devcluster.api.interfaces import Call
 from devcluster.api.patching import is_apply
-from devcluster.api.routing import Target
 from devcluster.http_call import ApiRequest, ApiResponse
 
 DURATIONS: Final = (
@@ -139,13 +139,13 @@ class Metrics:
         self.writing = InFlight()
         self._lasting = InFlight()
 
-    def in_flight(self, request: ApiRequest, target: Target) -> InFlight:
+    def in_flight(self, request: ApiRequest, target: Attributes) -> InFlight:
         """Return the counter for a request in progress; long-running requests have their own."""
         if target.verb == "watch" or target.subresource in _CONNECTING:
             return self._lasting
         return self.reading if request.method in _READING_METHODS else self.writing
 
-    def count_page(self, target: Target, answer: ApiResponse, since: float) -> None:
+    def count_page(self, target: Attributes, answer: ApiResponse, since: float) -> None:
         """Count a request that was about no resource; `since`: the performance counter at its begin."""
         path = target.path
         page = _PAGES.get(path) or (("openapi/v3/", "") if path.startswith(_OPENAPI) else None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleter
 from devcluster.api.interfaces import Call
-from devcluster.api.options import DeleteOptions, WriteOptions
+from devcluster.api.options import DeleteOptions, WriteOptions, boolean_of, integer_of
 from devcluster.api.pod_sessions import PodSessions, process_response, tunnel_response
 from devcluster.api.routing import internal_resource
 from devcluster.api.writing import Writer
@@ -28,6 +27,7 @@ from devcluster.errors import (
     not_found,
 )
 from devcluster.http_call import ApiResponse
+from devcluster.kinds import conditions
 from devcluster.kinds.registry import Registry
 from devcluster.storage.records import Key, Stored
 from devcluster.storage.selectors import LabelSelector, SelectorError
@@ -67,8 +67,7 @@ class PodRequests:
             dataclasses.replace(call, name=name),
             binding,
             ("", "v1", "Binding"),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
+            options=options,
         )
         target = binding.get("target") or {}
         if target.get("kind", "") not in {"", "Node"}:
@@ -103,13 +102,7 @@ class PodRequests:
         if eviction["metadata"].get("name", "") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
         eviction["metadata"]["namespace"] = call.namespace
-        eviction = await self._writer.admit(
-            call,
-            eviction,
-            ("policy", "v1", "Eviction"),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
-        )
+        eviction = await self._writer.admit(call, eviction, ("policy", "v1", "Eviction"), options=options)
         deletion = DeleteOptions.of(eviction.get("deleteOptions") or {})
         deletion.dry_run = deletion.dry_run or options.dry_run
         stored = self._pod(call, call.name)
@@ -118,15 +111,8 @@ class PodRequests:
         if phase not in {"Succeeded", "Failed", "Pending"} and "deletionTimestamp" not in pod["metadata"]:
             self._check_budget(stored, pod, dry_run=deletion.dry_run)
         deletion.uid = deletion.uid or stored.uid
-        plain = Call(
-            request=call.request,
-            resource=call.resource,
-            user=call.user,
-            namespace=call.namespace,
-            name=call.name,
-            warnings=call.warnings,
-        )
         # Admission has allowed the eviction already, so the deletion skips it.
+        plain = dataclasses.replace(call, subresource="")
         deleted = await self._deleter.delete(plain, deletion, admitted=True)
         await self._store.durable(deleted.version)
         return _success()
@@ -135,7 +121,7 @@ class PodRequests:
         """Connect to a container by WebSocket, after admission; a pod's proxy is refused."""
         query, options = call.request.query, f"Pod{_CONNECTIONS[call.subresource]}Options"
         asked: Object = {"kind": options, "apiVersion": "v1"}
-        asked |= {name: True for name in _STREAMS if _flag(query, name)}
+        asked |= {name: True for name in _STREAMS if boolean_of(query, name)}
         if container := call.request.option("container"):
             asked["container"] = container
         if call.subresource == "exec":
@@ -174,7 +160,7 @@ class PodRequests:
     def log(self, call: Call) -> ApiResponse:
         """Return the container's log as a stream."""
         query = call.request.query
-        wanted = {name: _number(query, name) for name in ("tailLines", "sinceSeconds", "limitBytes")}
+        wanted = {name: integer_of(query, name) for name in ("tailLines", "sinceSeconds", "limitBytes")}
         since = _time(call.request.option("sinceTime"))
         errors = _log_errors(wanted, both="sinceTime" in query and wanted["sinceSeconds"] is not None)
         if errors:
@@ -188,11 +174,11 @@ class PodRequests:
         lines = self.sessions.logs.stream(
             pod,
             container,
-            follow=_flag(query, "follow"),
+            follow=bool(boolean_of(query, "follow")),
             tail_lines=wanted["tailLines"],
             since=since,
-            timestamps=_flag(query, "timestamps"),
-            previous=_flag(query, "previous"),
+            timestamps=bool(boolean_of(query, "timestamps")),
+            previous=bool(boolean_of(query, "previous")),
         )
         limit = wanted["limitBytes"]
         return ApiResponse(
@@ -225,7 +211,7 @@ class PodRequests:
         budget = budgets[0].decode()
         spec, status = budget["spec"], budget.setdefault("status", {})
         name, healthy = budget["metadata"]["name"], status.get("currentHealthy", 0)
-        if not _ready(pod):
+        if not conditions.is_true(pod, "Ready"):
             always = spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
             desired = status.get("desiredHealthy", 0)
             if always or (desired > 0 and healthy >= desired):
@@ -277,14 +263,7 @@ def _covers(budget: Stored, pod: Stored) -> bool:
         return False
 
 
-def _ready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-
-
 def _set_scheduled(pod: Object, now: str) -> None:
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    conditions[:] = [each for each in conditions if each.get("type") != "PodScheduled"]
     scheduled: Object = {
         "type": "PodScheduled",
         "status": "True",
@@ -293,7 +272,8 @@ def _set_scheduled(pod: Object, now: str) -> None:
     }
     if generation := pod["metadata"].get("generation"):
         scheduled["observedGeneration"] = generation
-    conditions.append(scheduled)
+    status = pod.setdefault("status", {})
+    status["conditions"] = conditions.replaced(status.get("conditions") or (), scheduled)
 
 
 def _container(pod: Object, wanted: str) -> str:
@@ -330,15 +310,6 @@ def _log_errors(wanted: dict[str, int | None], *, both: bool) -> list[FieldError
     return errors
 
 
-def _number(query: Any, name: str) -> int | None:
-    values = query.get(name)
-    if not values:
-        return None
-    if re.fullmatch(r"[+-]?[0-9]{1,18}", values[0], re.ASCII) is None:
-        raise bad_request(f'strconv.ParseInt: parsing "{values[0]}": invalid syntax')
-    return int(values[0])
-
-
 def _time(text: str) -> datetime.datetime | None:
     if not text:
         return None
@@ -349,11 +320,6 @@ def _time(text: str) -> datetime.datetime | None:
             f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
         ) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
-
-
-def _flag(query: Any, name: str) -> bool:
-    values = query.get(name)
-    return bool(values) and values[0].lower() not in {"false", "0"}
 
 
 async def _limited(lines: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:

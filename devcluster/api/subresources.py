@@ -9,17 +9,18 @@ from typing import Any
 
 import orjson
 
+from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.api import conversion
 from devcluster.api.bodies import decode_object, names_kind
 from devcluster.api.deleting import Deleter
-from devcluster.api.interfaces import Call, Tokens
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import Representation, encode, negotiate
-from devcluster.api.options import WriteOptions, manager_of
+from devcluster.api.options import WriteOptions
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.pod_requests import PodRequests
 from devcluster.api.reading import Reader
 from devcluster.api.routing import internal_resource
-from devcluster.api.writing import Change, Part, Writer, check_name
+from devcluster.api.writing import Change, Part, Writer, check_name, field_write
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, not_found
 from devcluster.http_call import ApiResponse
 from devcluster.kinds.ages import age
@@ -100,15 +101,8 @@ class ScaleRequests:
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)
             changed = await change(scale)
-            record_update(
-                changed,
-                before,
-                schema=self._scale_resource().schema,
-                manager=manager_of(options, call.user_agent),
-                subresource="scale",
-                api_version="autoscaling/v1",
-                now=self._writer.clock.timestamp(),
-            )
+            part = dataclasses.replace(self._part(call), subresource="scale")
+            record_update(changed, before, field_write(part, options, self._writer.clock.timestamp()))
             return changed
 
         return recorded
@@ -158,14 +152,7 @@ class ScaleRequests:
 
     def _part(self, call: Call) -> Call:
         """Return the same request with the Scale as its resource."""
-        return Call(
-            request=call.request,
-            resource=self._scale_resource(),
-            user=call.user,
-            namespace=call.namespace,
-            name=call.name,
-            warnings=call.warnings,
-        )
+        return dataclasses.replace(call, resource=self._scale_resource(), subresource="")
 
     def _scale_resource(self) -> Resource:
         if self._resource is None:
@@ -295,7 +282,7 @@ class Subresources:
         self._registry = registry
         self._scale = ScaleRequests(writer, reader, registry)
         self.pods = PodRequests(writer, deleter, registry)
-        self.tokens: Tokens | None = None
+        self.tokens: ServiceAccountTokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
         """Answer the request; None when the subresource does not have the verb.
@@ -353,13 +340,7 @@ class Subresources:
             "creationTimestamp": self._writer.clock.timestamp(),
             **asked["metadata"],
         }
-        asked = await self._writer.admit(
-            call,
-            asked,
-            (kind.group, kind.version, kind.kind),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
-        )
+        asked = await self._writer.admit(call, asked, (kind.group, kind.version, kind.kind), options=options)
         return encode(self.tokens.issue(account, asked), representation, status=201)
 
     def _unconnected(self, call: Call) -> ApiResponse:

@@ -161,8 +161,11 @@ class Cache:
 
         None does not mean that the server lacks the object.
         """
-        records = (each.get(key) for each in self._informers(kind) if each.spec.projection == "full")
-        return next((record for record in records if record is not None and not record.is_cut), None)
+        for informer in self._informers(kind):
+            record = informer.get(key)
+            if record is not None and informer.spec.projection == "full" and not record.is_cut:
+                return record
+        return None
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
         """Return whether some informer holds an object or its metadata, so that its deletion is an event."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -26,9 +25,6 @@ R = TypeVar("R", bound=Resource)
 
 Labels: TypeAlias = dict[str, str] | str | None
 """An equality map, or a selector as kubectl takes it."""
-
-FEW = 10
-"""So many of others' objects a list reads one by one, rather than by a list of the server's."""
 
 
 class ListOptions(TypedDict, total=False):
@@ -145,13 +141,7 @@ class _Reader:
         self, kind: type[Resource], keys: set[ObjectKey], namespace: str | None, labels: Labels
     ) -> Store:
         """Read these objects from the API server; leave out those that are gone."""
-        decoder, found = RecordDecoder(kind.gvk, field_manager=""), Store()
-        if len(keys) <= FEW:
-            for key in keys:
-                with suppress(NotFound):
-                    found.put(*decoder(await self._live.read(kind, key)))
-            return found
-        portions = Portions()
+        decoder, found, portions = RecordDecoder(kind.gvk, field_manager=""), Store(), Portions()
         async for page in self._live.raw_pages(kind, namespace=namespace or "", labels=labels):
             for raw in page:
                 await portions.begin(len(memoryview(raw)))
@@ -281,8 +271,8 @@ class CachedReader(_Reader):
         A list through an index costs what it returns, not what the cache holds. An object that does not fit
         the model is left out, counted and logged (see `ObjectList`).
 
-        Of a kind that operators only own, others' objects are read from the API server: a few one by one,
-        more by a list. An operator that lists them declares `reads`.
+        Of a kind that operators only own, others' objects are read from the API server, by a list. An
+        operator that lists them declares `reads`.
         """
         return await decode_records(*await self._select(kind, options), kind)
 

@@ -9,7 +9,8 @@ import pytest
 
 from devcluster.faults import FaultControl, Match, with_fault_endpoint, with_faults
 from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, User
-from devcluster.storage import Expired, Key, Store
+from devcluster.storage import Key, Store
+from devcluster.storage.records import Expired
 
 ADMIN = User("admin", ("system:masters",))
 

@@ -244,7 +244,7 @@ async def test_eviction_waits_for_the_disruption_budget(pod: Api):
 
 
 async def test_logs_are_of_one_container(pod: Api):
-    logs = pod.server.logs = Logs()
+    logs = pod.server.subresources.pods.sessions.logs = Logs()
     status = await pod.expect(400, "GET", f"{PODS}/p/log")
     assert status["message"] == ("a container name must be specified for pod p, choose one of: [main side]")
     empty = await pod.ask("GET", f"{PODS}/p/log?container=main")
