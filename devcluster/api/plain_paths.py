@@ -101,8 +101,8 @@ def _finished(known: list[Series]) -> Iterator[Metric]:
             total.add_metric((each.verb, each.dry_run, *shared, str(code)), count)
         if each.codes:
             _add(seconds, (each.verb, each.dry_run, *shared), each.seconds)
-            if each.reads:
-                _add(sizes, (each.verb, *shared), each.sizes)
+        if any(each.sizes.counts):  # of reads alone
+            _add(sizes, (each.verb, *shared), each.sizes)
     yield total
     yield seconds
     yield sizes
