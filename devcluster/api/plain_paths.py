@@ -152,9 +152,8 @@ class PlainPaths:
         served = self._registry.find(target.group, target.version, target.resource)
         if not known and served is None:
             return page_not_found()
-        error = StatusError(404, "NotFound", "the server could not find the requested resource")
-        error.empty_details = True
-        return ApiResponse.failure(error)
+        text = "the server could not find the requested resource"
+        return ApiResponse.failure(StatusError(404, "NotFound", text, details={}))
 
 
 def _health(check: str, rest: str, *, verbose: bool) -> ApiResponse:

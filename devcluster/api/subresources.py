@@ -19,7 +19,7 @@ from devcluster.api.negotiation import encode, negotiate
 from devcluster.api.options import WriteOptions
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.pod_requests import PodRequests
-from devcluster.api.reading import Reader
+from devcluster.api.reading import Reader, value_at
 from devcluster.api.routing import internal_resource
 from devcluster.api.writing import Change, Part, Writer, Written, check_name, field_write
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, not_found
@@ -175,14 +175,14 @@ def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
     """Return an object's Scale; `new` allows an object that has no replicas yet."""
     spec_path, status_path, selector_path = _paths(resource)
     metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
-    wanted, there = _get(obj, spec_path), _get(obj, status_path) or 0
+    wanted, there = value_at(obj, spec_path), value_at(obj, status_path) or 0
     if wanted is None and resource.custom and not new:
         text = f"the spec replicas field {_quoted(spec_path)} does not exist"
         raise StatusError(
             500, "InternalError", f"Internal error occurred: {text}", details={"causes": [{"message": text}]}
         )
     status: Object = {"replicas": there}
-    selector = _get(obj, selector_path) if selector_path else None
+    selector = value_at(obj, selector_path) if selector_path else None
     if resource.scale is None:
         selector = _selector_text(
             obj.get("spec", {}).get("selector"), plain=resource.name == "replicationcontrollers"
@@ -218,15 +218,6 @@ def _selector_text(selector: Object | None, *, plain: bool) -> str:
         }
         parts.append((key, shown.get(each["operator"], key)))
     return ",".join(text for _, text in sorted(parts))
-
-
-def _get(obj: Object, path: str) -> Any:
-    value: Any = obj
-    for step in path.lstrip(".").split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(step)
-    return value
 
 
 def _put(obj: Object, path: str, value: Any) -> None:
