@@ -164,7 +164,7 @@ def test_definition_of_converted_kind_names_the_conversion_webhook():
         "strategy": "Webhook",
         "webhook": {
             "clientConfig": {
-                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"},
+                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"}
             },
             "conversionReviewVersions": ["v1"],
         },

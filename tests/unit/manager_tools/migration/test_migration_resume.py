@@ -71,11 +71,6 @@ async def test_migration_resumes_at_interrupted_page(server: GadgetServer, run: 
     assert server.annotations == {}
 
 
-async def test_migration_saves_no_position_when_interrupted_in_first_page(server: GadgetServer, run: Start):
-    await interrupted_at(server, run, "g0001")
-    assert server.annotations == {}
-
-
 async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServer, run: Start):
     server.fill(300)
     await run(rate=10)()
@@ -182,21 +177,6 @@ async def test_migration_restarts_when_definition_changes_during_run(server: Gad
     assert migration.heard.of("begins anew") == [()]
     assert server.in_version("v1beta1") == 10
     assert server.stored_versions == ["v1beta1"]
-
-
-async def test_migration_notices_definition_change_when_it_saves_its_position(
-    server: GadgetServer, run: Start
-):
-    server.fill(300)
-
-    def change(sent: Sent) -> None:
-        if sent.path == gadget_path("g0050") and server.generation == 2:
-            server.edit_definition(spec={})
-
-    server.before = change
-    assert await run(rate=10)() is Outcome.DONE
-    # Noticed within ten seconds, and not after all the others.
-    assert len(server.patches()) < 300 + 200
 
 
 @pytest.mark.parametrize("path", [gadget_path("g0009"), f"{DEFINITION}/status"], ids=["pass", "trimming"])

@@ -84,17 +84,8 @@ class TickOperator(Operator[Tick]):
         return Result(requeue_after=left)
 
 
-class HeartbeatOperator(Operator[Tick]):
-    """Says each minute when it was there."""
-
-    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
-        tick.status.last = clock.now()
-        ctx.condition("Ready", True, "AsWanted")
-        return Result(requeue_after=60)
-
-
 class TimerOperator(Operator[Tick]):
-    """Does so in a method of its own."""
+    """Says each minute when it was there, in a method of its own."""
 
     @every(60)
     async def beat(self, tick: Tick, _ctx: Context) -> None:
@@ -161,9 +152,7 @@ class PodOperator(Operator[Tick]):
         ctx.condition("Ready", True, "AsWanted")
 
 
-@pytest.mark.parametrize(
-    "operator", [TickOperator, HeartbeatOperator, TimerOperator, ExpiryOperator, CronOperator, PodOperator]
-)
+@pytest.mark.parametrize("operator", [TickOperator, TimerOperator, ExpiryOperator, CronOperator, PodOperator])
 def test_assert_holds_for_operators_that_follow_the_clock_or_own_pods(operator: type[Operator[Any]]):
     assert_holds(operator, seeds=range(2), minutes=3)
 

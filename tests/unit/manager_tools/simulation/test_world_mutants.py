@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import math
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -17,10 +16,8 @@ import pytest
 
 from controllers.example import parts, passwords, volumes
 from controllers.main import OPERATORS
-from controllers.myapp.mysrv import MySrvOperator
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
-from controllers.tutorial.foo import FooOperator
 from manager.api import controller_reference
 from manager.cache.informer import Informer
 from manager.cache.reflector import Reflector
@@ -30,11 +27,9 @@ from manager.certificates.rotation import Lifetimes, Rotation
 from manager.certificates.store import SecretStore
 from manager.client import applier
 from manager.client.write import MERGE_PATCH
-from manager.controller import generation_changed
 from manager.controller.queue import WorkQueue
 from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector, ShardCountAgreement
-from manager.election.lease_watch import LeaseObservation
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
@@ -131,19 +126,6 @@ def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerShards, "covers", lambda *_: True)
 
 
-@mutant("pet", "has no record", shards=4, took=1)
-def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
-    original = ControllerShards._shard_of
-    patch.setattr(
-        ControllerShards, "_shard_of", lambda self, key: None if self._whole else original(self, key)
-    )
-
-
-@mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
-def who_takes_a_shard_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ControllerShards, "_in", lambda *_: iter(()))
-
-
 @mutant("memcached", " than the server", shards=4, took=1)
 def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
     original = Reflector.list_beside
@@ -215,26 +197,6 @@ def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WorkQueue, "add", add)
 
 
-@mutant("memcached", NOT_FRESH, by="meddle", took=1)
-def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
-    def discard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
-        item = self._items.get(key)
-        return item is not None and item.due is None and self._items.pop(key) is item
-
-    patch.setattr(WorkQueue, "discard_if_only", discard)
-
-
-@mutant("memcached", TWO_LEAD, took=1)
-def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaseObservation, "claimable_at", lambda self: math.inf if self.doubtful else -math.inf)
-
-
-@mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)
-def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
-    for operator in (FooOperator, MySrvOperator):
-        patch.setattr(operator, "on", generation_changed)
-
-
 @mutant("pet", "the record of a deleted Pet still exists", took=1)
 def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
     async def remove(*_: Any) -> bool:
@@ -291,11 +253,6 @@ def informers_begin_with(patch: pytest.MonkeyPatch, leave: Callable[[], object])
 @mutant("memcached", "has left tasks behind", fault="stop", took=1)
 def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
     informers_begin_with(patch, lambda: asyncio.ensure_future(asyncio.sleep(1e6)))
-
-
-@mutant("memcached", "has left timers behind", fault="stop", took=1)
-def a_timer_is_left_behind(patch: pytest.MonkeyPatch) -> None:
-    informers_begin_with(patch, lambda: asyncio.get_running_loop().call_later(1e6, nothing))
 
 
 @mutant("foo", "files are left open", took=1)
