@@ -193,19 +193,6 @@ async def test_migration_fails_without_trimming_when_storage_version_changes(
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_migration_trims_although_an_annotation_of_the_definition_changes(
-    server: GadgetServer, run: Start
-):
-    def annotate(sent: Sent) -> None:
-        if sent.path == f"{DEFINITION}/status" and "other" not in server.annotations:
-            server.edit_definition(metadata={"annotations": {"other": "x"}})
-
-    server.before = annotate
-    migration = run()
-    assert await migration() is Outcome.DONE
-    assert migration.heard.of("begins anew") == []
-
-
 async def test_migration_fails_when_definition_keeps_changing(server: GadgetServer, run: Start):
     def change(sent: Sent) -> None:
         if sent.path == gadget_path("g0009"):

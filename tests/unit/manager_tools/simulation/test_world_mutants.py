@@ -27,7 +27,6 @@ from manager.certificates.rotation import Lifetimes, Rotation
 from manager.certificates.store import SecretStore
 from manager.client import applier
 from manager.client.write import MERGE_PATCH
-from manager.controller.queue import WorkQueue
 from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.kube.transport import Transport
@@ -136,29 +135,6 @@ def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reflector, "list_beside", nothing_of_it)
 
 
-def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
-    memcached = NAMES["memcached"]
-    original = memcached.reconcile
-
-    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
-        await asyncio.sleep(5)
-        await original(self, obj, ctx)
-
-    patch.setattr(memcached, "reconcile", reconcile)
-
-
-@mutant("memcached", OTHERS_SHARD, fault="scale", shards=4, took=1)
-def who_gives_a_shard_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
-    async def end(self: OwnedShards, number: int) -> None:
-        del self._shards[number]
-        for controller in self._controllers:
-            controller.end(number)
-
-    reconciles_take_a_while(patch)
-    patch.setattr(OwnedShards, "end", end)
-    patch.setattr(Leadership, "ended", nothing)
-
-
 @mutant("memcached", OTHERS_SHARD, fault="mode", shards=4, took=2)
 def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
@@ -186,17 +162,6 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Store, "replace", without_removal)
 
 
-@mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
-def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
-    original = WorkQueue.add
-
-    def add(self: WorkQueue[Any], key: Any, *, trigger: Any = None, **more: Any) -> None:
-        if trigger is None or trigger.why not in {"back-off", "probe"}:
-            original(self, key, trigger=trigger, **more)
-
-    patch.setattr(WorkQueue, "add", add)
-
-
 @mutant("pet", "the record of a deleted Pet still exists", took=1)
 def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
     async def remove(*_: Any) -> bool:
@@ -214,30 +179,6 @@ def the_server_is_not_asked_before_an_effect(patch: pytest.MonkeyPatch) -> None:
 @mutant("pet", "the record of Pet .* says", took=4)
 def a_changed_pet_keeps_its_old_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "_differs", lambda *_: False)
-
-
-@mutant("wordpress", "it never becomes calm|written again|hot loop", took=1)
-def a_password_is_made_anew_each_time(patch: pytest.MonkeyPatch) -> None:
-    original = Context.apply
-
-    async def apply(self: Context, child: Any, **more: Any) -> Any:
-        child.metadata.annotations = {**child.metadata.annotations, "token": self.token(4)}
-        return await original(self, child, **more)
-
-    patch.setattr(Context, "apply", apply)
-
-
-@mutant("memcached", NOT_FRESH + ".*made for this spec", took=1)
-def a_status_names_the_first_generation_for_ever(patch: pytest.MonkeyPatch) -> None:
-    original = Context.finish
-
-    async def finish(self: Context) -> None:
-        seen = self.object.status.observed_generation
-        if seen is not None:
-            vars(self.object.metadata)["generation"] = seen
-        await original(self)
-
-    patch.setattr(Context, "finish", finish)
 
 
 def informers_begin_with(patch: pytest.MonkeyPatch, leave: Callable[[], object]) -> None:
@@ -269,11 +210,6 @@ def who_is_told_to_end_takes_a_minute(patch: pytest.MonkeyPatch) -> None:
         await original(self)
 
     patch.setattr(LeaderElector, "release", release)
-
-
-@mutant("memcached", "hot loop", fault="some_rights", took=2)
-def there_is_no_back_off(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WorkQueue, "add_rate_limited", lambda self, key, **more: self.add(key, **more) or 0.0)
 
 
 @mutant("wordpress", "tells a secret", took=1)
