@@ -8,6 +8,7 @@ from typing import Any, Final
 from devcluster.errors import StatusError, bad_request
 from devcluster.patch import strategic_lists as lists
 from devcluster.patch.go_format import format_v, quoted, type_name
+from devcluster.patch.json_patch import without_nulls
 from devcluster.schema.node import Schema
 
 Object = dict[str, Any]
@@ -60,7 +61,7 @@ def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Objec
             continue
         if name not in original or type_name(original[name]) != type_name(value):
             if not deletes:
-                _take(original, name, _without_nulls(value))
+                _take(original, name, without_nulls(value))
         elif isinstance(value, dict):
             field = _field(schema, name)
             if _strategy(field) == "replace":
@@ -203,12 +204,4 @@ def _without_directives(value: Any) -> Any:
         return [
             _without_directives(item) for item in value if not (isinstance(item, dict) and DIRECTIVE in item)
         ]
-    return value
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(below) for key, below in value.items() if below is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
     return value
