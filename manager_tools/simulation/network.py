@@ -23,7 +23,7 @@ from devcluster.errors import StatusError
 from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut
 from manager.kube.credentials import Credentials
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
-from manager.kube.wire import LONGEST, WireRequest
+from manager.kube.wire import LONGEST, Wire, WireRequest
 from manager.util.author_code import line_that_asks
 from manager_tools.simulation.scene import Scene, Sent, Weather, sender
 
@@ -45,7 +45,7 @@ _SPLIT = 0.05
 _REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
 
-class Network:
+class Network(Wire):
     """`manager.kube.wire.Wire` with faults."""
 
     host = "simulated"

@@ -115,7 +115,8 @@ def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
 
 def reuses_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TokenFile, "LIFETIME", math.inf)
-    patch.setattr(Credentials, "_is_due", lambda self, now, _: now >= self.renew_at)
+    renewed = Credentials._renewed
+    patch.setattr(Credentials, "_renewed", lambda self, _: renewed(self, None))
 
 
 def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
