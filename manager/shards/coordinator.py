@@ -240,6 +240,7 @@ class ShardCoordinator(Coordinator):
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
         self._giving_up: dict[int, asyncio.Task[None]] = {}
+        self._tasks = asyncio.TaskGroup()
         self._kept_until: dict[int, float] = {}
         """The shards that wait for their next owners to know the objects."""
         self._gave_back = asyncio.Event()
@@ -299,8 +300,6 @@ class ShardCoordinator(Coordinator):
         self._wake.set()
 
     def _end(self) -> None:
-        for task in self._giving_up.values():
-            task.cancel()
         for lock in self._locks:
             lock.ended("the election is over")
 
@@ -329,7 +328,7 @@ class ShardCoordinator(Coordinator):
         await super().release()
 
     async def _take_part(self) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with self._tasks as group:
             working = group.create_task(self._shards.run(self.prepared), name="work on shards")
             watching = group.create_task(self._watcher.run(), name="watch the leases")
             registered = group.create_task(
@@ -362,7 +361,8 @@ class ShardCoordinator(Coordinator):
         while await unless(self._stop, lock.wanted.wait()) and not self._stop.is_set():
             if await lock.acquire():
                 await lock.hold()
-                self._giving_up.pop(number, None)
+                if (giving_up := self._giving_up.pop(number, None)) is not None:
+                    giving_up.cancel()  # at the stop: all work has ended
                 self._wake.set()
                 self._gave_back.set()
 
@@ -413,7 +413,7 @@ class ShardCoordinator(Coordinator):
                     lock.wanted.set()
             elif lock.held.is_set():
                 if number not in self._giving_up and not self._should_keep(number, target.get(number)):
-                    self._giving_up[number] = asyncio.create_task(
+                    self._giving_up[number] = self._tasks.create_task(
                         self._give_up(number), name=f"give up shard {number}"
                     )
             elif lock.wanted.is_set():

@@ -740,7 +740,7 @@ class World(Scene):
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
                 if not isinstance(informer.filter, ShardFilter)
-                or informer.filter.assignment.takes(informer._decoder.look(each.data).meta, shards)
+                or informer.filter.takes(informer._decoder.look(each.data).meta, shards)
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:

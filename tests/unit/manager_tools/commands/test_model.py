@@ -24,7 +24,7 @@ FOOS = ROOT / "config/crd/bases/tutorial.my.domain_foos.yaml"
 def test_model_prints_code_to_stdout_and_notes_to_stderr(command: Command, monkeypatch: pytest.MonkeyPatch):
     done = command("model", f"--from={VENDOR}")
     assert done.code == 0
-    assert done.out.startswith('"""Installation of ops.vendor.io/v1, as installation.yaml has it."""\n')
+    assert '"""Installation of ops.vendor.io/v1, as installation.yaml has it."""\n' in done.out
     assert done.err.splitlines()[0] == (
         "operator-manager: model: of the versions, this is v1; there is also v1alpha1 (--version)"
     )
