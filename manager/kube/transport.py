@@ -317,11 +317,7 @@ class Transport:
 
     @asynccontextmanager
     async def _opening(
-        self,
-        path: str,
-        success: int,
-        sent: RequestRecord | None = None,
-        trace: RequestTrace | None = None,
+        self, path: str, success: int, sent: RequestRecord | None = None, trace: RequestTrace | None = None
     ) -> AsyncIterator[None]:
         """Bound the opening of a stream by the deadline; note in metrics, record and trace how it ended."""
         clock = asyncio.get_running_loop().time
