@@ -237,6 +237,12 @@ _ATTEMPTS = 5
 _ATTEMPTS_ASIDE = 8
 """How often one is tried on which the server fails, in some two minutes, while others are sent."""
 
+SENT_RATE, SENT_BURST = 30.0, 50
+"""So many Events are sent per second, on average, and so many above that after a quiet time."""
+
+CAPACITY = 4096
+"""How many wait to be sent, about a kilobyte each."""
+
 _DEADLINE = 10.0
 """Seconds for one request: an Event is not worth waiting for longer."""
 
@@ -269,15 +275,10 @@ class EventRecorder:
         instance: str,
         metrics: Metrics,
         rng: Random,
-        rate: float = 30.0,
-        burst: int = 50,
-        capacity: int = 4096,
     ) -> None:
         """Prepare to record; nothing is sent until `run`.
 
-        `component` is the reporting program, the same for all replicas, and `instance` the replica. At most
-        `rate` Events are sent per second, on average, and `burst` above that after a quiet time. At most
-        `capacity` wait to be sent, about a kilobyte each.
+        `component` is the reporting program, the same for all replicas, and `instance` the replica.
         """
         self._transport = transport
         self._component = bounded(component, REASON_BYTES)
@@ -286,8 +287,7 @@ class EventRecorder:
         self._counters = {outcome: metrics.events_total.labels(outcome) for outcome in get_args(Outcome)}
         self._correlator = Correlator(rng)
         self._rng = rng
-        self._budget = TokenBucket(rate=rate, burst=burst)
-        self._capacity = capacity
+        self._budget = TokenBucket(rate=SENT_RATE, burst=SENT_BURST)
         self._backlog: OrderedDict[str, deque[Series]] = OrderedDict()
         """Each once, by namespaces, which take turns: a large Event, or a flood of them, delays its own."""
         self._waiting = 0
@@ -318,7 +318,7 @@ class EventRecorder:
             else:
                 series.waiting = True
                 self._append(series)
-                if self._waiting + len(self._aside) > self._capacity:
+                if self._waiting + len(self._aside) > CAPACITY:
                     if self._aside:
                         self._give_up(next(iter(self._aside)))
                     else:

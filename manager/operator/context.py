@@ -409,10 +409,10 @@ class Context:
             "initial": options.get("initial", ()),
             "may_update": may_update,
         }
-        while True:
+        applied: Applied[Any] | None = None
+        while applied is None:
             try:
                 applied = await self.client.apply(child, **how)
-                break
             except OwnedByOther as error:
                 if not error.made_here or "adopt" in how:
                     raise await self._blocked(error, kind) from error

@@ -366,39 +366,37 @@ _Finalizer = Annotated[
 _Type = Annotated[str, Field(pattern=CONDITION_TYPE)]
 _Reason = Annotated[str, Field(pattern=CONDITION_REASON)]
 
-_ATTRIBUTES: Sequence[tuple[str, TypeAdapter[Any], str]] = [
-    (name, TypeAdapter(takes), what)
-    for name, takes, what in (
-        ("name", _Name, 'at most 63 of "-", "." and lower-case letters and digits, with these at both ends'),
-        ("versions", tuple[type[Resource], ...], "a tuple of kinds, as in `versions = (OldPet,)`"),
-        ("on", Annotated[Any, AfterValidator(_predicate)], "a predicate, such as `generation_changed`"),
-        ("owns", tuple[type[Resource] | InstanceOf[Owns], ...], "a tuple of kinds, or of `Owns(Kind, ...)`"),
-        ("watches", tuple[InstanceOf[Watch], ...], "a tuple of `Watch(Kind, label=...)`, or with `enqueue=`"),
-        ("reads", tuple[type[Resource] | InstanceOf[Reads], ...], "a tuple of kinds, or `Reads(Kind, ...)`"),
-        ("selection", InstanceOf[Selection], '`Selection.of(label_selector="app=web")`'),
-        ("indexes", Mapping[_Text, Callable[..., Any]], 'functions, as in `{"a": index_by("spec.a")}`'),
-        ("conditions", tuple[_Type, ...], "a tuple of types of conditions, in CamelCase"),
-        ("errors", Mapping[type[Exception], _Reason], 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'),
-        ("options", InstanceOf[ControllerOptions], "`ControllerOptions(...)`"),
-        ("rights", tuple[InstanceOf[RbacRule], ...], "a tuple of rules, as in `rbac(groups=..., ...)`"),
-        ("admission", InstanceOf[AdmissionOptions], "`webhook.AdmissionOptions(...)`"),
-        ("finalizer", Literal[""] | _Finalizer, "a name such as `example.com/hold`"),
-        ("former_finalizers", tuple[_Finalizer, ...], "a tuple of names such as `example.com/hold`"),
-        ("former_managers", tuple[_Text, ...], "a tuple of names of field managers"),
-    )
-]
+_ATTRIBUTES: Sequence[tuple[str, Any, str]] = (
+    ("name", _Name, 'at most 63 of "-", "." and lower-case letters and digits, with these at both ends'),
+    ("versions", tuple[type[Resource], ...], "a tuple of kinds, as in `versions = (OldPet,)`"),
+    ("on", Annotated[Any, AfterValidator(_predicate)], "a predicate, such as `generation_changed`"),
+    ("owns", tuple[type[Resource] | InstanceOf[Owns], ...], "a tuple of kinds, or of `Owns(Kind, ...)`"),
+    ("watches", tuple[InstanceOf[Watch], ...], "a tuple of `Watch(Kind, label=...)`, or with `enqueue=`"),
+    ("reads", tuple[type[Resource] | InstanceOf[Reads], ...], "a tuple of kinds, or `Reads(Kind, ...)`"),
+    ("selection", InstanceOf[Selection], '`Selection.of(label_selector="app=web")`'),
+    ("indexes", Mapping[_Text, Callable[..., Any]], 'functions, as in `{"a": index_by("spec.a")}`'),
+    ("conditions", tuple[_Type, ...], "a tuple of types of conditions, in CamelCase"),
+    ("errors", Mapping[type[Exception], _Reason], 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'),
+    ("options", InstanceOf[ControllerOptions], "`ControllerOptions(...)`"),
+    ("rights", tuple[InstanceOf[RbacRule], ...], "a tuple of rules, as in `rbac(groups=..., ...)`"),
+    ("admission", InstanceOf[AdmissionOptions], "`webhook.AdmissionOptions(...)`"),
+    ("finalizer", Literal[""] | _Finalizer, "a name such as `example.com/hold`"),
+    ("former_finalizers", tuple[_Finalizer, ...], "a tuple of names such as `example.com/hold`"),
+    ("former_managers", tuple[_Text, ...], "a tuple of names of field managers"),
+)
 """Each attribute with its type, and what an error says of it."""
 
+_ADAPTERS = {name: TypeAdapter[Any](takes) for name, takes, _ in _ATTRIBUTES}
 _ASYNC = frozenset({"reconcile", "reconcile_key", "cleanup", "gone", "on_error"})
 
 
 def check_attributes(cls: Any) -> None:
     """Raise TypeError for an attribute that the runtime could not use; the line names it."""
-    for name, adapter, what in _ATTRIBUTES:
+    for name, _, what in _ATTRIBUTES:
         value = inspect.getattr_static(cls, name)
         value = getattr(cls, name) if isinstance(value, staticmethod) else value
         try:
-            adapter.validate_python(value, strict=True)
+            _ADAPTERS[name].validate_python(value, strict=True)
         except ValidationError as error:
             wrong = error.errors()[0]
             found = f"{'has' if wrong['loc'] else 'is'} {_shown(wrong['input'])}"

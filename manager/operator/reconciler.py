@@ -402,26 +402,22 @@ class ObjectReconciler(Generic[T]):
         return result
 
     async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
-        finalizers = obj.metadata.finalizers
-        obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
+        """Remove the operator's finalizers, and say so if others keep the object."""
+        operator = self._operator
+        kept = [each for each in obj.metadata.finalizers if each not in operator.finalizers]
+        obj.metadata.finalizers = kept
         await ctx.patch()
-        ctx.log.info("cleaned up" if self._operator.finalizer else "removed a former finalizer")
+        ctx.log.info("cleaned up" if operator.finalizer else "removed a former finalizer")
         if obj.metadata.finalizers:
-            await self._report_other_finalizers(obj, ctx)
+            if operator.condition_list is not None and not ctx.has_set_conditions:
+                message = f"is being deleted; waits for the finalizers of others: {', '.join(kept)}"
+                for each in operator.conditions:  # its children are not looked at any more
+                    ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
+            try:
+                await ctx.finish()
+            except (KubeError, Gone) as error:
+                ctx.log.debug("could not say what the deletion waits for", error=explain(error))
         ctx.written()
-
-    async def _report_other_finalizers(self, obj: T, ctx: Context) -> None:
-        """Say that others keep the object, which is cleaned up: its status is of before."""
-        if self._operator.has_conditions and not ctx.has_set_conditions:
-            message = (
-                f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
-            )
-            for each in self._operator.conditions:  # its children are not looked at any more
-                ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
-        try:
-            await ctx.finish()
-        except (KubeError, Gone) as error:
-            reconcile_log().debug("could not say what the deletion waits for", error=explain(error))
 
 
 def _check_result(operator: Operator[Any], method: str, result: object) -> None:
