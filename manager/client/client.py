@@ -526,7 +526,7 @@ class Client(CachedReader):
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by another client a moment ago: look before touching it.
-                found = await self._live.read(kind, key)
+                found = await self._read(kind, key)
         await own_turn(len(found))
         live = self._ownership(kind, found)
         adopted = False
@@ -600,9 +600,13 @@ class Client(CachedReader):
                     return record.raw
         return await self._find_stored(kind, key)
 
+    async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes:
+        mapping = await self._mapper.resolve(kind.gvk)
+        return await self._transport.request("GET", mapping.path(key.namespace, key.name))
+
     async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
-            return await self._live.read(kind, key)
+            return await self._read(kind, key)
         except NotFound:
             return None
 
@@ -710,7 +714,7 @@ class Client(CachedReader):
         managers.
         """
         if taken_over:
-            there = await self._read(change)
+            there = await self._reread(change)
             raw = await self._try(change, there)
             if change.dry_run:
                 return raw, ()
@@ -723,9 +727,9 @@ class Client(CachedReader):
                 raise
             return await self._send_apply(*sent, dry_run=dry_run), conflict.conflicts
 
-    async def _read(self, change: _Change) -> Ownership:
+    async def _reread(self, change: _Change) -> Ownership:
         """Read the object from the server: the cache has only our own entries, and not their places."""
-        return self._ownership(change.kind, await self._live.read(change.kind, change.key))
+        return self._ownership(change.kind, await self._read(change.kind, change.key))
 
     async def _try(self, change: _Change, there: Ownership) -> bytes:
         """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
@@ -765,7 +769,7 @@ class Client(CachedReader):
                 if translation is None:
                     return
                 await self._send_apply(change.kind, change.key, change.body, manager=translation[0])
-            there = await self._read(change)
+            there = await self._reread(change)
         raise Conflict(409, "Conflict", f"{change.kind.gvk.kind} {change.key} keeps being changed by others")
 
     async def _repair(self, change: _Change, refusal: Invalid) -> Written:
@@ -783,7 +787,7 @@ class Client(CachedReader):
             raise type(known)(known.status, known.reason, known.message, known.details)
         for _ in range(TAKEOVER_ATTEMPTS):
             try:
-                there = await self._read(change)
+                there = await self._reread(change)
             except NotFound:
                 raise refusal from None
             repairs = (change.repair(there, lists) for lists in candidates)
