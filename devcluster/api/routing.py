@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from devcluster.access.rbac import Attributes
+from devcluster.api.options import boolean_of
 from devcluster.http_call import ApiRequest
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Strategy
@@ -62,7 +63,8 @@ def target_of(request: ApiRequest) -> Attributes:
     if watched and verb == "get":
         verb = "watch"
     elif not name and verb in {"get", "delete"}:
-        verb = "deletecollection" if verb == "delete" else _reading(request)
+        watches = boolean_of(request.query, "watch")
+        verb = "deletecollection" if verb == "delete" else "watch" if watches else "list"
     return Attributes(
         verb=verb,
         group=group,
@@ -72,8 +74,3 @@ def target_of(request: ApiRequest) -> Attributes:
         name=name,
         subresource=subresource,
     )
-
-
-def _reading(request: ApiRequest) -> str:
-    values = request.query.get("watch")
-    return "watch" if values and values[0].lower() not in {"false", "0"} else "list"

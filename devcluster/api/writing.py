@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -32,11 +32,9 @@ from devcluster.kinds.metadata import (
     validate_metadata_update,
     wipe,
 )
-from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.names import path_segment
-from devcluster.patch import Convert
-from devcluster.patch.ownership import record_update
+from devcluster.patch import Convert, Write, record_update
 from devcluster.storage.records import Key, Missing, Stored, VersionConflict
 from devcluster.storage.store import Store
 
@@ -63,18 +61,13 @@ class Part:
     old: Object = dataclasses.field(default_factory=dict)
 
 
-class Written:
+class Written(NamedTuple):
     """The result of a write: the object, and its JSON if already encoded."""
 
-    __slots__ = ("created", "data", "obj", "version")
-
-    def __init__(
-        self, obj: Object, *, created: bool = False, data: bytes | None = None, version: int = 0
-    ) -> None:
-        self.obj = obj
-        self.created = created
-        self.data = data
-        self.version = version
+    obj: Object
+    created: bool = False
+    data: bytes | None = None
+    version: int = 0
 
 
 class Writer:
@@ -325,23 +318,13 @@ class _Attempt:
 
     async def record(self, obj: Object, old: Object | None) -> None:
         """Set the managedFields of a new or changed object."""
-        call, resource, metadata = self._call, self._resource, obj["metadata"]
+        call, metadata = self._call, obj["metadata"]
 
         def record(convert: Convert) -> None:
             obj["metadata"] = dict(metadata)
-            record_update(
-                obj,
-                old,
-                schema=resource.schema,
-                manager=manager_of(self._options, call.user_agent),
-                subresource=call.subresource,
-                api_version=resource.api_version,
-                now=self._context.now,
-                reset=reset_fields(resource, call.subresource),
-                convert=convert,
-            )
+            record_update(obj, old, field_write(call, self._options, self._context.now, convert))
 
-        await with_versions(resource, record)
+        await with_versions(call.resource, record)
 
     def _info(self, obj: Object, old: Object | None) -> AdmissionInfo | None:
         """Build the input of admission; None when neither plugins nor webhooks need it."""
@@ -473,8 +456,20 @@ def check_name(call: Call, obj: Object) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
 
 
-def reset_fields(resource: Resource, subresource: str) -> Sequence[str | tuple[str, ...]]:
-    """Return the fields that a write of this subresource neither changes nor owns."""
+def field_write(call: Call, options: WriteOptions, now: str, convert: Convert | None = None) -> Write:
+    """Describe a write for field management."""
+    resource, subresource = call.resource, call.subresource
+    reset: Sequence[str | tuple[str, ...]] = ()
     if not subresource:
-        return resource.strategy.status_fields
-    return resource.strategy.status_reset if subresource == "status" else ()
+        reset = resource.strategy.status_fields
+    elif subresource == "status":
+        reset = resource.strategy.status_reset
+    return Write(
+        schema=resource.schema,
+        api_version=resource.api_version,
+        manager=manager_of(options, call.user_agent),
+        now=now,
+        subresource=subresource,
+        reset=reset,
+        convert=convert,
+    )

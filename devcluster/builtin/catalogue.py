@@ -91,7 +91,7 @@ class StoredKindStrategy(BuiltinStrategy):
             child(obj, "status")
         super().default(obj)
 
-    def cells(self, obj: Object) -> list[Any]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         return [cell(obj) for cell in self._kind.cells]
 
 

@@ -25,7 +25,7 @@ from manager.cache.store import Store
 from manager.certificates import rotation
 from manager.certificates.rotation import Lifetimes, Rotation
 from manager.certificates.store import SecretStore
-from manager.client import applier
+from manager.client import client
 from manager.client.write import MERGE_PATCH
 from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector, ShardCountAgreement
@@ -142,8 +142,8 @@ def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPa
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
 def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
-    original = applier.applied_fields
-    patch.setattr(applier, "applied_fields", lambda obj, owner, _: original(obj, owner, None))
+    original = client.applied_fields
+    patch.setattr(client, "applied_fields", lambda obj, owner, _: original(obj, owner, None))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
@@ -274,9 +274,9 @@ def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None
 
 @mutant("memcached", "took away labels spoilt=", took=1)
 def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
-    original = applier.Applier.apply
+    original = client.Client.apply
 
-    async def apply(self: applier.Applier, obj: Any, **more: Any) -> Any:
+    async def apply(self: client.Client, obj: Any, **more: Any) -> Any:
         applied = await original(self, obj, **more)
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
@@ -284,7 +284,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
             await self._send("PATCH", type(obj), obj.key, body, content_type=MERGE_PATCH)
         return applied
 
-    patch.setattr(applier.Applier, "apply", apply)
+    patch.setattr(client.Client, "apply", apply)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
