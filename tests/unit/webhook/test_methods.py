@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -264,11 +265,20 @@ def test_conversion_is_refused_when_its_version_is_not_declared():
 
 
 def test_conversion_without_its_version_is_refused():
-    for decorator, way in ((webhook.to_hub, "to_hub"), (webhook.from_hub, "from_hub")):
-        with pytest.raises(
-            RegistrationError, match=rf"^@webhook\.{way} takes the other version, as in @webhook"
-        ):
-            decorator(of_json_alone)  # type: ignore[arg-type]
+    for decorator, arguments in product((webhook.to_hub, webhook.from_hub), ((of_json_alone,), ())):
+        why = rf"^@webhook\.{decorator.__name__} takes the other version, as in @webhook"
+        with pytest.raises(RegistrationError, match=why):
+            decorator(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "decorator", [webhook.default, create, update, delete, Admission(Pod).validate_connect]
+)
+def test_decorator_with_parentheses_is_refused(decorator: Any):
+    role = decorator.__name__
+    why = f"the decorator {role} takes no parentheses: write {role}, not {role}()"
+    with pytest.raises(RegistrationError, match=f"^{re.escape(why)}$"):
+        decorator()
 
 
 def test_static_method_keeps_its_decorator():
