@@ -109,9 +109,10 @@ class AdmissionQuestion(_Camel):
 
         `finalizer` is the finalizer that the kind's operator will add.
         """
-        await check_object(memoryview(self.user_info), "$.request.userInfo", USER_WORK)
-        if is_too_deep(self.user_info):
-            raise BadReview("`$.request.userInfo` is nested too deeply")
+        for field, part in (("userInfo", self.user_info), ("options", self.options)):
+            await check_object(memoryview(part), f"$.request.{field}", USER_WORK)
+            if is_too_deep(part):
+                raise BadReview(f"`$.request.{field}` is nested too deeply")
         try:
             user = _user.decode(self.user_info)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -130,7 +131,7 @@ class AdmissionQuestion(_Camel):
             dry_run=bool(self.dry_run),
             subresource=self.sub_resource or "",
             requested_kind=None if asked is None or asked.gvk == kind else asked.gvk,
-            options=await _read_object(self.options, "options", USER_WORK) or {},
+            options=await _read_object(self.options, "options") or {},
             object=await _read_object(self.object, "object"),
             old_object=await _read_object(self.old_object, "oldObject"),
         )
@@ -311,14 +312,14 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-async def _read_object(raw: msgspec.Raw, field: str, limit: int = STORED_WORK) -> JsonObject | None:
-    """Decode the object in a field of a request; return None if it is absent. Raises `BadReview`."""
+async def _read_object(raw: msgspec.Raw, field: str) -> JsonObject | None:
+    """Decode the object in a field of a request, whose cost and depth are known.
+
+    Return None if it is absent. Raises `BadReview`.
+    """
     content = memoryview(raw)
     if not content or content == _NULL:
         return None
-    await check_object(content, f"$.request.{field}", limit)
-    if is_too_deep(raw):
-        raise BadReview(f"`$.request.{field}` is nested too deeply")
     await own_turn(len(content))
     try:
         value: Any = orjson.loads(content)

@@ -227,9 +227,9 @@ def refusal(flags: dict[str, str]) -> str:
         ("leader_election_id", "Not_A_Name", "an object's name is expected"),
         ("concurrency", "memcached", "NAME=N is expected"),
         ("concurrency", "memcached=0", "NAME=N is expected"),
-        ("concurrency", "memcached=10001", "at most 10000 objects at once are expected"),
-        ("max_concurrent_rollouts", "memcached=-1", "N a whole number of at least 0"),
-        ("max_concurrent_rollouts", "memcached=1000001", "at most 1000000 objects at once are expected"),
+        ("concurrency", "memcached=10001", "NAME=N is expected, N a whole number from 1 to 10000"),
+        ("max_concurrent_rollouts", "memcached=-1", "N a whole number from 0 to"),
+        ("max_concurrent_rollouts", "memcached=1000001", "N a whole number from 0 to 1000000"),
         ("kubeconfig", "", "some text is expected"),
         *(
             ("shards", count, "0, or a power of two from 2 to 256 is expected")
