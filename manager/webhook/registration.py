@@ -330,9 +330,7 @@ class Conversion:
         return tuple(dict.fromkeys(spoke for _, spoke in self.converters))
 
     def check(self) -> None:
-        """Raise `RegistrationError` unless every spoke can be converted both ways, and there is one."""
-        if not self.spokes:
-            raise RegistrationError(f"{self} has no other version to convert from or to")
+        """Raise `RegistrationError` unless every spoke can be converted both ways."""
         hub = self.hub.gvk
         for spoke in self.spokes:
             other = spoke.gvk

@@ -176,14 +176,6 @@ class _Review(_Camel, Generic[Q]):
     request: Q
 
 
-class _Managed(_Camel):
-    managed_fields: msgspec.Raw
-
-
-class _Object(_Camel):
-    metadata: _Managed
-
-
 _AROUND_ONE, _AROUND_EACH = 2, 3
 """Levels of nesting around an object in an AdmissionReview, and in a ConversionReview.
 
@@ -203,7 +195,6 @@ _CONVERSION = "apiextensions.k8s.io/v1", "ConversionReview"
 _admission = msgspec.json.Decoder(_Review[AdmissionQuestion])
 _conversion = msgspec.json.Decoder(_Review[ConversionQuestion])
 _versions = msgspec.json.Decoder(_Review[_VersionsQuestion])
-_with_managers = msgspec.json.Decoder(_Object)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _user = msgspec.json.Decoder(_User)
 
@@ -243,8 +234,8 @@ async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
 def managed_fields(raw: msgspec.Raw) -> memoryview:
     """Return the undecoded managedFields of an object; empty if there are none."""
     try:
-        return memoryview(_with_managers.decode(raw).metadata.managed_fields)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return memoryview(_members.decode(_members.decode(raw)["metadata"])["managedFields"])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError):
         return memoryview(b"")
 
 
