@@ -57,9 +57,7 @@ def refusal(user: User, wanted: Attributes, decision: Decision | None = None) ->
     if decision is not None and decision.reason:
         detail += f": {decision.reason}"
     if wanted.path:
-        error = StatusError(403, "Forbidden", f"forbidden: {detail}")
-        error.empty_details = True
-        return error
+        return StatusError(403, "Forbidden", f"forbidden: {detail}", details={})
     return forbidden(wanted.group, wanted.resource, wanted.name, detail)
 
 

@@ -116,6 +116,14 @@ class AdmissionInfo:
             warnings=call.warnings,
         )
 
+    def creates(self, *resources: str) -> bool:
+        """Return whether the write creates an object of one of these resources."""
+        return self.operation == "CREATE" and not self.subresource and self.resource.name in resources
+
+    def updates(self, *resources: str) -> bool:
+        """Return whether the write updates an object of one of these resources."""
+        return self.operation == "UPDATE" and not self.subresource and self.resource.name in resources
+
     def refusal(self, why: str) -> StatusError:
         """Build the 403 for a write that admission denies."""
         return forbidden(self.resource.group, self.resource.plural, self.name, why)

@@ -76,20 +76,15 @@ class Series:
 
     verb: str
     dry_run: str
-    group: str
-    version: str
-    resource: str
-    subresource: str
-    scope: str
-    component: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    scope: str = ""
+    component: str = _SERVER
     codes: Counter[int] = dataclasses.field(default_factory=Counter)
     seconds: Histogram = dataclasses.field(default_factory=lambda: Histogram(DURATIONS))
     sizes: Histogram = dataclasses.field(default_factory=lambda: Histogram(SIZES))
-
-    @property
-    def reads(self) -> bool:
-        """Whether the sizes of the responses are recorded."""
-        return self.verb in _READING
 
     def count(self, code: int, seconds: float, size: int) -> None:
         """Count one request."""
@@ -155,7 +150,7 @@ class Metrics:
         key = (method, *page)
         series = self.series.get(key)
         if series is None:
-            series = self.series[key] = Series(method, "", "", "", "", page[0], "", page[1])
+            series = self.series[key] = Series(method, "", subresource=page[0], component=page[1])
         series.count(answer.status, perf_counter() - since, len(answer.body))
 
     def count(self, call: Call, verb: str, answer: ApiResponse, since: float) -> None:
@@ -204,7 +199,6 @@ class Metrics:
             resource=resource.plural,
             subresource=call.subresource,
             scope=_scope(call, verb),
-            component=_SERVER,
         )
 
     def _counted(

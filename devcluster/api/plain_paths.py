@@ -101,8 +101,8 @@ def _finished(known: list[Series]) -> Iterator[Metric]:
             total.add_metric((each.verb, each.dry_run, *shared, str(code)), count)
         if each.codes:
             _add(seconds, (each.verb, each.dry_run, *shared), each.seconds)
-            if each.reads:
-                _add(sizes, (each.verb, *shared), each.sizes)
+        if any(each.sizes.counts):  # of reads alone
+            _add(sizes, (each.verb, *shared), each.sizes)
     yield total
     yield seconds
     yield sizes
@@ -152,9 +152,8 @@ class PlainPaths:
         served = self._registry.find(target.group, target.version, target.resource)
         if not known and served is None:
             return page_not_found()
-        error = StatusError(404, "NotFound", "the server could not find the requested resource")
-        error.empty_details = True
-        return ApiResponse.failure(error)
+        text = "the server could not find the requested resource"
+        return ApiResponse.failure(StatusError(404, "NotFound", text, details={}))
 
 
 def _health(check: str, rest: str, *, verbose: bool) -> ApiResponse:

@@ -53,22 +53,17 @@ class PodRequests:
 
     async def bind(self, call: Call) -> ApiResponse:
         """Assign a pod to a node, which is not to be undone."""
-        options = WriteOptions.of(call.request.query, "CreateOptions")
-        kind = internal_resource("", "v1", "Binding")
-        binding = decode_object(call, self._registry, options.field_validation, kind=kind)
+        options, binding = self._decode(call, "", "Binding")
         name = call.name or binding["metadata"].get("name", "")
         if name != (binding["metadata"].get("name") or name):
             raise bad_request("name in URL does not match name in Binding object")
+        kind = internal_resource("", "v1", "Binding")
         kept = dataclasses.replace(call, resource=kind, name=name, subresource="binding")
         await self._writer.record_new(kept, binding, options)
         binding["metadata"].setdefault("name", name)
         binding["metadata"]["namespace"] = call.namespace
-        binding = await self._writer.admit(
-            dataclasses.replace(call, name=name),
-            binding,
-            ("", "v1", "Binding"),
-            options=options,
-        )
+        named = dataclasses.replace(call, name=name)
+        binding = await self._writer.admit(named, binding, ("", "v1", "Binding"), options=options)
         target = binding.get("target") or {}
         if target.get("kind", "") not in {"", "Node"}:
             shown = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
@@ -79,9 +74,8 @@ class PodRequests:
         pod = stored.decode()
         metadata, spec = pod["metadata"], pod["spec"]
         if "deletionTimestamp" in metadata:
-            raise conflict(
-                "", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host"
-            )
+            text = f"pod {name} is being deleted, cannot be assigned to a host"
+            raise conflict("", "pods/binding", name, text)
         if node := spec.get("nodeName"):
             raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{node}"')
         spec["nodeName"] = target["name"]
@@ -96,9 +90,7 @@ class PodRequests:
 
     async def evict(self, call: Call) -> ApiResponse:
         """Delete a pod, if its disruption budget has room for that."""
-        options = WriteOptions.of(call.request.query, "CreateOptions")
-        kind = internal_resource("policy", "v1", "Eviction")
-        eviction = decode_object(call, self._registry, options.field_validation, kind=kind)
+        options, eviction = self._decode(call, "policy", "Eviction")
         if eviction["metadata"].get("name", "") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
         eviction["metadata"]["namespace"] = call.namespace
@@ -116,6 +108,12 @@ class PodRequests:
         deleted = await self._deleter.delete(plain, deletion, admitted=True)
         await self._store.durable(deleted.version)
         return _success()
+
+    def _decode(self, call: Call, group: str, kind: str) -> tuple[WriteOptions, Object]:
+        """Return the options of a creation, and the object of another kind in its body."""
+        options = WriteOptions.of(call.request.query, "CreateOptions")
+        internal = internal_resource(group, "v1", kind)
+        return options, decode_object(call, self._registry, options.field_validation, kind=internal)
 
     async def connect(self, call: Call) -> ApiResponse:
         """Connect to a container by WebSocket, after admission; a pod's proxy is refused."""
@@ -279,9 +277,10 @@ def _set_scheduled(pod: Object, now: str) -> None:
 def _container(pod: Object, wanted: str) -> str:
     """Return the name of the container whose log the request asks for."""
     name, spec = pod["metadata"]["name"], pod["spec"]
-    containers = [each["name"] for each in spec.get("containers") or ()]
-    initial = [each["name"] for each in spec.get("initContainers") or ()]
-    ephemeral = [each["name"] for each in spec.get("ephemeralContainers") or ()]
+    containers, initial, ephemeral = (
+        [each["name"] for each in spec.get(field) or ()]
+        for field in ("containers", "initContainers", "ephemeralContainers")
+    )
     if wanted:
         if wanted not in (*containers, *initial, *ephemeral):
             raise bad_request(f"container {wanted} is not valid for pod {name}")

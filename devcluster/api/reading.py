@@ -138,11 +138,12 @@ def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
     """Return the values of the selectable fields."""
     if not resource.custom:
         return dict(resource.strategy.fields(obj))
-    return {field: _shown(_at(obj, field)) for field in selectable(resource)}
+    return {field: _shown(value_at(obj, field)) for field in selectable(resource)}
 
 
-def _at(obj: Any, path: str) -> Any:
-    for step in path.split("."):
+def value_at(obj: Any, path: str) -> Any:
+    """Return the value of a field such as `.spec.replicas`, None if it is missing."""
+    for step in path.lstrip(".").split("."):
         if not isinstance(obj, dict):
             return None
         obj = obj.get(step)

@@ -324,24 +324,15 @@ class ApiServer:
     async def _subresource(self, call: Call, target: Attributes) -> ApiResponse:
         if not target.name:
             return self.plain_paths.unknown(target)
-        accept = call.request.headers.get("accept", "")
         if call.subresource not in _PARTS:
             answer = await self.subresources.serve(call, target.verb)
             if answer is None:
                 raise _not_allowed(call.resource, target)
             return answer
-        if call.subresource == "finalize" and target.verb != "update":
+        if target.verb not in ({"update"} if call.subresource == "finalize" else {"get", "update", "patch"}):
             raise _not_allowed(call.resource, target)
-        representation = negotiate(accept, custom=call.resource.custom)
-        match target.verb:
-            case "get":
-                return await self.reader.get(call, representation)
-            case "update":
-                return await self._update(call, representation)
-            case "patch":
-                return await self._patch(call, representation)
-            case _:
-                raise _not_allowed(call.resource, target)
+        accept = call.request.headers.get("accept", "")
+        return await self._verbs[target.verb](call, negotiate(accept, custom=call.resource.custom))
 
     async def _written(self, call: Call, written: Written, representation: Representation) -> ApiResponse:
         await self.store.durable(written.version)
@@ -354,11 +345,8 @@ class ApiServer:
 def _not_allowed(resource: Resource, target: Attributes) -> StatusError:
     if resource.custom:
         return method_not_allowed(resource.group, resource.plural, target.verb)
-    error = StatusError(
-        405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
-    )
-    error.empty_details = True
-    return error
+    text = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", text, details={})
 
 
 def _with_selected_name(request: ApiRequest, target: Attributes) -> Attributes:

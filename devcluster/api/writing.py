@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -61,18 +61,13 @@ class Part:
     old: Object = dataclasses.field(default_factory=dict)
 
 
-class Written:
+class Written(NamedTuple):
     """The result of a write: the object, and its JSON if already encoded."""
 
-    __slots__ = ("created", "data", "obj", "version")
-
-    def __init__(
-        self, obj: Object, *, created: bool = False, data: bytes | None = None, version: int = 0
-    ) -> None:
-        self.obj = obj
-        self.created = created
-        self.data = data
-        self.version = version
+    obj: Object
+    created: bool = False
+    data: bytes | None = None
+    version: int = 0
 
 
 class Writer:

@@ -70,6 +70,7 @@ class Informer:
         filter: selects the objects to hold; None for all.
         get: returns the record of an object, or None.
         list: returns the records that meet conditions; see `Store.select`.
+        users, task: how many callers of `Cache.informer` share it, and what runs it; the cache sets them.
         prepare: to be awaited before the first `list` by labels or an owner, which else decodes all objects.
     """
 
@@ -105,6 +106,8 @@ class Informer:
                 sink.filter = object_filter.of_watch(sink, reflector)
             object_filter.attach(self._store, self._publish)
         self._log = get_logger("cache.informer", resource=spec.resource)
+        self.users = 0
+        self.task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._store)

@@ -398,7 +398,8 @@ class Reflector:
         newest object proves everything up to its version, unless it has changed since: then the watch reports
         the change, and the next newest object proves the rest.
         """
-        reached, newest = self._sink.version, self._sink.newest(PROOFS)
+        reached = self._sink.version
+        newest = self._sink.store.newest(self._sink.namespace, PROOFS)
         page = await self._peek(self._path)
         version = version_of(page.version, "a list")
         if version < reached:
@@ -453,7 +454,7 @@ class Reflector:
 
         A watch that lags soon reports their deletion. No watch does if a restored backup has the object.
         """
-        before, self._doubted = self._doubted, self._sink.doubted()
+        before, self._doubted = self._doubted, self._sink.store.doubted(self._sink.namespace)
         for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
             path = self._mapping.path(key.namespace, key.name)
             try:
@@ -534,7 +535,7 @@ class Reflector:
         if following is State.RESOLVE:
             self._mapper.forget(self._spec.gvk)
         if isinstance(failure, HistoryRestored):
-            self._sink.distrust()
+            self._sink.restored = True
         if rule.reason == NO_STREAMING:
             self._streaming = False
         if isinstance(failure, TransportError):

@@ -526,7 +526,7 @@ class Client(CachedReader):
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by another client a moment ago: look before touching it.
-                found = await self.uncached.read(kind, key)
+                found = await self._live.read(kind, key)
         await own_turn(len(found))
         live = self._ownership(kind, found)
         adopted = False
@@ -602,7 +602,7 @@ class Client(CachedReader):
 
     async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
-            return await self.uncached.read(kind, key)
+            return await self._live.read(kind, key)
         except NotFound:
             return None
 
@@ -725,7 +725,7 @@ class Client(CachedReader):
 
     async def _read(self, change: _Change) -> Ownership:
         """Read the object from the server: the cache has only our own entries, and not their places."""
-        return self._ownership(change.kind, await self.uncached.read(change.kind, change.key))
+        return self._ownership(change.kind, await self._live.read(change.kind, change.key))
 
     async def _try(self, change: _Change, there: Ownership) -> bytes:
         """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.

@@ -27,7 +27,7 @@ import copy
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 import orjson
@@ -351,20 +351,32 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    if isinstance(wanted, list) and len(wanted) > 1:
-        seen = set[Any]()
-        for item in wanted:
-            if isinstance(item, dict):
-                keys: list[Any] = [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
-            else:
-                keys = [str(item)]
-            if not seen.isdisjoint(keys):
+    pending: list[dict[str, Any] | list[Any]] = [wanted]
+    for each in pending:  # with those that it finds
+        if isinstance(each, dict):
+            items: Collection[Any] = each.values()
+        else:
+            items = each
+            if len(items) > 1 and _repeats_keys(each):
                 return True
-            seen.update(keys)
-    for item in wanted.values() if isinstance(wanted, dict) else wanted:
-        # A call only where one is needed: every creation comes by.
-        if isinstance(item, (dict, list)) and may_repeat_keys(item):
+        # In C, because every creation comes by.
+        pending += compress(items, map(_CONTAINERS.__contains__, map(type, items)))
+    return False
+
+
+_CONTAINERS = {dict, list}
+
+
+def _repeats_keys(items: list[Any]) -> bool:
+    seen = set[Any]()
+    for item in items:
+        if isinstance(item, dict):
+            keys: list[Any] = [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
+        else:
+            keys = [str(item)]
+        if not seen.isdisjoint(keys):
             return True
+        seen.update(keys)
     return False
 
 

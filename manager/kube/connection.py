@@ -11,7 +11,7 @@ import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
 import httptools
 
@@ -44,12 +44,17 @@ class Headers(Mapping[str, str]):
     def __init__(self) -> None:
         self.lines: list[tuple[bytes, bytes]] = []
 
-    def __getitem__(self, name: str) -> str:
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a header, or the default."""
         wanted = name.lower().encode()
-        values = [value for each, value in self.lines if each.lower() == wanted]
-        if not values:
+        length = len(wanted)
+        values = [value for each, value in self.lines if len(each) == length and each.lower() == wanted]
+        return b", ".join(values).decode("utf-8", "replace") if values else default
+
+    def __getitem__(self, name: str) -> str:
+        if (value := self.get(name)) is None:
             raise KeyError(name)
-        return b", ".join(values).decode("utf-8", "replace")
+        return str(value)
 
     def __iter__(self) -> Iterator[str]:
         return iter({name.lower(): name.decode("latin-1") for name, _ in self.lines}.values())
@@ -143,6 +148,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
+        self._lines: list[tuple[bytes, bytes]] = []  # the headers as they come
         self._sending = False
         self._besides = 0  # bytes of the answer since the last ones of its body
         self._may_end_with_connection = False
@@ -172,6 +178,7 @@ class Connection(asyncio.Protocol):
         if permit is not None:
             permit()
         answer = self._answer = Answer(transport)
+        self._lines = answer.headers.lines
         self._besides, self._may_end_with_connection = 0, False
         if len(body) <= PIECE:
             transport.write(head + body)
@@ -267,19 +274,17 @@ class Connection(asyncio.Protocol):
             raise ValueError("more than was asked for")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        answer = self._answer
-        assert answer is not None
-        if not answer.status:  # later ones are trailers
-            answer.headers.lines.append((name, value))
+        self._lines.append((name, value))
 
     def on_headers_complete(self) -> None:
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()
         if status < HTTPStatus.OK:
-            answer.headers.lines.clear()
+            self._lines.clear()
             return  # the answer proper is still to come
         answer.status = status
+        self._lines = []  # of trailers, which nobody reads
         self._may_end_with_connection = True
         answer.wake()
         if self._sending:

@@ -267,7 +267,7 @@ async def test_local_client_writes_as_a_controller(api: Api):
     made["data"] = {"k": "v"}
     changed = await client.update("configmaps", "default", made)
     assert client.peek("configmaps", "default", "a") == changed
-    assert [each["metadata"]["name"] for each in client.list("configmaps", owner_uid="u-1")] == ["a"]
+    assert [each["metadata"]["name"] for each in client.list("configmaps", "default")] == ["a"]
     assert client.list("configmaps", "elsewhere") == []
     await client.delete("configmaps", "default", "a", uid=made["metadata"]["uid"])
     assert api.server.store.get(Key("", "configmaps", "default", "a")) is None
