@@ -302,12 +302,10 @@ class LeaseLock:
         view, timeout = self._view, self._timing.attempt_timeout
         since = None if view.lease is None else view.since
         try:
-            if not view.can_be_base:
-                await view.read(self._leases, timeout=timeout)
-                if not view.claimable(clock.monotonic()):
-                    return False
+            base = await view.base(self._leases, timeout=timeout)
+            if not view.claimable(clock.monotonic()):
+                return False
             self._may_hold = True
-            base = view.base or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
             sent = await view.claim(self._leases, self._agreement.claimed(base), timeout=timeout)
         except (Conflict, AlreadyExists) as error:  # another replica was faster
             self._may_hold = False
@@ -386,14 +384,12 @@ class LeaseLock:
                 again = self._sent + self._config.renewal_pause()
 
     async def _renew(self) -> None:
-        view, identity = self._view, self._config.identity
-        if not view.can_be_base or view.holder != identity:
-            await view.read(self._leases, timeout=self._time_left())
-            if view.holder != identity:
-                holder = f"held by {view.holder}" if view.holder else "released by somebody"
-                raise LeadershipLost(f"lease {self._leases} is now {holder}")
-        base, may_state = view.base, self._may_state
-        assert base is not None
+        view, identity, may_state = self._view, self._config.identity, self._may_state
+        view.doubtful = view.doubtful or view.holder != identity
+        base = await view.base(self._leases, timeout=self._time_left())
+        if view.holder != identity:
+            holder = f"held by {view.holder}" if view.holder else "released by somebody"
+            raise LeadershipLost(f"lease {self._leases} is now {holder}")
         if may_state:
             base = self._agreement.settled(base)
         self._sent = await view.claim(self._leases, base, timeout=self._time_left())
@@ -420,10 +416,9 @@ class LeaseLock:
             async with asyncio.timeout(self.release_within):
                 while True:
                     try:
-                        if not view.can_be_base:
-                            await view.read(self._leases, timeout=timeout)
+                        base = await view.base(self._leases, timeout=timeout)
                         if view.lease is not None and view.holder == self._config.identity:
-                            await view.release(self._leases, timeout=timeout)
+                            await view.write(self._leases, base.released(now=clock.now()), timeout=timeout)
                             _log.info("released the lease", lease=str(self._leases))
                         return
                     except KubeError as error:

@@ -16,7 +16,7 @@ from manager.election.coordinator import (
     Work,
 )
 from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement, lease_of_shard
-from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease import ElectionConfig, Leases
 from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.shards.owned import KNOWN_WITHIN, OwnedShards
@@ -155,9 +155,7 @@ class ReplicaRegistry:
         view, timeout = self._view, self._timing.attempt_timeout
         for is_last in (False, True):
             try:
-                if not view.can_be_base:
-                    await view.read(self._leases, timeout=timeout)
-                base = view.base or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
+                base = await view.base(self._leases, timeout=timeout)
                 base = base.labelled({self._group.label: self._kind})
                 base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
                 sent = await view.claim(self._leases, base, timeout=timeout)
