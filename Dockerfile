@@ -26,6 +26,7 @@ COPY apis apis
 COPY controllers controllers
 COPY devcluster devcluster
 COPY manager manager
+COPY manager_console manager_console
 COPY manager_kinds manager_kinds
 COPY manager_tools manager_tools
 COPY petstore petstore
@@ -68,6 +69,7 @@ COPY --chown=65532:65532 scripts/restarting /app/scripts/restarting
 COPY --chown=65532:65532 apis /app/apis
 COPY --chown=65532:65532 controllers /app/controllers
 COPY --chown=65532:65532 manager /app/manager
+COPY --chown=65532:65532 manager_console /app/manager_console
 COPY --chown=65532:65532 petstore /app/petstore
 ENV PYTHONPATH=/app
 ENTRYPOINT ["python", "/app/scripts/restarting", "/tmp/restart"]

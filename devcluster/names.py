@@ -35,51 +35,64 @@ _is_header = re.compile(_HEADER).fullmatch
 _is_printable_but_equals = re.compile("[ -<>-~]*").fullmatch
 _is_port_charset = re.compile("[-a-z0-9]+").fullmatch
 
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
-    "start and end "
-    f"with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+
+def _rule(text: str, pattern: str, *examples: str) -> str:
+    """Complete the text of a rule by its examples and its pattern."""
+    shown = ",  or ".join(f"'{each}'" for each in examples)
+    return f"{text} (e.g. {shown}, regex used for validation is '{pattern}')"
+
+
+_LABEL_TEXT = _rule(
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character",
+    _LABEL,
+    "my-name",
+    "123-abc",
 )
-_LABEL_1035_TEXT = (
+_LABEL_1035_TEXT = _rule(
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-    "validation is "
-    f"'{_LABEL_1035}')"
+    "character, and end with an alphanumeric character",
+    _LABEL_1035,
+    "my-name",
+    "abc-123",
 )
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
-    "must start "
-    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{_SUBDOMAIN}')"
+_SUBDOMAIN_TEXT = _rule(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character",
+    _SUBDOMAIN,
+    "example.com",
 )
-_WILDCARD_TEXT = (
+_WILDCARD_TEXT = _rule(
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must "
-    "consist of "
-    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. "
-    "'*.example.com', "
-    f"regex used for validation is '{_WILDCARD}')"
+    "consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    _WILDCARD,
+    "*.example.com",
 )
-_KEY_TEXT = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character "
-    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY}')"
+_KEY_TEXT = _rule(
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character",
+    _KEY,
+    "MyName",
+    "my.name",
+    "123-abc",
 )
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and "
-    "must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
-    "validation is "
-    f"'{_VALUE}')"
+_VALUE_TEXT = _rule(
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character",
+    _VALUE,
+    "MyValue",
+    "my_value",
+    "12345",
 )
-_CONFIG_KEY_TEXT = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-    "'KEY_NAME',  "
-    f"or 'key-name', regex used for validation is '{_CONFIG_KEY}')"
+_CONFIG_KEY_TEXT = _rule(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    _CONFIG_KEY,
+    "key.name",
+    "KEY_NAME",
+    "key-name",
 )
-_HEADER_TEXT = (
-    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex "
-    "used for "
-    f"validation is '{_HEADER}')"
+_HEADER_TEXT = _rule(
+    "a valid HTTP header must consist of alphanumeric characters or '-'", _HEADER, "X-Header-Name"
 )
 
 

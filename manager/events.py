@@ -70,12 +70,15 @@ class ObjectReference:
 
     def to_wire(self) -> dict[str, str]:
         """Return the JSON form of `involvedObject`."""
-        fields = {to_camel(each.name): getattr(self, each.name) for each in dataclasses.fields(self)}
-        return {name: value for name, value in fields.items() if value}
+        values = (getattr(self, name) for name in _REFERENCE)
+        return {key: value for key, value in zip(_REFERENCE.values(), values, strict=True) if value}
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
+
+_REFERENCE = {each.name: to_camel(each.name) for each in dataclasses.fields(ObjectReference)}
+"""The fields of a reference, and their names in JSON."""
 
 # The limits of the API server.
 MESSAGE_BYTES = 1024

@@ -19,7 +19,6 @@ from yarl import URL
 
 from manager.api.resource import fields, objects, text
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.console.web import answer, plain
 from manager.election.lease import Lease
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.decoding import json_object, not_a
@@ -28,6 +27,7 @@ from manager.kube.transport import Transport
 from manager.telemetry.logs import on_one_line
 from manager.util.program import Program
 from manager.webhook.configurations import MUTATING, VALIDATING
+from manager_console.web import answer, plain
 
 ANY_PATH = "/{path:.*}"
 
@@ -254,7 +254,7 @@ class AccountToken(Credentials):
         self._path = f"/api/v1/{place}/token"
         self._audience = audience
 
-    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - each is a new one
+    async def obtain(self) -> Obtained:
         """See `Credentials`."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",

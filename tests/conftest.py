@@ -167,7 +167,10 @@ def pytest_sessionstart() -> None:
 def blocking_calls() -> BlockBuster:
     """Patch blocking functions for calls by our own code; once for each worker, because it is slow."""
     made = BlockBuster(
-        ["manager", "manager_kinds", "manager_tools", "controllers", "apis", "examples", "petstore"],
+        [
+            *("manager", "manager_console", "manager_kinds", "manager_tools"),
+            *("controllers", "apis", "examples", "petstore"),
+        ],
         excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
     )
     # The last channel of gRPC joins its own thread when it is collected, in any test.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import hashlib
 import random
 import uuid
@@ -85,15 +84,15 @@ class Signer:
         key = ec.generate_private_key(ec.SECP256R1())
         if self._file is not None:
             self._file.parent.mkdir(mode=0o700, exist_ok=True)
-            write_private(
-                self._file,
-                key.private_bytes(
-                    serialization.Encoding.PEM,
-                    serialization.PrivateFormat.PKCS8,
-                    serialization.NoEncryption(),
-                ),
-            )
+            write_private(self._file, private_pem(key))
         return key
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return the key as PEM, without a password."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _encode(data: bytes) -> bytes:
@@ -131,14 +130,8 @@ class ServiceAccountTokens:
         self._store = store
         self._clock = clock
         self._rng = rng
-        self._key_file = key_file
+        self._signer = Signer(key_file)
         self._verified: dict[str, Object] = {}
-
-    @functools.cached_property
-    def _signer(self) -> Signer:
-        from devcluster.access.tokens import Signer  # noqa: PLC0415 -- 0.1 s, and often not needed
-
-        return Signer(self._key_file)
 
     def issue(self, account: Object, request: Object) -> Object:
         """Return the TokenRequest with the issued token in its status.

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from devcluster.api.interfaces import AdmissionInfo
-from devcluster.errors import StatusError, forbidden
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.schema.cel import CelError, Program, compile_expression
@@ -55,7 +54,7 @@ class Conditions:
             return True
         if self._ignores_failure:
             return False
-        raise self._failed(errors, info)
+        raise info.refusal(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
     def _compiled(self) -> list[tuple[str, Program]]:
         if self._programs is None:
@@ -65,11 +64,6 @@ class Conditions:
                 for each in self._conditions
             ]
         return self._programs
-
-    @staticmethod
-    def _failed(errors: list[str], info: AdmissionInfo) -> StatusError:
-        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-        return forbidden(info.resource.group, info.resource.plural, info.name, text)
 
 
 _GROUP = "admissionregistration.k8s.io"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from devcluster.access.rbac import quoted
+from devcluster.admission.plugins import Plugin
 from devcluster.api.interfaces import AdmissionInfo, add_warning
 from devcluster.errors import FieldError, field_invalid, forbidden, invalid
 from devcluster.storage import Key
@@ -45,14 +46,13 @@ class Problem(NamedTuple):
     detail: str
 
 
-class PodSecurity:
+class PodSecurity(Plugin):
     """The plugin that refuses pods, and warns of them and of workloads that would make them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether a namespace's labels may apply to the write."""
         if info.subresource or info.operation not in {"CREATE", "UPDATE"}:
             return False
         if info.resource.stored == _NAMESPACES:
@@ -62,7 +62,7 @@ class PodSecurity:
 
     def check(self, info: AdmissionInfo) -> None:
         """Raise StatusError for a pod that the namespace's level forbids, or labels that are none."""
-        if not self.concerns(info) or info.obj is None:
+        if info.obj is None:
             return
         if info.resource.stored == _NAMESPACES:
             self._check_namespace(info, info.obj)

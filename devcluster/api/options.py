@@ -47,7 +47,7 @@ class WriteOptions:
         dry_run = query.get("dryRun", [])
         manager = _first(query, "fieldManager")
         validation = _first(query, "fieldValidation")
-        force = _boolean(query, "force") if kind == "PatchOptions" else None
+        force = boolean_of(query, "force") if kind == "PatchOptions" else None
         errors: list[FieldError] = []
         if apply and not manager:
             errors.append(field_required("fieldManager", "is required for apply patch"))
@@ -103,9 +103,9 @@ class DeleteOptions:
         """
         options = {
             "dryRun": query.get("dryRun", []),
-            "gracePeriodSeconds": _integer(query, "gracePeriodSeconds"),
+            "gracePeriodSeconds": integer_of(query, "gracePeriodSeconds"),
             "propagationPolicy": _first(query, "propagationPolicy") if "propagationPolicy" in query else None,
-            "orphanDependents": _boolean(query, "orphanDependents"),
+            "orphanDependents": boolean_of(query, "orphanDependents"),
         }
         return cls.of(options)
 
@@ -187,14 +187,14 @@ class ListOptions:
             label_selector=_first(query, "labelSelector"),
             field_selector=_first(query, "fieldSelector"),
             shard_selector=_first(query, "shardSelector"),
-            watch=_boolean(query, "watch") or False,
-            bookmarks=_boolean(query, "allowWatchBookmarks") or False,
+            watch=boolean_of(query, "watch") or False,
+            bookmarks=boolean_of(query, "allowWatchBookmarks") or False,
             version=_first(query, "resourceVersion"),
             match=_first(query, "resourceVersionMatch"),
-            timeout=_integer(query, "timeoutSeconds"),
-            limit=_integer(query, "limit") or 0,
+            timeout=integer_of(query, "timeoutSeconds"),
+            limit=integer_of(query, "limit") or 0,
             continued=_first(query, "continue"),
-            initial_events=_boolean(query, "sendInitialEvents"),
+            initial_events=boolean_of(query, "sendInitialEvents"),
         )
         if errors := options._watch_errors() if options.watch else options._list_errors():
             raise invalid("meta.k8s.io", "ListOptions", "", errors)
@@ -261,12 +261,14 @@ def _first(query: Query, name: str) -> str:
     return values[0] if values else ""
 
 
-def _boolean(query: Query, name: str) -> bool | None:
+def boolean_of(query: Query, name: str) -> bool | None:
+    """Return the value of a parameter, None if it is not given."""
     values = query.get(name)
     return None if not values else values[0].lower() not in {"false", "0"}
 
 
-def _integer(query: Query, name: str) -> int | None:
+def integer_of(query: Query, name: str) -> int | None:
+    """Return the value of a parameter, None if it is not given; raises StatusError, 400."""
     values = query.get(name)
     if not values:
         return None

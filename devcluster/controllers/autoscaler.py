@@ -190,7 +190,7 @@ class AutoscalerController(Controller):
             return
         self.queue.add_after(key, PERIOD)
         status = {**(autoscaler.get("status") or {})}
-        status["conditions"] = list(status.get("conditions") or ())
+        status["conditions"] = [{**each} for each in status.get("conditions") or ()]
         await self._advance(key, autoscaler, status)
         await self.write_status(AUTOSCALERS, autoscaler, status)
 
@@ -392,21 +392,7 @@ class AutoscalerController(Controller):
         return [pod for pod in pods if is_active(pod)]
 
     def _set(self, status: Object, kind: str, value: str, reason: str, message: str) -> None:
-        known = status["conditions"]
-        former = conditions.find(known, kind)
-        since = self.clock.timestamp()
-        if former is not None and former["status"] == value:
-            since = former["lastTransitionTime"]
-        new = {
-            "type": kind,
-            "status": value,
-            "lastTransitionTime": since,
-            "reason": reason,
-            "message": message,
-        }
-        status["conditions"] = (
-            [new if each is former else each for each in known] if former else [*known, new]
-        )
+        conditions.update_condition({"status": status}, kind, value, reason, message, self.clock.timestamp())
 
     def _on_autoscaler(self, change: Change) -> None:
         if change.new is None:
@@ -422,8 +408,7 @@ class AutoscalerController(Controller):
         before, after = (each.decode()["metadata"].get("annotations") for each in (change.old, change.new))
         if before == after:
             return
-        for stored in self.view.select(AUTOSCALERS, change.key.namespace or change.key.name):
-            self.queue.add((stored.key.namespace, stored.key.name))
+        self.enqueue_all(AUTOSCALERS, change.key.namespace or change.key.name)
 
 
 def _since(history: Iterable[_Moment], now: datetime.datetime, seconds: int) -> list[int]:

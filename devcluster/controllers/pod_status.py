@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devcluster.controllers.client import PODS, Client, Object, owner_reference, write_status
+from devcluster.controllers.client import Object, is_going, owner_reference
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
 
@@ -17,14 +17,19 @@ def parse_time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text)
 
 
+def has_ended(pod: Object) -> bool:
+    """Return whether the pod has succeeded or failed."""
+    return (pod.get("status") or {}).get("phase") in ENDED
+
+
 def is_terminating(pod: Object) -> bool:
     """Return whether the pod is being deleted and has not ended."""
-    return bool(pod["metadata"].get("deletionTimestamp")) and not _ended(pod)
+    return is_going(pod) and not has_ended(pod)
 
 
 def is_active(pod: Object) -> bool:
     """Return whether the pod is neither being deleted nor ended."""
-    return not pod["metadata"].get("deletionTimestamp") and not _ended(pod)
+    return not is_going(pod) and not has_ended(pod)
 
 
 def is_ready(pod: Object) -> bool:
@@ -47,23 +52,6 @@ def is_available(pod: Object, min_ready: int, now: datetime.datetime) -> bool:
     """Return whether the pod has been ready for `min_ready` seconds."""
     seconds = seconds_until_available(pod, min_ready, now)
     return seconds is not None and seconds <= 0
-
-
-async def disrupt(client: Client, pod: Object, reason: str, message: str, now: str) -> None:
-    """Delete a pod for a reason that is not its own, which a condition tells."""
-    metadata, status = pod["metadata"], pod.get("status") or {}
-    condition = {
-        "type": "DisruptionTarget",
-        "observedGeneration": metadata.get("generation", 1),
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
-    }
-    changed = {**status, "conditions": conditions.replaced(status.get("conditions") or (), condition)}
-    await write_status(client, PODS, pod, changed)
-    await client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
 
 
 def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Object]:
@@ -89,10 +77,6 @@ def pod_from(template: Object, owner: Object, *, prefix: str = "", name: str = "
             metadata[field] = copy.copy(described[field])
     metadata["ownerReferences"] = [owner_reference(owner)]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": copy.deepcopy(template["spec"])}
-
-
-def _ended(pod: Object) -> bool:
-    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
 
 
 def _reluctance(pod: Object, crowd: Mapping[str, int]) -> tuple[Any, ...]:

@@ -13,7 +13,11 @@ Items = list[Any]
 
 
 class BadPatch(Exception):
-    """The patch is invalid; the message is the real server's."""
+    """The patch is invalid; the message is the real server's, and the code is that of its answer."""
+
+    def __init__(self, message: str, code: int = 500) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def expect_list(value: Any) -> None:
@@ -39,7 +43,7 @@ def element_type(*several: Items) -> str:
             if not found:
                 found = current
                 if isinstance(item, list):
-                    raise BadPatch("lists of lists are not supported")
+                    raise BadPatch("lists of lists are not supported", 422)
             elif current != found:
                 shown = format_v([list(each) for each in several])
                 raise BadPatch(f"list element types are not identical: {shown}")

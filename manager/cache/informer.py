@@ -70,8 +70,8 @@ class Informer:
         filter: selects the objects to hold; None for all.
         get: returns the record of an object, or None.
         list: returns the records that meet conditions; see `Store.select`.
+        users, task: how many callers of `Cache.informer` share it, and what runs it; the cache sets them.
         prepare: to be awaited before the first `list` by labels or an owner, which else decodes all objects.
-        changed_at: the loop time of the last change.
     """
 
     def __init__(
@@ -106,7 +106,8 @@ class Informer:
                 sink.filter = object_filter.of_watch(sink, reflector)
             object_filter.attach(self._store, self._publish)
         self._log = get_logger("cache.informer", resource=spec.resource)
-        self.changed_at: float | None = None
+        self.users = 0
+        self.task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._store)
@@ -247,11 +248,9 @@ class Informer:
         if not events:
             return
         received = clock.monotonic()
-        if handlers is None:
-            self.changed_at, handlers = received, tuple(self._handlers)
         for event in events:
             event.received = received
-            for handler in handlers:
+            for handler in tuple(self._handlers) if handlers is None else handlers:
                 try:
                     handler(event)
                 except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything

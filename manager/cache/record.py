@@ -438,6 +438,11 @@ class CacheEvent:
             change may be its own. Set by the source of the controller's own kind.
     """
 
+    __slots__ = (
+        *("old", "new", "record", "key", "type", "initial", "handed_over", "received", "reconciling"),
+        *("_meta", "_old_meta"),
+    )
+
     def __init__(
         self,
         old: Record | None,

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from manager.cli.failure import ServerWait
-from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
 from manager.controller import ControllerOptions
@@ -46,6 +44,9 @@ if TYPE_CHECKING:
     from manager.server.server import Routes, Server
 
 _log = get_logger("start")
+
+_CONSOLE = "operator_manager.console"
+"""The group of the entry point that names the function with the console's routes."""
 
 _LOOK_TIMEOUT = 5.0
 """Seconds for a look at a namespace, for which the start waits."""
@@ -135,7 +136,7 @@ async def assembled(
         # Before what operators keep, for the same reason.
         keep_console = partial(_keep_console, manager, settings, operators, transport, election, owned)
         if own := _has_own_certificate(settings):
-            keep_console()
+            await keep_console()
         definitions = Definitions(transport, manager.mapper, metrics, rng)
         manager.health.readiness.add("definitions", definitions.problem, detail=definitions.detail)
         manager.add(Runnable("definitions", definitions.run))
@@ -148,7 +149,7 @@ async def assembled(
             _log.warning("routes of operators are not served: --metrics-bind-address is 0")
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         if not own:
-            keep_console()
+            await keep_console()
         metrics.loop_tasks.set_function(lambda: len(asyncio.all_tasks()))
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", report_exhaustion))
@@ -211,7 +212,7 @@ def _is_local(settings: Settings) -> bool:
     return address is not None and is_loopback(address.host) and not in_pod(os.environ)
 
 
-def _keep_console(
+async def _keep_console(
     manager: Manager,
     settings: Settings,
     operators: Sequence[AnyOperator],
@@ -222,30 +223,22 @@ def _keep_console(
     address = settings.console_bind_address
     if address is None:
         return
-    from aiohttp import web  # noqa: PLC0415 - 0.15 s
+    console_routes = await asyncio.to_thread(_installed_console)
+    if console_routes is None:
+        _log.warning("the console is not served: no installed package has one")
+        return
+    from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web: 0.15 s
 
-    from manager.console.pages import Console  # noqa: PLC0415 - these: 40 ms
-    from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415
-    from manager.console.web import audience_of  # noqa: PLC0415
-    from manager.server.server import serve  # noqa: PLC0415
-
-    access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
     local = _is_local(settings)
-    holders = None
-    if owned is not None:
-        leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
-        holders = ShardHolders(leases, owned, shared_out_by(operators))
-    console = Console(
+    routes = console_routes(
         manager,
         transport,
-        None if local else access,
-        owned=owned_by(operators),
-        debugs=settings.debug_pages,
-        holders=holders,
-        with_conditions={each.kind.gvk for each in operators if each.has_conditions},
+        operators,
+        election=election,
+        shards=owned,
+        is_local=local,
+        has_debug_pages=settings.debug_pages,
     )
-    manager.add(Runnable("console", console.changes.run))
-    routes = [*starmap(web.get, console.pages().items()), *starmap(web.post, console.posts().items())]
     webhooks = manager.certificates.get("webhooks")
     if webhooks is None or _has_own_certificate(settings):
         certificate = None if local else ServedCertificate(_metrics_certificate(settings))
@@ -261,6 +254,13 @@ def _keep_console(
             await asyncio.Event().wait()
 
     manager.add(Runnable("console-pages", run))
+
+
+def _installed_console() -> Callable[..., Routes] | None:
+    """Import the console, which is a package on the library: its entry point names `console_routes`."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms
+
+    return next((entry.load() for entry in entry_points(group=_CONSOLE)), None)
 
 
 def _metrics_certificate(settings: Settings) -> CertificateSource:

@@ -115,30 +115,17 @@ def any_of(*predicates: Predicate) -> Predicate:
                 return True
         return False
 
-    return _made_of(passes, predicates)
+    return passes
 
 
 def all_of(*predicates: Predicate) -> Predicate:
     """Make a predicate that passes an event if all of `predicates` do."""
-    return _made_of(lambda event: all(predicate(event) for predicate in predicates), predicates)
+    return lambda event: all(predicate(event) for predicate in predicates)
 
 
 def not_(predicate: Predicate) -> Predicate:
     """Make a predicate that passes an event if `predicate` does not."""
-    return _made_of(lambda event: not predicate(event), (predicate,))
-
-
-def compares_status(predicate: Predicate) -> bool:
-    """Return whether it is `status_changed`, or made of it."""
-    return predicate is status_changed or any(map(compares_status, getattr(predicate, _PARTS, ())))
-
-
-_PARTS = "parts"
-
-
-def _made_of(made: Predicate, predicates: Sequence[Predicate]) -> Predicate:
-    setattr(made, _PARTS, predicates)
-    return made
+    return lambda event: not predicate(event)
 
 
 class _Object(msgspec.Struct):

@@ -21,7 +21,6 @@ from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.watchdog import Watchdog
-from manager.util import clock
 from manager.util.duration import format_duration
 from manager.util.loop import own_turn
 from manager.util.nesting import MOST_LEVELS, is_too_deep
@@ -200,11 +199,11 @@ class Lease:
 
     def sent_at(self, clock: str) -> float | None:
         """Return when the holder sent its last renewal; None unless the clock of this name measured it."""
-        holder, name, seconds = (*str(self.annotations.get(self._sent_key, "")).split(" "), "", "")[:3]
-        if not clock or (holder, name) != (self.holder, clock):
+        text, prefix = str(self.annotations.get(self._sent_key, "")), f"{self.holder} {clock} "
+        if not clock or not text.startswith(prefix):
             return None
         try:
-            at = float(seconds)
+            at = float(text.removeprefix(prefix))
         except ValueError:
             return None
         return at if math.isfinite(at) else None
@@ -387,17 +386,12 @@ class Leases:
             await self._transport.request(method, path, body=lease.encode(), deadline=timeout)
         )
 
-    async def claim(self, lease: Lease, config: ElectionConfig, *, timeout: float) -> tuple[Lease, float]:
-        """Write the lease as held by this replica from now on; return it as stored, and the sending time."""
-        timing = config.timing
-        wanted = lease.claimed(identity=config.identity, seconds=timing.lease_seconds, now=clock.now())
-        sent = clock.monotonic()
-        return await self.write(wanted.sent(timing.clock, sent), timeout=timeout), sent
-
-    async def delete(self, lease: Lease, *, timeout: float) -> None:
-        """Delete that version of the lease; raises Conflict or NotFound when there is another, or none."""
-        demanded = _only(lease.metadata, "uid", "resourceVersion")
-        body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": demanded})
+    async def delete(self, *, only: Lease | None = None, timeout: float) -> None:
+        """Delete the lease, or `only` that version of it: raises Conflict or NotFound when there is none."""
+        body = None
+        if only is not None:
+            demanded = _only(only.metadata, "uid", "resourceVersion")
+            body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": demanded})
         await self._transport.request("DELETE", self._object, body=body, deadline=timeout)
 
     def _decode(self, raw: bytes) -> Lease:

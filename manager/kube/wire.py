@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
+
+from manager.kube.errors import ConfigError
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of an answer that is no list. An object has 3 MB at most, unless etcd is told otherwise."""
@@ -61,8 +63,32 @@ class WireResponse(Protocol):
         """Yield the body as it arrives, in chunks of any size; raise `ConnectionLost` if it breaks off."""
 
 
+class WebSocket(Protocol):
+    """An open WebSocket to an API server."""
+
+    @property
+    def protocol(self) -> str | None:
+        """Return the subprotocol that the server chose."""
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Send a binary message.
+
+        Raises:
+            OSError: the connection is gone.
+            Fenced: the process may no longer write.
+        """
+
+    async def receive_message(self) -> bytes | None:
+        """Return the next message, None when the server has closed in good order.
+
+        Raises:
+            ProtocolError: it is too long.
+            ConnectionLost: the connection broke.
+        """
+
+
 class Wire(Protocol):
-    """Carrier of requests to one API server.
+    """Carrier of requests to one API server; subclasses without a network carry no WebSockets.
 
     A wire sends each request at most once, except that it may repeat one that the server refused with 401
     after renewing the credentials. It sets no deadline beyond that for making a connection: a caller that has
@@ -93,45 +119,12 @@ class Wire(Protocol):
     async def aclose(self) -> None:
         """Close all connections in good order; the wire is of no use after."""
 
-
-class WebSocket(Protocol):
-    """An open WebSocket to an API server."""
-
-    @property
-    def protocol(self) -> str | None:
-        """Return the subprotocol that the server chose."""
-
-    async def send_bytes(self, data: bytes) -> None:
-        """Send a binary message.
-
-        Raises:
-            OSError: the connection is gone.
-            Fenced: the process may no longer write.
-        """
-
-    async def receive_message(self) -> bytes | None:
-        """Return the next message, None when the server has closed in good order.
-
-        Raises:
-            ProtocolError: it is too long.
-            ConnectionLost: the connection broke.
-        """
-
-
-@runtime_checkable
-class CertificateWire(Protocol):
-    """A wire that may present a client certificate."""
-
-    async def expired_certificate(self) -> str | None:
-        """Return which client certificate it presents that has expired, and when; None if none has."""
-
-
-@runtime_checkable
-class WebSocketWire(Protocol):
-    """A wire over a network, which can carry WebSockets, too."""
-
     def websocket(
-        self, request: WireRequest, protocols: Sequence[str], *, longest: int
+        self,
+        request: WireRequest,  # noqa: ARG002
+        protocols: Sequence[str],  # noqa: ARG002
+        *,
+        longest: int,  # noqa: ARG002
     ) -> AbstractAsyncContextManager[WebSocket]:
         """Open a WebSocket; `request.permit` is asked before the handshake and before each message.
 
@@ -139,6 +132,8 @@ class WebSocketWire(Protocol):
 
         Raises:
             ApiError: the server refused it.
+            ConfigError: the wire carries none.
             ProtocolError: the handshake, or the chosen protocol, is wrong.
-            Unreachable, ConnectionLost: as in `Wire.exchange`.
+            Unreachable, ConnectionLost: as in `exchange`.
         """
+        raise ConfigError("there is no network here that a WebSocket could go over")

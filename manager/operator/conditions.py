@@ -135,8 +135,11 @@ class ConditionList:
         now: Callable[[], datetime],
     ) -> None:
         """Set one, as `set_condition` does, for the object's present generation."""
-        held, ours = _held(obj), self.read(obj)
-        generation = obj.metadata.generation
+        held, generation = _held(obj), obj.metadata.generation
+        if self.item is Condition and not self.is_json and not isinstance(obj, Unstructured):
+            set_condition(held, type, status, reason, message, generation=generation, now=now)
+            return
+        ours = self.read(obj)
         if not set_condition(ours, type, status, reason, message, generation=generation, now=now):
             return
         index = [each.type for each in ours].index(type)
@@ -177,7 +180,9 @@ def _held(obj: Resource) -> list[Any]:
     else:
         holder = status_of(obj)
     if not isinstance(holder, dict):
-        holder.conditions = [] if holder.conditions is None else holder.conditions
+        if holder.conditions is None or "conditions" not in holder.model_fields_set:
+            # As a field that was set, because others are not written.
+            holder.conditions = [] if holder.conditions is None else holder.conditions
         return holder.conditions  # type: ignore[no-any-return]
     holder["conditions"] = holder.get("conditions") or []
     return holder["conditions"]  # type: ignore[no-any-return]

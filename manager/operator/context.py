@@ -52,7 +52,7 @@ from manager.client import (
     PortConnection,
     Propagation,
 )
-from manager.client.applier import ApplyOptions
+from manager.client.client import ApplyOptions
 from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar, get_args, get_origin, overload
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin, overload
 
 import orjson
+from pydantic import AfterValidator, Field, InstanceOf, TypeAdapter, ValidationError
 
 from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.api.condition import CONDITION_REASON, CONDITION_TYPE
@@ -18,7 +18,6 @@ from manager.api.rights import RbacRule
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
 from manager.client.errors import nearest_name
 from manager.controller import ControllerOptions, Predicate, any_of, created_or_deleted, label_changed
-from manager.controller.source import compares_status
 from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
@@ -297,18 +296,11 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
     for source in sources:
         of = f"{type(source).__name__}({source.kind.__name__})"
         on = None if isinstance(source, Reads) else source.on
-        if on is not None and not callable(on):
-            raise TypeError(f"{operator}: on of {of} takes a predicate, and is {_shown(on)}")
         if on is not None and not _takes(on, 1):
-            raise TypeError(f"{operator}: on of {of} is called with (event)")
+            raise TypeError(f"{operator}: on of {of} is called with (event), and is {_shown(on)}")
         if isinstance(source, Watch) and source.enqueue is not None and not _takes(source.enqueue, 2):
             raise TypeError(f"{operator}: enqueue of {of} is called with (meta, objects)")
         check_indexes(f"{operator}: {of}.indexes", source.kind, source.indexes)
-        if on is not None and compares_status(on):
-            kept = [re.match(r"status(\.|\[|$)", each) for each in source.selection.keeps]
-            if source.metadata_only or (kept and not any(kept)):
-                why = "with metadata_only," if source.metadata_only else "its selection keeps no status, so"
-                raise TypeError(f"{operator}: {of}: {why} status_changed never lets an event pass")
 
 
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
@@ -362,108 +354,87 @@ def bare(annotation: Any) -> Any:
     return annotation
 
 
-_Check = Callable[[Any], bool]
+def _predicate(value: object) -> object:
+    if not _takes(value, 1):
+        raise ValueError
+    return value
 
 
-def _text(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> _Check:
-    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value, flags) is not None
+_Text = Annotated[str, Field(min_length=1)]
+_Name = Annotated[str, Field(pattern="^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$")]
+_Finalizer = Annotated[
+    str,
+    Field(pattern="^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
+]
+_Type = Annotated[str, Field(pattern=CONDITION_TYPE)]
+_Reason = Annotated[str, Field(pattern=CONDITION_REASON)]
 
-
-def _mapping(is_key: _Check, is_value: _Check) -> _Check:
-    return lambda value: (
-        isinstance(value, Mapping) and all(is_key(name) and is_value(each) for name, each in value.items())
-    )
-
-
-def _instance(kind: type) -> _Check:
-    return lambda value: isinstance(value, kind)
-
-
-def _is_kind(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Resource) and hasattr(value, "gvk")
-
-
-def _is_error(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Exception)
-
-
-_is_text = _text(r"(?s:.+)")
-_QUALIFIED = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
-_is_class_name = _text(r"(\w+(\.\w+)*:\w+)?")
-_is_finalizer = _text(_QUALIFIED, re.ASCII)
-
-_ITEMS: Mapping[str, tuple[_Check, str]] = {
-    "versions": (_is_kind, "kinds, as in `versions = (OldPet,)`"),
-    "owns": (lambda each: _is_kind(each) or isinstance(each, Owns), "kinds, or `Owns(Kind, ...)`"),
-    "watches": (_instance(Watch), "`Watch(Kind, label=...)` or `Watch(Kind, enqueue=...)`"),
-    "reads": (lambda each: _is_kind(each) or isinstance(each, Reads), "kinds, or `Reads(Kind, ...)`"),
-    "rights": (_instance(RbacRule), "rules, as in `rbac(groups=..., resources=..., verbs=...)`"),
-    "conditions": (_text(CONDITION_TYPE), "types of conditions, in CamelCase"),
-    "former_finalizers": (_is_finalizer, "names of finalizers, such as `example.com/hold`"),
-    "former_managers": (_is_text, "names of field managers"),
-}
-"""The attributes that are tuples, with the check of an item."""
-
-_VALUES: Mapping[str, tuple[_Check, str]] = {
+_ATTRIBUTES: Mapping[str, tuple[TypeAdapter[Any], str]] = {
     "name": (
-        _text(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?"),
+        TypeAdapter(_Name),
         'at most 63 lower-case letters, digits, "-" and ".", with a letter or digit at both ends',
     ),
+    "versions": (TypeAdapter(tuple[type[Resource], ...]), "a tuple of kinds, as in `versions = (OldPet,)`"),
     "on": (
-        lambda value: callable(value) and _takes(value, 1),
-        "a predicate of an event, such as `generation_changed`",
+        TypeAdapter(Annotated[Any, AfterValidator(_predicate)]),
+        "a predicate, such as `generation_changed`",
     ),
-    "selection": (_instance(Selection), '`Selection.of(label_selector="app=web")`'),
+    "owns": (
+        TypeAdapter(tuple[type[Resource] | InstanceOf[Owns], ...]),
+        "a tuple of kinds, or of `Owns(Kind, ...)`",
+    ),
+    "watches": (
+        TypeAdapter(tuple[InstanceOf[Watch], ...]),
+        "a tuple of `Watch(Kind, label=...)`, or with `enqueue=...`",
+    ),
+    "reads": (
+        TypeAdapter(tuple[type[Resource] | InstanceOf[Reads], ...]),
+        "a tuple of kinds, or of `Reads(Kind, ...)`",
+    ),
+    "selection": (TypeAdapter(InstanceOf[Selection]), '`Selection.of(label_selector="app=web")`'),
     "indexes": (
-        _mapping(_is_text, callable),
+        TypeAdapter(Mapping[_Text, Callable[..., Any]]),
         'functions by name, as in `{"image": index_by("spec.image")}`',
     ),
+    "conditions": (TypeAdapter(tuple[_Type, ...]), "a tuple of types of conditions, in CamelCase"),
     "errors": (
-        _mapping(_is_error, _text(CONDITION_REASON)),
+        TypeAdapter(Mapping[type[Exception], _Reason]),
         'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused"}`',
     ),
-    "options": (_instance(ControllerOptions), "`ControllerOptions(...)`"),
-    "admission": (_instance(AdmissionOptions), "`webhook.AdmissionOptions(...)`"),
-    "outside": (
-        # By its name: a manager does not import the tools, which have it.
-        lambda value: (
-            any(each.__name__ == "Outside" for each in getattr(value, "__mro__", ())) or _is_class_name(value)
-        ),
-        "a subclass of `Outside`, or its name, such as `module:Class`",
+    "options": (TypeAdapter(InstanceOf[ControllerOptions]), "`ControllerOptions(...)`"),
+    "rights": (
+        TypeAdapter(tuple[InstanceOf[RbacRule], ...]),
+        "a tuple of rules, as in `rbac(groups=..., ...)`",
     ),
-    "finalizer": (lambda value: value == "" or _is_finalizer(value), "a name such as `example.com/hold`"),
+    "admission": (TypeAdapter(InstanceOf[AdmissionOptions]), "`webhook.AdmissionOptions(...)`"),
+    "finalizer": (TypeAdapter(Literal[""] | _Finalizer), "a name such as `example.com/hold`"),
+    "former_finalizers": (TypeAdapter(tuple[_Finalizer, ...]), "a tuple of names such as `example.com/hold`"),
+    "former_managers": (TypeAdapter(tuple[_Text, ...]), "a tuple of names of field managers"),
 }
+"""The type of each attribute, and what an error says of it."""
 
 _ASYNC = frozenset({"reconcile", "reconcile_key", "cleanup", "gone", "on_error"})
 
 
 def check_attributes(cls: Any) -> None:
     """Raise TypeError for an attribute that the runtime could not use; the line names it."""
-    for name, (is_right, of) in _ITEMS.items():
-        items: Any = getattr(cls, name)
-        if not isinstance(items, tuple):
-            raise TypeError(
-                f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (..., ...)`: it takes {of}"
-            )
-        for each in items:
-            if not is_right(each):
-                raise TypeError(f"{cls.__name__}.{name} takes {of}, and has {_shown(each)}")
-    for name, (is_right, what) in _VALUES.items():
+    for name, (adapter, what) in _ATTRIBUTES.items():
         value = inspect.getattr_static(cls, name)
         value = getattr(cls, name) if isinstance(value, staticmethod) else value
-        if is_right(value):
-            continue
-        items = value.items() if isinstance(value, Mapping) and is_right({}) else ()
-        wrong = [f"has {_shown(key)}: {_shown(each)}" for key, each in items if not is_right({key: each})]
-        raise TypeError(f"{cls.__name__}.{name} takes {what}, and {(wrong or [f'is {_shown(value)}'])[0]}")
+        try:
+            adapter.validate_python(value, strict=True)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            found = f"{'has' if wrong['loc'] else 'is'} {_shown(wrong['input'])}"
+            raise TypeError(f"{cls.__name__}.{name} takes {what}, and {found}") from None
     for version in cls.versions:
         ours, other = cls.kind.gvk, version.gvk
         if (ours.group, ours.kind) != (other.group, other.kind) or ours.version == other.version:
             raise TypeError(f"{cls.__name__}.versions has {other}, which is not another version of {ours}")
 
 
-def _takes(function: Callable[..., object], count: int) -> bool:
-    """Return whether a function can be called with so many arguments."""
+def _takes(function: Any, count: int) -> bool:
+    """Return whether it can be called with so many arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
@@ -473,16 +444,9 @@ def _takes(function: Callable[..., object], count: int) -> bool:
     return True
 
 
-def check_hooks(cls: Any, base: type, hooks: Mapping[str, Takes]) -> None:
-    """Raise TypeError for a method of these that the runtime could not call, or that one of `base` hides."""
+def check_hooks(cls: Any, hooks: Mapping[str, Takes]) -> None:
+    """Raise TypeError for a method of these that the runtime could not call."""
     for name, takes in hooks.items():
-        first, *others = (each for each in cls.__mro__ if name in vars(each))
-        hidden = [each.__name__ for each in others if each not in base.__mro__]
-        if first in base.__mro__ and hidden:
-            raise TypeError(
-                f"{cls.__name__}.{name} is that of {first.__name__}, and hides that of {hidden[0]}: "
-                f"name {hidden[0]} first among the bases"
-            )
         if inspect.iscoroutinefunction(getattr(cls, name)) is not (name in _ASYNC):
             has_to = "has to be" if name in _ASYNC else "is called without await, and cannot be"
             raise TypeError(f"{cls.__name__}.{name} {has_to} an `async def`")
@@ -506,12 +470,6 @@ def check_call(cls: Any, name: str, takes: Takes) -> None:
                 f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
                 f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}{_at(cls, name)}"
             )
-    names = [each.name for each in given]
-    if any(each != of and each in takes for each, of in zip(names, takes, strict=False)):
-        has = ", ".join(("self", *names))
-        raise TypeError(
-            f"{cls.__name__}.{name} is called with ({call}) in this order, and takes ({has}){_at(cls, name)}"
-        )
 
 
 def _at(cls: type, name: str) -> str:

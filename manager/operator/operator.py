@@ -118,7 +118,7 @@ class Operator(OperatorBase, Generic[T]):
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
         check_attributes(cls)
-        check_hooks(cls, Operator, _HOOKS)
+        check_hooks(cls, _HOOKS)
         cls.sources = (
             *(each if isinstance(each, Owns) else Owns(each) for each in cls.owns),
             *cls.watches,

@@ -102,8 +102,8 @@ def add_controller(
     if (period := options.resync_period) is not None:
         everything = TickerSource(period, lambda: [each.key for each in objects.list()], rng=manager.rng)
         sources.append(everything)
-    if definitions is not None and (gate := definitions.gate(operator.kinds())) is not None:
-        sources.append(gate)
+    if definitions is not None and (definition := definitions.follow(operator.kinds())) is not None:
+        sources.append(definition)
     operator.setup()
     _add_timers(operator, informers)
     owned_objects = None

@@ -12,7 +12,6 @@ from manager.election.coordinator import (
     ControllerObjects,
     Coordinator,
     Leadership,
-    LeadershipLost,
     OwnedObjects,
     Work,
 )
@@ -87,7 +86,8 @@ class ReplicaRegistry:
         self._kind = f"{MEMBER}-{count}"
         self._error = LastError()
         self._leases = group.one(self._lease_of(config.identity))
-        self._lease: Lease | None = None
+        self._view = watcher.of(self._leases.name)
+        self._view.saw_none()  # the identity is new
         self._known_until = -math.inf
         self._annotation = f"{config.name}/ready"
         self._ready = frozenset[int]()
@@ -145,53 +145,32 @@ class ReplicaRegistry:
         self._known_until = -math.inf
         try:
             async with asyncio.timeout(within):
-                await self._delete()
+                await self._leases.delete(timeout=self._timing.attempt_timeout)
+        except NotFound:
+            pass
         except (KubeError, TimeoutError) as error:
             self._error.report(f"cannot delete lease {self._leases}", error)
 
-    async def _delete(self) -> None:
-        while True:
-            lease = self._lease or await self._leases.read(timeout=self._timing.attempt_timeout)
-            if lease is None:
-                return
-            self._lease = None
-            try:
-                await self._leases.delete(lease, timeout=self._timing.attempt_timeout)
-            except Conflict:
-                continue
-            except NotFound:
-                pass
-            return
-
     async def _renew(self) -> None:
-        try:
-            # Once more where it is gone: another replica took this one for dead, and deleted it.
-            renewed = await self._write() or await self._write()
-        except KubeError as error:
-            self._error.report(f"cannot renew lease {self._leases}", error)
-        else:
-            if renewed:
+        view, timeout = self._view, self._timing.attempt_timeout
+        for is_last in (False, True):
+            try:
+                if not view.can_be_base:
+                    await view.read(self._leases, timeout=timeout)
+                base = view.base or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
+                base = base.labelled({self._group.label: self._kind})
+                base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
+                sent = await view.claim(self._leases, base, timeout=timeout)
+            except KubeError as error:
+                # Deleted by another replica, which took this one for dead, or written by a renewal of ours
+                # whose answer was lost: once more, after a look.
+                if is_last or not isinstance(error, Conflict | AlreadyExists | NotFound):
+                    self._error.report(f"cannot renew lease {self._leases}", error)
+                    return
+            else:
+                self._known_until = sent + self._timing.renew_deadline
                 self._error.clear()
-
-    async def _write(self) -> bool:
-        """Write this replica's Lease; False if the server has none, so that the next one is a new one."""
-        base = self._lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
-        base = base.labelled({self._group.label: self._kind})
-        base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
-        timeout = self._timing.attempt_timeout
-        try:
-            self._lease, sent = await self._leases.claim(base, self._config, timeout=timeout)
-        except (Conflict, AlreadyExists):
-            # Written by others, or by a renewal of ours whose answer was lost. The next one builds on it.
-            self._lease = await self._leases.read(timeout=timeout)
-            return self._lease is not None
-        except NotFound:
-            self._lease = None
-            if base.version is None:
-                raise  # there is no such namespace
-            return False
-        self._known_until = sent + self._timing.renew_deadline
-        return True
+                return
 
     async def _delete_dead(self, *, until: float) -> None:
         """Delete the Leases of dead replicas, as many as there is time for: nothing may delay a renewal.
@@ -206,7 +185,7 @@ class ReplicaRegistry:
                 continue
             leases = self._group.one(lease.name)
             try:
-                await leases.delete(lease, timeout=min(until - now, self._timing.attempt_timeout))
+                await leases.delete(only=lease, timeout=min(until - now, self._timing.attempt_timeout))
             except (Conflict, NotFound):
                 pass  # it is alive, or another replica was faster
             except KubeError as error:
@@ -254,19 +233,19 @@ class ShardCoordinator(Coordinator):
             )
             for number, name in enumerate(names)
         ]
-        self._watcher.listen(self._observed)
-        self._known = False
+        self._wake = asyncio.Event()
+        self._watcher.listen(self._wake.set)
         self._wanted: frozenset[int] = frozenset()
         self._wanted_count = config.metrics.shards_wanted
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
         self._giving_up: dict[int, asyncio.Task[None]] = {}
+        self._tasks = asyncio.TaskGroup()
         self._kept_until: dict[int, float] = {}
         """The shards that wait for their next owners to know the objects."""
         self._gave_back = asyncio.Event()
         self._looks_around = _LOOKS_AROUND * config.timing.retry_period
         self._looks_until = math.inf
-        self._wake = asyncio.Event()
         self._leaving = asyncio.Event()
 
     @property
@@ -320,19 +299,7 @@ class ShardCoordinator(Coordinator):
         self._prepared = frozenset(numbers)
         self._wake.set()
 
-    async def run(self) -> None:
-        """See `Coordinator.run`."""
-        try:
-            await super().run()
-        except BaseExceptionGroup as failed:
-            lost, others = failed.split(LeadershipLost)
-            if lost is None or others is not None:
-                raise
-            raise _first(lost) from None
-
     def _end(self) -> None:
-        for task in self._giving_up.values():
-            task.cancel()
         for lock in self._locks:
             lock.ended("the election is over")
 
@@ -361,7 +328,7 @@ class ShardCoordinator(Coordinator):
         await super().release()
 
     async def _take_part(self) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with self._tasks as group:
             working = group.create_task(self._shards.run(self.prepared), name="work on shards")
             watching = group.create_task(self._watcher.run(), name="watch the leases")
             registered = group.create_task(
@@ -394,18 +361,15 @@ class ShardCoordinator(Coordinator):
         while await unless(self._stop, lock.wanted.wait()) and not self._stop.is_set():
             if await lock.acquire():
                 await lock.hold()
-                self._giving_up.pop(number, None)
+                if (giving_up := self._giving_up.pop(number, None)) is not None:
+                    giving_up.cancel()  # at the stop: all work has ended
                 self._wake.set()
                 self._gave_back.set()
-
-    def _observed(self, asked: bool) -> None:
-        self._known = self._known or asked
-        self._wake.set()
 
     async def _keep_deciding(self) -> None:
         while True:
             self._wake.clear()
-            if self._known:
+            if self._watcher.has_read:
                 self._decide()
             now = clock.monotonic()
             expire = (view.expires_at for view in self._views)
@@ -449,7 +413,7 @@ class ShardCoordinator(Coordinator):
                     lock.wanted.set()
             elif lock.held.is_set():
                 if number not in self._giving_up and not self._should_keep(number, target.get(number)):
-                    self._giving_up[number] = asyncio.create_task(
+                    self._giving_up[number] = self._tasks.create_task(
                         self._give_up(number), name=f"give up shard {number}"
                     )
             elif lock.wanted.is_set():
@@ -469,12 +433,3 @@ class ShardCoordinator(Coordinator):
     def _begin(self, number: int) -> None:
         _log.info("took a shard", shard=number, of=self._count, identity=self.identity)
         self._shards.begin(number, self._locks[number].leadership)
-
-
-def _first(failed: BaseExceptionGroup[LeadershipLost]) -> LeadershipLost:
-    """Return the first error of several Leases that were lost at once."""
-    error: BaseException = failed
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, LeadershipLost)
-    return error

@@ -12,7 +12,7 @@ from manager.api import ObjectKey
 from manager.cache import Record
 from manager.election.coordinator import ControllerObjects, Leadership, Work
 from manager.kube.transport import require_permit, require_permit_from_here
-from manager.shards.cache_filter import BY_UID, SLICES, Assignment, ShardFilter, has_listed, records_in
+from manager.shards.cache_filter import SLICES, ShardFilter, has_listed, index_by_uid, records_in
 from manager.shards.shard_set import ShardSet, label_key
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
@@ -69,7 +69,7 @@ class OwnedShards:
         self._work = work
         label = label_key(work.program.name)
         work.cache.make_filter = lambda of_children: ShardFilter(
-            Assignment(label) if of_children else BY_UID, self._fetched, learned=self._learned
+            self._fetched, label=label if of_children else "", learned=self._learned
         )
 
     def owned_objects(self, controller: ControllerObjects) -> ControllerShards:
@@ -184,7 +184,7 @@ class ControllerShards:
             for each in ("taken", "given_back")
         )
         if not self._whole:
-            self._objects.add_index(SLICES, BY_UID.index)
+            self._objects.add_index(SLICES, index_by_uid)
 
     @asynccontextmanager
     async def work_on(self, key: ObjectKey, *, at_once: bool = False) -> AsyncIterator[bool]:

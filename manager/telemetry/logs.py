@@ -35,24 +35,12 @@ from manager.util.author_code import format_exception
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
-_UNWANTED = ("rich", "better_exceptions")
-"""Packages that structlog would import for a renderer that is not used here: 70 modules, four megabytes."""
+_unwanted = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
+sys.modules.update(dict.fromkeys(_unwanted))  # type: ignore[arg-type] # None is how an import is refused
+import structlog  # noqa: E402 - without the two: 70 modules, four megabytes, for a renderer that is not used
 
-
-@contextmanager
-def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Make imports of `names` fail inside the block, except for modules that are already imported."""
-    hidden = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how an import is refused
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
-
-
-with _hidden(_UNWANTED):
-    import structlog
+for _name in _unwanted:
+    del sys.modules[_name]
 
 
 # Loggers

@@ -21,7 +21,6 @@ from yarl import URL
 
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line
-from manager.console.web import audience_of
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
@@ -34,6 +33,7 @@ from manager.telemetry.watchdog import Watchdog
 from manager.util.address import BindAddress, is_loopback, parse_bind_address
 from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
+from manager_console.web import audience_of
 from manager_tools.commands.cluster import (
     cluster_flags,
     connected,

@@ -22,21 +22,6 @@ from manager.api import ObjectKey, Resource
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line
 from manager.cli.operators import owned_by, shared_out_by
-from manager.console.collect import Collector, Node
-from manager.console.explanation import (
-    ControllerReport,
-    Explanation,
-    ManagerReport,
-    ShardOwner,
-    ago,
-    next_run,
-    owner_text,
-    reason_of,
-    to_objects,
-    visible,
-)
-from manager.console.explanation import explain as explain_state
-from manager.console.shard_holders import ShardLeases
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
 from manager.kube.decoding import shallow_at_once
@@ -60,6 +45,21 @@ from manager.telemetry.runs import (
 )
 from manager.util.loop import loop_factory
 from manager.util.program import Program
+from manager_console.collect import Collector, Node
+from manager_console.explanation import (
+    ControllerReport,
+    Explanation,
+    ManagerReport,
+    ShardOwner,
+    ago,
+    next_run,
+    owner_text,
+    reason_of,
+    to_objects,
+    visible,
+)
+from manager_console.explanation import explain as explain_state
+from manager_console.shard_holders import ShardLeases
 from manager_tools.commands.cluster import (
     cluster_flags,
     connected,

@@ -29,14 +29,10 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
-from manager.certificates.rotation import Stored
+from manager.certificates.rotation import Rotation
 from manager.certificates.store import Material
 from manager.client.ownership import Ownership, holds
 from manager.client.write import merge_diff
-from manager.console.changes import Change, fields_of
-from manager.console.collect import Collected, Collector, Node, bad_leaves
-from manager.console.explanation import explain, to_objects
-from manager.console.web import read_assets
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -56,6 +52,10 @@ from manager.webhook.admission import AdmissionEndpoint, json_patch
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import BadReview
 from manager.webhook.registration import Admission, Conversion
+from manager_console.changes import Change, fields_of
+from manager_console.collect import Collected, Collector, Node, bad_leaves
+from manager_console.explanation import explain, to_objects
+from manager_console.web import read_assets
 from manager_tools.commands.explain import decode_report, to_text
 from petstore.proto import petstore_pb2 as pb
 from tests.fuzz import inputs
@@ -336,9 +336,8 @@ PEMS = [AUTHORITY.certificate, PAIR.certificates, PAIR.key, b"", PAIR.certificat
     )
 )
 def certificates(entries: dict[str, bytes]) -> None:
-    stored = Stored(Material(*entries.values()), NOW)
-    for signer in stored.signers:
-        stored.authority(signer)
+    stored = Rotation(Material(*entries.values()), NOW)
+    assert all(signer.public_key in stored.keys for signer in stored.signers)
     assert stored.serving is None or stored.serving.pem
     if (pair := stored.material.pair) is not None:
         with suppress(CertificateUnusable):

@@ -112,6 +112,7 @@ def build_library(folder: Path) -> Path:
         for name in (
             "devcluster",
             "manager",
+            "manager_console",
             "manager_kinds",
             "manager_tools",
             "pyproject.toml",

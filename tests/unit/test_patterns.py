@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-PACKAGES = ("manager", "manager_kinds", "manager_tools", "devcluster", "petstore", "apis", "controllers")
+PACKAGES = (
+    *("manager", "manager_console", "manager_kinds", "manager_tools"),
+    *("devcluster", "petstore", "apis", "controllers"),
+)
 CHARACTERS = frozenset(map(chr, range(0x180)))
 MANY = 2000
 """How often something may come before it may come for ever."""

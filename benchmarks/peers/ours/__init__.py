@@ -21,7 +21,11 @@ NAME = "operator-manager"
 ALL_FIVE = "five"
 # The manager's own packages.
 PACKAGES = tuple(
-    ROOT / name for name in ("apis", "controllers", "manager", "manager_kinds", "manager_tools", "petstore")
+    ROOT / name
+    for name in (
+        *("apis", "controllers", "manager", "manager_console", "manager_kinds", "manager_tools"),
+        "petstore",
+    )
 )
 # The parts that are measured with other interpreters.
 COMPARED = ("cold", "change")

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, PositiveInt, SecretStr, ValidationError
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import (
@@ -278,6 +278,31 @@ def test_resource_take_matches_the_items_of_a_list(held: list[str], stored: list
     assert [each.name for each in steps] == taken
     assert all(each is before[each.name] for each in steps if each.name in before)
     assert obj.status.steps is steps
+
+
+def test_resource_take_fills_and_empties_lists_and_maps_of_the_metadata_in_place():
+    held = batch(metadata={"labels": {"a": "1"}})
+    labels, finalizers = held.metadata.labels, held.metadata.finalizers
+    for metadata in ({"finalizers": ["x"]}, {"labels": {"b": "2"}}):
+        held.take(batch(metadata=metadata), sent={})
+        assert (held.metadata.labels, held.metadata.finalizers) == (labels, finalizers)
+        assert (labels, finalizers) == (metadata.get("labels", {}), metadata.get("finalizers", []))
+    assert held.metadata.labels is labels
+    assert held.metadata.finalizers is finalizers
+
+
+class Limited(Resource, group="test.example.com", version="v1", plural="limiteds"):
+    spec: dict[str, PositiveInt] = Field(default_factory=dict)
+    status: BatchStatus = Field(default_factory=BatchStatus)
+
+
+def test_resource_take_keeps_an_unsent_change_that_does_not_fit_the_model():
+    first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"a": 1, "b": 1}}
+    held = Limited.decode(orjson.dumps(first))
+    held.spec["a"] = -1
+    second = {"metadata": {"name": "a", "resourceVersion": "2"}, "spec": {"a": 2, "b": 2}}
+    held.take(Limited.decode(orjson.dumps({**second, "status": {"phase": "Ready"}})), sent={})
+    assert (held.spec, held.status.phase) == ({"a": -1, "b": 2}, "Ready")
 
 
 def test_resource_take_replaces_a_long_list_in_linear_time():

@@ -198,7 +198,7 @@ class TestInformerObserveWrite:
     async def test_own_write_is_kept_as_metadata_when_the_informer_holds_metadata(self, make: Make):
         informer = make(metadata_only=True)
         informer.observe_write(encoded(pod("a", 5, labels={"app": "web"})))
-        (record,) = informer.list(labels="app=web")
+        (record,) = informer.list(labels={"app": "web"})
         decoded = record.decode(PartialObjectMetadata)
         assert decoded.model_extra == {}
         assert (decoded.kind, decoded.metadata.name) == ("PartialObjectMetadata", "a")

@@ -168,6 +168,16 @@ async def test_console_serves_objects_without_a_token_outside_a_pod_only(
     assert await metrics_answer({}, server="console", path=path) == ("https", 401)
 
 
+@pytest.mark.virtual_time
+async def test_manager_without_a_console_package_says_so(
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
+):
+    monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
+    await assemble({})
+    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
+    assert warning == "the console is not served: no installed package has one"
+
+
 async def test_metrics_server_uses_the_certificate_of_metrics_cert_path(wire: ScriptedWire, tmp_path: Path):
     flags = {"metrics_secure": "true", "metrics_cert_path": str(tmp_path), "metrics_cert_key": "my.key"}
     with pytest.raises(CannotServe, match=rf"{tmp_path}/tls.crt \(--metrics-cert-path\) cannot be read: No"):

@@ -302,9 +302,10 @@ def test_manager_imports_only_modules_that_every_operator_needs_and_reads_no_sou
     *_, (_, *names), read = (line.split() for line in done.stdout.splitlines())
     imported, packages = set(names), {name.partition(".")[0] for name in names}
     assert {"controllers.cache.memcached", "controllers.petstore.pet"} <= imported
-    assert not {"manager.console", "petstore.client"} & imported
+    assert "petstore.client" not in imported
     assert "structlog" in packages
-    assert not {"grpc", "google", "cryptography", "rich", "devcluster", "manager_tools"} & packages
+    assert not {"grpc", "google", "cryptography", "rich", "devcluster"} & packages
+    assert not {"manager_console", "manager_tools"} & packages
     assert not {"aiohttp", "jinja2", "kubernetes_asyncio", "opentelemetry", "yaml"} & packages
     assert read == ["read"]
 

@@ -58,7 +58,13 @@ def private_imports(code: str) -> set[str]:
 
 
 def is_ours(module: str) -> bool:
-    return module.partition(".")[0] in {"manager", "manager_kinds", "manager_tools", "devcluster"}
+    return module.partition(".")[0] in {
+        "manager",
+        "manager_console",
+        "manager_kinds",
+        "manager_tools",
+        "devcluster",
+    }
 
 
 @pytest.mark.parametrize("module", PUBLIC)

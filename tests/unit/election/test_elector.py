@@ -366,7 +366,7 @@ async def test_elector_reports_missing_namespace(election: Election):
     first.wire.on("POST", LEASES, Reply.status(404, "NotFound", 'namespaces "default" not found'))
     first.start()
     await asyncio.sleep(10)
-    assert first.elector.problem == 'cannot create lease default/election: namespaces "default" not found'
+    assert first.elector.problem == 'cannot take lease default/election: namespaces "default" not found'
     assert not first.elector.leading
 
 
@@ -580,3 +580,33 @@ async def test_elector_does_not_hurry_while_a_lease_is_neither_there_nor_can_be_
     first.start()
     await asyncio.sleep(20)
     assert 2 < len(first.wire.sent("POST")) < 20
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_election_ends_with_the_error_of_a_work_that_could_not_start(
+    election: Election, monkeypatch: pytest.MonkeyPatch, lost: bool
+):
+    first = election.candidate("first")
+    if lost:
+        # While a number of shards is agreed on, which fails after the loss.
+        monkeypatch.setattr(first.elector._lock._agreement, "is_settled", lambda _: False)
+
+        async def wait_until_free() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise RuntimeError("it cannot start")
+
+        monkeypatch.setattr(first.elector._lock._agreement, "wait_until_free", wait_until_free)
+        first.wire.on("PUT", LEASE, Unreached())
+    else:
+
+        def start() -> None:
+            raise RuntimeError("it cannot start")
+
+        monkeypatch.setattr(first.elector._lock, "_began", start)
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(first.start(), 30)
+    errors = {type(each) for each in caught.value.exceptions}
+    assert errors == ({LeadershipLost, RuntimeError} if lost else {RuntimeError})
+    assert not first.elector.leading

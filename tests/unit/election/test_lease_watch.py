@@ -127,9 +127,15 @@ def test_observation_without_a_name_of_its_clock_believes_no_record():
     assert seen.claimable_at() == 115.0
 
 
-def test_lease_watcher_reports_no_change_for_a_plain_renewal():
-    seen = view()
-    assert seen.saw(stamped(at=90.0), now=90.0)
+def test_observation_reports_no_change_for_a_plain_renewal():
+    changes: list[None] = []
+    timing = LeaseTiming(clock=CLOCK)
+    seen = LeaseObservation(identity="me", timing=timing, changed=lambda: changes.append(None))
+    seen.saw(stamped(at=90.0), now=90.0)
+    assert len(changes) == 1
     later = Lease({**stamped().metadata, "resourceVersion": "2"}, {**stamped().spec, "renewTime": "b"})
-    assert not seen.saw(later.sent(CLOCK, 92.0), now=92.1)
+    seen.saw(later.sent(CLOCK, 92.0), now=92.1)
+    assert len(changes) == 1
     assert seen.claimable_at() == 107.0
+    seen.saw_none()
+    assert len(changes) == 2

@@ -217,7 +217,7 @@ async def test_answer_ends_the_wait_for_the_server_to_read_the_request(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.transport.pause_reading()
-        connection = next(iter(wire._pool._open))
+        connection = next(iter(wire._open))
         await until(lambda: connection._writable is not None)
         writer.write(REFUSED + b"big")
         await answered.wait()
@@ -235,7 +235,7 @@ async def test_connection_is_reused_after_an_answer_that_was_not_read_to_its_end
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (READ_AHEAD + 2)
     script.play(head, b"x" * (READ_AHEAD - 100), begun, b"x" * 102, script.take_answers)
     async with wire.exchange(WireRequest("GET", "/log", {}, stream=True)) as response:
-        connection = next(iter(wire._pool._open))
+        connection = next(iter(wire._open))
         await until(lambda: response.held == READ_AHEAD - 100)
         begun.set()
         await until(lambda: connection.is_idle)
@@ -299,9 +299,6 @@ def test_wire_keeps_nothing_of_a_request_that_is_cancelled_at_any_turn(
         async with LocalServer(authority) as server:
             server.answer = lambda request: Answer(request.body)
             wire = HttpWire(config_for(server.url, authority), connections=1)
-            wire.exchange(GET)
-            pool = wire._pool
-            assert pool is not None
             over = False
             for turns in itertools.count():
                 asking = asyncio.create_task(
@@ -315,10 +312,10 @@ def test_wire_keeps_nothing_of_a_request_that_is_cancelled_at_any_turn(
                 if over:
                     break
                 assert await fetch_in_time(wire, WireRequest("PUT", "/api", {}, b"mine")) == (200, b"mine")
-                for connection in list(pool._idle):
+                for connection in list(wire._idle):
                     connection.abort()
             await wire.aclose()
-            assert [each for each in pool._sockets if each.fileno() >= 0] == []
+            assert [each for each in wire._sockets if each.fileno() >= 0] == []
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(scenario())

@@ -140,8 +140,7 @@ async def test_requests_wait_for_a_free_connection_and_streams_do_not_take_one(
 async def test_tcp_keepalive_is_enabled_on_connections(wire: HttpWire, server: LocalServer):
     server.answer = lambda _: Answer(b"s", claimed_length=9)
     async with wire.exchange(GET), wire.exchange(WireRequest("GET", "/watch", {}, stream=True)):
-        assert wire._pool is not None
-        opened = list(wire._pool._sockets)
+        opened = list(wire._sockets)
         assert len(opened) == 2
         for each in opened:
             assert each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -301,10 +300,10 @@ class SlowCredentials(FixedCredentials):
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def obtain(self, *, rejected: bool) -> Obtained:
+    async def obtain(self) -> Obtained:
         self.asked.set()
         await self.go_on.wait()
-        return await super().obtain(rejected=rejected)
+        return await super().obtain()
 
 
 @pytest.mark.each_loop

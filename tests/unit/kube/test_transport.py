@@ -20,7 +20,6 @@ from manager.kube.errors import (
     ProtocolError,
     ServerError,
     TooManyRequests,
-    Unauthorized,
     Unreachable,
 )
 from manager.kube.transport import Transport, allow_after_stop, log_warnings, require_permit
@@ -66,35 +65,6 @@ async def test_too_long_answer_raises_an_error_without_a_retry(transport: Transp
     with pytest.raises(ProtocolError, match=r"^GET /api: the answer is longer than 10 bytes$"):
         await transport.request("GET", "/api", query={"a": "b"}, longest=10)
     assert len(wire.requests) == 1
-
-
-class CertificateWire(ScriptedWire):
-    """Presents a client certificate."""
-
-    why: str | None = None
-
-    async def expired_certificate(self) -> str | None:
-        return self.why
-
-
-@pytest.mark.parametrize(
-    "why", [None, "user me: the client certificate has expired, at 2026-01-02 03:04:05 UTC"]
-)
-async def test_expired_client_certificate_is_named_when_the_server_does_not_know_the_client(why: str | None):
-    wire = CertificateWire()
-    wire.why, said = why, "Unauthorized" if why is None else f"Unauthorized; {why}"
-    wire.on("GET", "/api", Reply.status(401, "Unauthorized", "Unauthorized"), LostBefore())
-    wire.on("POST", "/api", LostBefore())
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    with pytest.raises(Unauthorized, match=f"^{said}$"):
-        await transport.request("GET", "/api")
-    with pytest.raises(ConnectionLost) as lost:
-        await transport.request("POST", "/api")
-    assert str(lost.value).endswith(why or "")
-    wire.on("GET", "/api/stream", Reply.status(401, "Unauthorized", "Unauthorized"))
-    with pytest.raises(Unauthorized, match=f"^{said}$"):
-        async with transport.stream("/api/stream", idle_timeout=1):
-            pass
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])

@@ -22,7 +22,7 @@ from manager.util.clock import now
 from manager_tools.console_proxy import Proxy
 from manager_tools.testing import World
 from tests.support.served_pages import ServePages, Site, routes_of
-from tests.unit.console.test_pages import (
+from tests.unit.manager_console.test_pages import (
     PATH,
     access_by,
     api_server,

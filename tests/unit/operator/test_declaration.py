@@ -20,21 +20,13 @@ from tests.support.gadget import Gadget, OldGadget
 
 
 @pytest.mark.parametrize(
-    ("name", "takes"),
-    [
-        ("owns", "kinds"),
-        ("watches", "`Watch"),
-        ("reads", "kinds"),
-        ("versions", ""),
-        ("rights", "rules"),
-        ("conditions", ""),
-        ("former_managers", "names"),
-        ("former_finalizers", "names of finalizers"),
-    ],
+    "name",
+    ["owns", "watches", "reads", "versions", "rights", "conditions", "former_managers", "former_finalizers"],
 )
-def test_operator_refuses_a_declaration_of_several_that_is_not_a_tuple(name: str, takes: str):
-    with pytest.raises(TypeError, match=rf"^Bad.{name} has to be a tuple, as in .*: it takes {takes}"):
-        type("Bad", (Operator,), {"kind": Gadget, name: Gadget})
+def test_operator_refuses_a_declaration_of_several_that_is_not_a_tuple(name: str):
+    for value, shown in (([], "a list"), (Gadget, "Gadget")):
+        with pytest.raises(TypeError, match=rf"^Bad.{name} takes a tuple of .*, and is {shown}$"):
+            type("Bad", (Operator,), {"kind": Gadget, name: value})
 
 
 @pytest.mark.parametrize("name", ["reconcile", "reconcile_key", "cleanup", "gone", "on_error"])
@@ -50,7 +42,6 @@ async def of_one(self: Any, obj: Any) -> None: ...
 async def of_two(self: Any, obj: Any, ctx: Any) -> None: ...
 async def of_nothing() -> None: ...
 async def of_nobody() -> None: ...
-async def renamed(self: Any, ctx: Any, obj: Any) -> None: ...
 async def of_three(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
 async def by_name(self: Any, obj: Any, *, ctx: Any) -> None: ...
 async def swapped(self: Any, ctx: Context, obj: Gadget) -> None: ...
@@ -68,29 +59,41 @@ REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("owns", ("Deployment",), "takes kinds, or `Owns(Kind, ...)`, and has 'Deployment'"),
-        ("owns", (Watch(Pod, label="a"),), "takes kinds, or `Owns(Kind, ...)`, and has a Watch"),
-        ("owns", (Pod(),), "takes kinds, or `Owns(Kind, ...)`, and has a Pod"),
-        ("watches", (Pod,), "takes `Watch(Kind, label=...)` or `Watch(Kind, enqueue=...)`, and has Pod"),
+        ("owns", ("Deployment",), "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has 'Deployment'"),
+        (
+            "owns",
+            (Watch(Pod, label="a"),),
+            "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Watch",
+        ),
+        ("owns", (Pod(),), "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Pod"),
+        ("watches", (Pod,), "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=...`, and has Pod"),
         (
             "watches",
             (Owns(Pod),),
-            "takes `Watch(Kind, label=...)` or `Watch(Kind, enqueue=...)`, and has a Owns",
+            "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=...`, and has a Owns",
         ),
-        ("reads", (Watch(Pod, label="a"),), "takes kinds, or `Reads(Kind, ...)`, and has a Watch"),
+        (
+            "reads",
+            (Watch(Pod, label="a"),),
+            "takes a tuple of kinds, or of `Reads(Kind, ...)`, and has a Watch",
+        ),
         (
             "rights",
             ({"groups": ""},),
-            "takes rules, as in `rbac(groups=..., resources=..., verbs=...)`, and has a dict",
+            "takes a tuple of rules, as in `rbac(groups=..., ...)`, and has a dict",
         ),
-        ("conditions", ("not ready",), "takes types of conditions, in CamelCase, and has 'not ready'"),
-        ("former_managers", ("",), "takes names of field managers, and has ''"),
+        (
+            "conditions",
+            ("not ready",),
+            "takes a tuple of types of conditions, in CamelCase, and has 'not ready'",
+        ),
+        ("former_managers", ("",), "takes a tuple of names of field managers, and has ''"),
         ("versions", (Pod,), "has Pod.v1, which is not another version of Gadget.v1.test.example.com"),
         ("versions", (Gadget,), "has Gadget.v1.test.example.com, which is not another version of Gadget"),
         ("name", "Bad Name", "takes at most 63 lower-case letters, digits"),
         ("name", "", "takes at most 63 lower-case letters, digits"),
-        ("on", "generation", "takes a predicate of an event, such as `generation_changed`, and is"),
-        ("on", of_one, "takes a predicate of an event, such as `generation_changed`, and is a function"),
+        ("on", "generation", "takes a predicate, such as `generation_changed`, and is"),
+        ("on", of_one, "takes a predicate, such as `generation_changed`, and is a function"),
         ("selection", "app=web", 'takes `Selection.of(label_selector="app=web")`, and is'),
         ("indexes", {"a": "spec.a"}, "takes functions by name, as in"),
         ("errors", {ValueError: "not a reason"}, "takes reasons by type of exception"),
@@ -100,10 +103,8 @@ REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused
         (
             "errors",
             {KeyError: "Missing", ValueError: "not a reason"},
-            f"takes {REASONS}, and has ValueError: 'not a reason'",
+            f"takes {REASONS}, and has 'not a reason'",
         ),
-        ("outside", int, "takes a subclass of `Outside`, or its name, such as `module:Class`, and is int"),
-        ("outside", "nowhere", "takes a subclass of `Outside`, or its name, such as `module:Class`, and is"),
         ("reconcile", of_one, "is called with (self, obj, ctx), and takes (self, obj)"),
         (
             "reconcile",
@@ -134,11 +135,6 @@ REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused
             "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
         ),
         ("refresh", every(9)(of_nothing), "@every is for `async def refresh(self, obj, ctx)`, or for"),
-        (
-            "refresh",
-            every(9)(renamed),
-            "is called with (self, obj, ctx) in this order, and takes (self, ctx, obj)",
-        ),
         ("reconcile", every(9)(of_two), "is called anyway: decorate another method, or return `Result("),
         ("follow", daemon(of_nobody), "@daemon is for `async def follow(self, obj)`"),
         ("follow", daemon(of_three), "@daemon is for `async def follow(self, obj)`"),
@@ -197,25 +193,13 @@ def test_decorators_mark_static_and_class_methods_in_either_order():
     assert [each.name for each in Marked.daemons] == ["fourth"]
 
 
-def test_operator_is_refused_when_it_hides_a_method_of_its_mixin():
-    class Ready:
-        async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
-
-    class Right(Ready, Operator[Gadget]): ...
-
-    assert Right.reconcile is Ready.reconcile
-    told = (
-        r"^Wrong\.reconcile is that of Operator, and hides that of Ready: name Ready first among the bases$"
-    )
-    with pytest.raises(TypeError, match=told):
-
-        class Wrong(Operator[Gadget], Ready): ...
-
-
 def test_operator_is_refused_when_a_source_cannot_be_used():
     for source, told in (
-        (Watch(Pod, label="a", on=True), r"^Bad: on of Watch\(Pod\) takes a predicate, and is True$"),  # type: ignore[arg-type]
-        (Watch(Pod, label="a", on=lambda: True), r"^Bad: on of Watch\(Pod\) is called with \(event\)$"),  # type: ignore[arg-type,misc]
+        (Watch(Pod, label="a", on=True), r"^Bad: on of Watch\(Pod\) is called with \(event\), and is True$"),  # type: ignore[arg-type]
+        (
+            Watch(Pod, label="a", on=lambda: True),
+            r"^Bad: on of Watch\(Pod\) is called with \(event\), and is a function$",
+        ),  # type: ignore[arg-type,misc]
         (
             Watch(Pod, enqueue=lambda meta: []),
             r"^Bad: enqueue of Watch\(Pod\) is called with \(meta, objects\)$",

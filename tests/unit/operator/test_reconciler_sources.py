@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -18,12 +17,9 @@ from manager import (
     Result,
     Watch,
     all_of,
-    any_of,
-    created,
     created_or_deleted,
     generation_changed,
     not_,
-    status_changed,
     webhook,
 )
 from manager.api import ObjectKey, Resource, Unstructured
@@ -296,24 +292,6 @@ async def test_source_enqueues_only_for_events_that_its_on_passes(host: Host, de
             pods.put("p1", generation=2)  # orphaned
             await turns()
             assert reconciler.names == ["f1"] * 4
-
-
-@pytest.mark.parametrize("on", [status_changed, any_of(created, not_(all_of(status_changed)))])
-def test_source_refuses_on_status_changed_when_it_keeps_no_status(on: Any):
-    for source, why in (
-        (Owns(Pod, on=on, metadata_only=True), "Owns(Pod): with metadata_only, "),
-        (Watch(Pod, label="foo", on=on, metadata_only=True), "Watch(Pod): with metadata_only, "),
-        (
-            Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["spec.statusPage"])),
-            "Watch(Pod): its selection keeps no status, so ",
-        ),
-    ):
-        of = "owns" if isinstance(source, Owns) else "watches"
-        with pytest.raises(
-            TypeError, match=re.escape(f"Declared: {why}status_changed never lets an event pass")
-        ):
-            declaring(**{of: (source,)})
-    declaring(watches=(Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["status.phase"])),))
 
 
 @pytest.mark.parametrize(

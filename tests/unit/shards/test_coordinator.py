@@ -426,6 +426,22 @@ async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(progr
     )
 
 
+async def test_coordinator_ends_with_the_error_of_a_shard_that_cannot_be_given_up(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+):
+    (a,) = await program.start("a")
+
+    async def end(_: int) -> None:
+        raise RuntimeError("it cannot end")
+
+    monkeypatch.setattr(a, "end", end)
+    await program.start("b")
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(a.task, 60)
+    assert caught.group_contains(RuntimeError, match="it cannot end")
+    a.gone()
+
+
 async def test_replica_that_stops_before_it_has_a_shard_leaves_no_lease(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from manager.console.collect import Collected, Node
-from manager.console.explanation import (
+from manager.telemetry.runs import CALLED, EventRecord, ReconcileRecord, RequestRecord, Trigger
+from manager_console.collect import Collected, Node
+from manager_console.explanation import (
     ControllerReport,
     ManagerReport,
     NextReconcile,
@@ -19,7 +20,6 @@ from manager.console.explanation import (
     explain,
     to_objects,
 )
-from manager.telemetry.runs import CALLED, EventRecord, ReconcileRecord, RequestRecord, Trigger
 from manager_tools.commands.explain import decode_report, to_text
 
 OWNER = ShardOwner("foo", 5, 16, "pod-b_1")

@@ -24,15 +24,15 @@ from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
-from manager.console.collect import Collected, Collector
-from manager.console.overview import ReadinessCount
-from manager.console.pages import Console
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
 from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
+from manager_console.collect import Collected, Collector
+from manager_console.overview import ReadinessCount
+from manager_console.pages import Console
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
 from tests.support.eventually import eventually_async
@@ -282,12 +282,12 @@ async def test_readiness_count_follows_changes(serve_pages: ServePages):
 async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_look(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("manager.console.overview._AT_ONCE", 0.0)
+    monkeypatch.setattr("manager_console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
         count = ReadinessCount(world.manager)
         assert count.not_ready() == {"foo": (0, False)}
-        monkeypatch.setattr("manager.console.overview._AT_ONCE", 10.0)
-        monkeypatch.setattr("manager.console.overview._KEPT", 0.0)
+        monkeypatch.setattr("manager_console.overview._AT_ONCE", 10.0)
+        monkeypatch.setattr("manager_console.overview._KEPT", 0.0)
         assert count.not_ready() == {"foo": (1, True)}
 
         async def is_forgotten() -> bool:
@@ -344,7 +344,7 @@ async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
 
 
 def test_third_party_files_are_as_published():
-    folder = ROOT / "manager/console/static"
+    folder = ROOT / "manager_console/static"
     said = dict(re.findall(r"`([\w.-]+\.js)` \|.*`([0-9a-f]{64})`", (folder / "README.md").read_text()))
     assert len(said) == 1
     assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in said} == said

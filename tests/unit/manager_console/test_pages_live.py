@@ -19,21 +19,21 @@ from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
-from manager.console.collect import Collected, Collector
-from manager.console.overview import Rates
-from manager.console.pages import Console
-from manager.console.search import Wanted, kinds, search, sources
 from manager.server import server as server_module
 from manager.server.access import User
+from manager_console.collect import Collected, Collector
+from manager_console.overview import Rates
+from manager_console.pages import Console
+from manager_console.search import Wanted, kinds, search, sources
 from manager_tools.testing import World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
-from tests.unit.console.test_pages import console_of
+from tests.unit.manager_console.test_pages import console_of
 
 pytestmark = pytest.mark.virtual_time
 
 WITHIN = 2.0
-SCRIPT = (ROOT / "manager/console/static/console.js").read_text()
+SCRIPT = (ROOT / "manager_console/static/console.js").read_text()
 PAUSE = int(re.findall(r"const pause = (\d+);", SCRIPT)[0]) / 1000
 """Seconds from an answer to a browser's next request."""
 
@@ -272,7 +272,7 @@ async def test_search_stops_at_the_most_rows_in_the_order_of_keys(
         assert not more
         assert [row.key for row in rows] == sorted(row.key for row in rows)
         if len(rows) > 3:
-            monkeypatch.setattr("manager.console.search.MOST_FOUND", 3)
+            monkeypatch.setattr("manager_console.search.MOST_FOUND", 3)
             assert await search(world.manager, wanted, everything) == (rows[:3], True)
         assert await search(world.manager, wanted, ["pets.example.com"]) == ([], False)
 

@@ -14,7 +14,7 @@ import orjson
 from manager.api import ObjectKey
 from manager.api.confidential import masked
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
-from manager.console.explanation import unix_offset
+from manager_console.explanation import unix_offset
 
 BUDGET = 4 * 1024 * 1024
 """Bytes of JSON, before and after together; beyond them the oldest change is dropped."""

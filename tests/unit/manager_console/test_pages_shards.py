@@ -12,9 +12,6 @@ from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.http_call import ApiResponse
 from manager.cli.operators import owned_by
-from manager.console.collect import Collector
-from manager.console.pages import Console
-from manager.console.shard_holders import ShardHolders, ShardLeases
 from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
@@ -22,10 +19,13 @@ from manager.server.access import Access
 from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.util.clock import now
+from manager_console.collect import Collector
+from manager_console.pages import Console
+from manager_console.shard_holders import ShardHolders, ShardLeases
 from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.support.served_pages import ServePages
-from tests.unit.console.test_pages import (
+from tests.unit.manager_console.test_pages import (
     PAGE,
     PATH,
     RIGHTS,
@@ -157,7 +157,7 @@ async def test_console_lists_uncached_object_with_the_rights_of_a_manager(
             asked_for.append(request.path.partition("?")[0])
             return await super().answer(request)
 
-    monkeypatch.setattr("tests.unit.console.test_pages_shards.LocalWire", Wire)
+    monkeypatch.setattr("tests.unit.manager_console.test_pages_shards.LocalWire", Wire)
     monkeypatch.setattr(Collector, "_cached", lambda *_: None)
     async with lonely() as world:
         part = Part(world)

@@ -9,7 +9,7 @@ import pytest
 from apis.example.v1.wordpress import Wordpress
 from manager.api import ObjectKey
 from manager.cache import WatchSpec
-from manager.console.changes import MOST_FIELDS, Change, fields_of
+from manager_console.changes import MOST_FIELDS, Change, fields_of
 
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str, str]]:

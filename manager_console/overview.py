@@ -15,11 +15,11 @@ from prometheus_client import Histogram
 
 from manager.api import ObjectKey
 from manager.cache import CacheEvent, Informer
-from manager.console.search import readiness_of, sources
 from manager.controller import Controller
 from manager.process.manager import Manager
 from manager.util import clock
 from manager.util.loop import in_thread
+from manager_console.search import readiness_of, sources
 
 WINDOW = 600.0
 """The last seconds whose reconciles are counted."""

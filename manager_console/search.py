@@ -10,10 +10,10 @@ import orjson
 
 from manager.api import ObjectKey
 from manager.cache import Informer, Record
-from manager.console.readiness import SILENT, Verdict, judge
 from manager.controller import Controller
 from manager.process.manager import Manager
 from manager.util.loop import Portions
+from manager_console.readiness import SILENT, Verdict, judge
 
 STATES = {
     "": "in any state",

@@ -4,24 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache, partial
+from itertools import starmap
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import orjson
 from aiohttp.typedefs import Handler as Page
-from aiohttp.web import Request, Response
+from aiohttp.web import AbstractRouteDef, Request, Response, get, post
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import WatchSpec
-from manager.console import web
-from manager.console.changes import Changes
-from manager.console.collect import Collector, bad_leaves, kinds_of, resource_name
-from manager.console.explanation import (
+from manager.cli.operators import owned_by, shared_out_by
+from manager.controller import Controller
+from manager.election.lease import ElectionConfig
+from manager.events import ObjectReference
+from manager.kube.errors import KubeError, NotFound
+from manager.kube.transport import Transport
+from manager.operator import AnyOperator
+from manager.process.manager import Manager, Runnable
+from manager.server.access import Access, Answers, Place, User
+from manager.server.server import path_itself, who_asks
+from manager.shards.owned import OwnedShards
+from manager.telemetry.logs import get_logger
+from manager.util.duration import parse_wait
+from manager.util.loop import in_thread
+from manager.util.rate_limit import Lines
+from manager_console import web
+from manager_console.changes import Changes
+from manager_console.collect import Collector, bad_leaves, kinds_of, resource_name
+from manager_console.explanation import (
     ManagerReport,
     ShardOwner,
     cached_record,
@@ -30,21 +55,43 @@ from manager.console.explanation import (
     to_objects,
     to_yaml,
 )
-from manager.console.overview import Rates, ReadinessCount, overview
-from manager.console.search import STATES, Wanted, kinds, search
-from manager.console.shard_holders import ShardHolders
-from manager.console.web import Asks, plain
-from manager.controller import Controller
-from manager.events import ObjectReference
-from manager.kube.errors import KubeError, NotFound
-from manager.kube.transport import Transport
-from manager.process.manager import Manager
-from manager.server.access import Access, Answers, Place, User
-from manager.server.server import path_itself, who_asks
-from manager.telemetry.logs import get_logger
-from manager.util.duration import parse_wait
-from manager.util.loop import in_thread
-from manager.util.rate_limit import Lines
+from manager_console.overview import Rates, ReadinessCount, overview
+from manager_console.search import STATES, Wanted, kinds, search
+from manager_console.shard_holders import ShardHolders, ShardLeases
+from manager_console.web import Asks, plain
+
+
+def console_routes(
+    manager: Manager,
+    transport: Transport,
+    operators: Sequence[AnyOperator],
+    *,
+    election: ElectionConfig,
+    shards: OwnedShards | None,
+    is_local: bool,
+    has_debug_pages: bool,
+) -> Sequence[AbstractRouteDef]:
+    """Return the routes of the console of a manager that runs `operators`.
+
+    `manager` runs what the console needs beside its pages. They are for all users of this machine if the
+    console `is_local`, else for users with the right to each page.
+    """
+    holders = None
+    if shards is not None:
+        leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
+        holders = ShardHolders(leases, shards, shared_out_by(operators))
+    console = Console(
+        manager,
+        transport,
+        None if is_local else Access(transport, rng=manager.rng, audience=web.audience_of(manager.program)),
+        owned=owned_by(operators),
+        debugs=has_debug_pages,
+        holders=holders,
+        with_conditions={each.kind.gvk for each in operators if each.has_conditions},
+    )
+    manager.add(Runnable("console", console.changes.run))
+    return [*starmap(get, console.pages().items()), *starmap(post, console.posts().items())]
+
 
 OVERVIEW = "/console"
 """The path whose right `get` allows the pages that are not about one object."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from manager.console.explanation import ShardOwner
 from manager.election.elector import SHARD, lease_of_shard, number_of_shards
 from manager.election.lease import Lease, Leases, LeaseTiming
 from manager.kube.errors import KubeError
@@ -16,6 +15,7 @@ from manager.shards.coordinator import MEMBER
 from manager.shards.owned import OwnedShards
 from manager.shards.shard_set import ShardSet, parse_count
 from manager.util import clock
+from manager_console.explanation import ShardOwner
 
 _WITHIN, _FRESH = 2.0, 2.0
 """Seconds for reading the Leases, and for which they are kept: they are renewed about as often."""

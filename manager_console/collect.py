@@ -15,7 +15,6 @@ import msgspec
 from manager.api import GroupVersionKind, ObjectKey
 from manager.api.resource import event_time, fields, number, objects, text
 from manager.cache import Informer
-from manager.console.readiness import Object, conditions_of, judge, wanted_replicas
 from manager.kube.decoding import Decoder, Listing, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.rest_mapping import RestMapper, RestMapping
@@ -24,6 +23,7 @@ from manager.server.access import Place
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.loop import Portions, own_turn
+from manager_console.readiness import Object, conditions_of, judge, wanted_replicas
 from manager_kinds.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 
 T = TypeVar("T")

@@ -17,7 +17,6 @@ from aiohttp.typedefs import Handler as Page
 from aiohttp.web import Request, Response, StreamResponse
 
 from manager.api import ObjectKey
-from manager.console.explanation import ago, next_run, owner_text, reason_of
 from manager.server.access import Access, Place
 from manager.server.server import guarded
 from manager.telemetry.logs import on_one_line, shortened
@@ -26,6 +25,7 @@ from manager.util.address import is_loopback, split_address
 from manager.util.duration import format_duration
 from manager.util.loop import in_thread
 from manager.util.program import Program
+from manager_console.explanation import ago, next_run, owner_text, reason_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment

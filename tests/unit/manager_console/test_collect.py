@@ -11,7 +11,11 @@ import orjson
 import pytest
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.console.collect import (
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import ReconcileRecord
+from manager_console.collect import (
     MOST_LEVELS,
     MOST_LOGS,
     MOST_SHOWN,
@@ -20,11 +24,7 @@ from manager.console.collect import (
     Collector,
     Counts,
 )
-from manager.console.explanation import ControllerReport, Explanation, explain
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
-from manager.telemetry.runs import ReconcileRecord
+from manager_console.explanation import ControllerReport, Explanation, explain
 from manager_tools.commands.explain import COLOURED, decode_report, to_text
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall
 

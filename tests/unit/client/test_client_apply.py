@@ -236,12 +236,6 @@ class TestOutcome:
         assert (came.outcome, came.conflicts) == (Outcome.UPDATED, ())
         assert len(scene.patches) == 1
 
-    async def test_outcome_is_updated_when_we_and_another_manager_change_different_fields(self, scene: Scene):
-        scene.there(applied({"replicas": 5, "paused": True}, {"f:spec": {"f:paused": {}}}))
-        done = applied({"replicas": 1, "paused": False}, self.OURS, version=3)
-        came = await self.apply(scene, self.CONFLICT, done, replicas=1, paused=False)
-        assert (came.outcome, len(came.conflicts)) == (Outcome.UPDATED, 1)
-
     async def test_outcome_is_restored_when_a_field_of_the_last_apply_was_removed(self, scene: Scene):
         scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
         await self.apply(scene, replicas=1, paused=True)
