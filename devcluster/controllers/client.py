@@ -222,6 +222,11 @@ def is_going(obj: Object) -> bool:
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
+def age_of(obj: Object) -> tuple[str, str]:
+    """Return a sort key, the oldest object first."""
+    return obj["metadata"].get("creationTimestamp", ""), obj["metadata"]["name"]
+
+
 def controller_of(obj: Object) -> Object | None:
     """Return the owner reference of the object's controller, or None."""
     references: list[Object] = obj["metadata"].get("ownerReferences") or []

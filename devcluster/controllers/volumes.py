@@ -30,7 +30,7 @@ class VolumeController(Controller):
     def routes(self) -> Routes:
         return {
             CLAIMS: self._on_claim,
-            VOLUMES: self._on_volume,
+            VOLUMES: self.enqueue,
             CLASSES: self._enqueue_unbound,
             PODS: self._on_pod,
         }
@@ -217,9 +217,6 @@ class VolumeController(Controller):
             name = change.old.decode()["spec"].get("volumeName")
             if name:
                 self.queue.add(("", name))
-
-    def _on_volume(self, change: Change) -> None:
-        self.queue.add(("", change.key.name))
 
     def _enqueue_unbound(self, _: Change | None = None) -> None:
         for stored in self.view.select(CLAIMS):
