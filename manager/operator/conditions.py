@@ -113,7 +113,9 @@ class ConditionList:
         """Return the conditions that an object has; a missing list is an empty one."""
         status = obj.content.get("status") if isinstance(obj, Unstructured) else getattr(obj, "status", None)
         held = status.get("conditions") if isinstance(status, dict) else getattr(status, "conditions", None)
-        return [each if isinstance(each, Condition) else _as_ours(each) for each in held or []]
+        if not held:
+            return []
+        return [each if isinstance(each, Condition) else _as_ours(each) for each in held]
 
     def fits(self, stored: Unstructured) -> bool:
         """Return whether an object that may not fit its model holds conditions, or can."""
