@@ -382,8 +382,9 @@ class Context:
         Raises Invalid or BadRequest if the server refuses the child, and ValueError for another namespace.
 
         A child that changes ten times in a minute, without a change of the object's spec or of a watched
-        object, is then changed at most once a minute, and `ChildrenStable` and an Event say so. If 300
-        reconciles in a minute create children of one kind, this raises Blocked, and creates one a minute.
+        object, is then changed less often, down to once a minute, and `ChildrenStable` and an Event say so.
+        If 300 reconciles in a minute create children of one kind without such a cause, this raises Blocked,
+        and creates at most one child a minute.
         """
         child = resource_of(child, (each.kind for each in self._operator.sources))
         kind, key, writes = type(child), child.key, self._operator.child_writes

@@ -404,13 +404,13 @@ class ObjectReconciler(Generic[T]):
     async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
         """Remove the operator's finalizers, and say so if others keep the object."""
         operator = self._operator
-        kept = [each for each in obj.metadata.finalizers if each not in operator.finalizers]
-        obj.metadata.finalizers = kept
+        finalizers = obj.metadata.finalizers
+        obj.metadata.finalizers = [each for each in finalizers if each not in operator.finalizers]
         await ctx.patch()
         ctx.log.info("cleaned up" if operator.finalizer else "removed a former finalizer")
-        if obj.metadata.finalizers:
+        if others := ", ".join(obj.metadata.finalizers):
             if operator.condition_list is not None and not ctx.has_set_conditions:
-                message = f"is being deleted; waits for the finalizers of others: {', '.join(kept)}"
+                message = f"is being deleted; waits for the finalizers of others: {others}"
                 for each in operator.conditions:  # its children are not looked at any more
                     ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
             try:
