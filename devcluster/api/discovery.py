@@ -41,11 +41,11 @@ VERSION = {
 }
 """The response of `/version`."""
 
-_CHANGE = ("get", "patch", "update")
+CHANGE = ("get", "patch", "update")
 _CONNECT = ("create", "get")
 _PROXY = ("create", "delete", "get", "patch", "update")
 _SCALE = ("autoscaling", "v1", "Scale")
-_FOREIGN = {
+FOREIGN = {
     "scale": _SCALE,
     "eviction": ("policy", "v1", "Eviction"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
@@ -55,7 +55,7 @@ _FOREIGN = {
     "portforward": ("", "", "PodPortForwardOptions"),
 }
 """The subresources whose objects are of another kind than the resource's: (group, version, kind)."""
-_VERBS = {
+VERBS = {
     "attach": _CONNECT,
     "binding": ("create",),
     "eviction": ("create",),
@@ -205,7 +205,7 @@ class Discovery:
             }
             if group:
                 part |= {"group": group, "version": version}
-            yield {**part, "kind": kind, "verbs": _VERBS.get(subresource, _CHANGE)}
+            yield {**part, "kind": kind, "verbs": VERBS.get(subresource, CHANGE)}
 
     def _storage_version_hash(self, resource: Resource) -> str:
         group, plural = resource.stored
@@ -263,7 +263,7 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
             {
                 "subresource": name,
                 "responseKind": _response_kind(resource, name),
-                "verbs": _VERBS.get(name, _CHANGE),
+                "verbs": VERBS.get(name, CHANGE),
             }
             for name in _subresources(resource)
         ]
@@ -274,7 +274,7 @@ def _kind_of(resource: Resource, subresource: str) -> tuple[str, str, str]:
     """Return the kind of a subresource's objects; an empty group and version are the resource's."""
     if subresource == "proxy":
         return "", "", f"{resource.kind}ProxyOptions"
-    return _FOREIGN.get(subresource, ("", "", resource.kind))
+    return FOREIGN.get(subresource, ("", "", resource.kind))
 
 
 def _response_kind(resource: Resource, subresource: str = "") -> dict[str, str]:

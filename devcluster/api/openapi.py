@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from devcluster.api.discovery import VERSION
+from devcluster.api.discovery import CHANGE, FOREIGN, VERBS, VERSION
 from devcluster.api.openapi_protobuf import MEDIA_TYPE, encode_document
 from devcluster.api.openapi_schemas import (
     REF,
@@ -28,26 +28,8 @@ Operation = dict[str, Any]
 _DELETE_OPTIONS = table.META + "DeleteOptions"
 _PATCH = table.META + "Patch"
 _STATUS = table.META + "Status"
-_SCALE = ("autoscaling", "v1", "Scale", "io.k8s.api.autoscaling.v1.Scale")
-_EVICTION = ("policy", "v1", "Eviction", "io.k8s.api.policy.v1.Eviction")
-_TOKEN = ("authentication.k8s.io", "v1", "TokenRequest", "io.k8s.api.authentication.v1.TokenRequest")
-_BINDING = ("", "v1", "Binding", "io.k8s.api.core.v1.Binding")
-
-_CHANGED = ("get", "update", "patch")
-_SUBRESOURCES = {
-    "approval": _CHANGED,
-    "binding": ("create",),
-    "ephemeralcontainers": _CHANGED,
-    "eviction": ("create",),
-    "finalize": ("update",),
-    "log": ("get",),
-    "resize": _CHANGED,
-    "scale": _CHANGED,
-    "status": _CHANGED,
-    "token": ("create",),
-}
-"""The verbs of the subresources that are described; connections (exec, proxy) are not."""
-_FOREIGN = {"binding": _BINDING, "eviction": _EVICTION, "scale": _SCALE, "token": _TOKEN}
+_CONNECTIONS = frozenset({"attach", "exec", "portforward", "proxy"})
+"""Subresources that are not described."""
 
 _LIST_PARAMETERS = (
     ("allowWatchBookmarks", "boolean"),
@@ -111,9 +93,10 @@ def paths_of(resource: Resource) -> Iterator[tuple[str, Operation]]:
         }
         if operations:
             yield path, operations | {"parameters": about.path_parameters(name=path != collection)}
-    for subresource in sorted(set(resource.subresources) & _SUBRESOURCES.keys()):
+    for subresource in sorted(set(resource.subresources) - _CONNECTIONS):
         part = _Describe(resource, subresource)
-        operations = {_METHODS[verb]: part.operation(verb) for verb in _SUBRESOURCES[subresource]}
+        verbs = VERBS.get(subresource, CHANGE)
+        operations = {method: part.operation(verb) for verb, method in _METHODS.items() if verb in verbs}
         operations["parameters"] = part.path_parameters(name=True)
         yield f"{collection}/{{name}}/{subresource}", operations
 
@@ -124,11 +107,12 @@ class _Describe:
     def __init__(self, resource: Resource, subresource: str = "") -> None:
         self._resource = resource
         self._part = subresource[:1].upper() + subresource[1:]
-        group, version, kind, component = _FOREIGN.get(
-            subresource, (resource.group, resource.version, resource.kind, component_of(resource))
-        )
-        self._gvk = {"group": group, "version": version, "kind": kind}
-        self._component = component
+        group, version, kind = resource.group, resource.version, resource.kind
+        self._component = component_of(resource)
+        if subresource in FOREIGN:
+            group, version, kind = FOREIGN[subresource]
+            self._component = table.name_of(group, version or "v1", kind) or ""
+        self._gvk = {"group": group, "version": version or "v1", "kind": kind}
         head = "core" if not resource.group else resource.group.removesuffix(".k8s.io")
         words = [word for label in head.split(".") for word in label.split("-")]
         self._tag = words[0] + "".join(word.title() for word in words[1:]) + f"_{resource.version}"
