@@ -247,10 +247,10 @@ class Informer:
     def _publish(self, events: Sequence[CacheEvent], handlers: Sequence[EventHandler] | None = None) -> None:
         if not events:
             return
-        received = clock.monotonic()
+        received, handlers = clock.monotonic(), handlers or tuple(self._handlers)
         for event in events:
             event.received = received
-            for handler in tuple(self._handlers) if handlers is None else handlers:
+            for handler in handlers:
                 try:
                     handler(event)
                 except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything
