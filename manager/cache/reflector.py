@@ -310,9 +310,9 @@ class Reflector:
 
     async def step(self) -> None:
         """Pause if a failure demands it, perform the present state, and move to the next one."""
-        await self._pause()
-        self._attempt = _Attempt(_now())
         try:
+            await self._pause()
+            self._attempt = _Attempt(_now())
             self.state = await self._steps[self.state]()
         except KubeError as failure:
             self.state = self._fail(failure)
