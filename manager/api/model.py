@@ -138,7 +138,8 @@ def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any
             if entries[name] is _ABSENT:
                 del entries[name]
         return held
-    if isinstance(held, list) and isinstance(fresh, list) and type(mine) is type(new) is list:
+    lists = isinstance(held, list) and isinstance(fresh, list) and type(mine) is type(new) is list
+    if lists and (len(mine), len(new)) == (len(held), len(fresh)):
         return _list_taken_over(held, fresh, old, mine, new)
     return fresh if ours == before else held
 
@@ -146,9 +147,7 @@ def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any
 def _list_taken_over(
     held: list[Any], fresh: list[Any], before: Any, ours: list[Any], theirs: list[Any]
 ) -> Any:
-    known, wanted = list(zip(held, ours, strict=False)), list(zip(fresh, theirs, strict=False))
-    if len(known) != len(held) or len(wanted) != len(fresh):
-        return held  # an excluded field
+    known, wanted = list(zip(held, ours, strict=True)), list(zip(fresh, theirs, strict=True))
     if ours != before:
         conditions = merged_by_type(before, ours, theirs)
         if conditions is None:

@@ -221,10 +221,6 @@ class KubernetesModel(Protocol):
         """Return its fields by their Python names."""
         ...
 
-    def to_str(self) -> str:
-        """Return these as text."""
-        ...
-
 
 def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
     """Return the object that a model stands for, as the package itself serialises it; an object as it is.

@@ -159,6 +159,12 @@ def test_ports_that_differ_by_protocol_alone_are_distinguished():
     assert holds_exactly(wanted, stored, owned)
 
 
+def test_holds_needs_the_whole_key_of_a_live_item():
+    port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
+    assert holds({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
+    assert not holds({"ports": [port]}, {"ports": [port]}, {"f:ports": record})
+
+
 def test_holds_exactly_compares_sets_by_member():
     owned = {"f:finalizers": {".": {}, 'v:"a"': {}}}
     assert holds_exactly({"finalizers": ["a"]}, {"finalizers": ["b", "a"]}, owned)
