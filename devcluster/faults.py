@@ -122,7 +122,10 @@ async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiRes
         await asyncio.sleep(fault.seconds)
     match fault.do:
         case Action.FAIL:
-            return ApiResponse.failure(_failure(fault))
+            reason, message = _REASONS.get(fault.code, ("", f"an injected fault answered {fault.code}"))
+            return ApiResponse.failure(
+                StatusError(fault.code, reason, message, retry_after=fault.retry_after)
+            )
         case Action.CUT_REQUEST:
             raise ConnectionCut
         case Action.DELAY:
@@ -135,11 +138,6 @@ async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiRes
     if response.stream is not None:
         response.stream = _disturbed(response.stream, fault.lines, stall=fault.do is Action.STALL_WATCH)
     return response
-
-
-def _failure(fault: Fault) -> StatusError:
-    reason, message = _REASONS.get(fault.code, ("", f"an injected fault answered {fault.code}"))
-    return StatusError(fault.code, reason, message, retry_after=fault.retry_after)
 
 
 async def _disturbed(stream: AsyncIterator[bytes], lines: int, *, stall: bool) -> AsyncIterator[bytes]:

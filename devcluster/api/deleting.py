@@ -118,9 +118,8 @@ class Deleter:
         elif not graceful and metadata.get("finalizers"):
             self._mark(metadata)
             graceful = True
-        if not graceful:
-            return self._remove(call, options, stored)
-        if not metadata.get("finalizers") and not metadata.get(_GRACE) and not strategy.holds(obj):
+        is_last = not metadata.get("finalizers") and not metadata.get(_GRACE) and not strategy.holds(obj)
+        if not graceful or is_last:
             return self._remove(call, options, stored)
         return self._keep(call, options, stored, obj)
 

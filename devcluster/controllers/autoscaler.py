@@ -354,13 +354,9 @@ class AutoscalerController(Controller):
         ]
         lowest = min([wanted, *_since(history, now, up)])
         highest = max([wanted, *_since(history, now, down)])
-        return (
-            max(current, lowest)
-            if wanted > current
-            else min(current, highest)
-            if wanted < current
-            else wanted
-        )
+        if wanted > current:
+            return max(current, lowest)
+        return min(current, highest) if wanted < current else wanted
 
     def _fastest(
         self, key: Name, rules: Object | None, current: int, now: datetime.datetime, *, up: bool

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections import defaultdict
 
-from devcluster.controllers.client import PODS, Object, ignoring, is_going, owner_reference
+from devcluster.controllers.client import PODS, Object, age_of, ignoring, is_going, owner_reference
 from devcluster.controllers.controller import Controller, Environment, Handler, Name, Routes, View
 from devcluster.controllers.pod_status import has_ended, is_ready
 from devcluster.kinds.conditions import condition_of
@@ -178,7 +178,7 @@ class EndpointSliceController(ServiceFollower):
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return
         present = self.view.owned(SLICES, service["metadata"]["uid"])
-        present.sort(key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+        present.sort(key=age_of)
         targets = targets_of(self.view, service)
         order = {uid: place for place, uid in enumerate(_uids(present))}
         trigger = trigger_time(service, targets, set(order))

@@ -363,9 +363,7 @@ class Kubelet(Controller):
         if pod_status.has_ended(pod):
             return
         now = asyncio.get_running_loop().time()
-        run = self._runs.get(key)
-        if run is None or run.uid != metadata["uid"]:
-            run = self._runs[key] = _Run(metadata["uid"], now)
+        run = self._run_of(key, metadata["uid"], now)
         changed = self._ended_by_node(pod, run, now)
         if changed is None:
             remaining = run.since + seconds_of(pod, "ready-delay", self._ready_delay) - now
@@ -379,15 +377,19 @@ class Kubelet(Controller):
             run.containers.clear()  # the former status has none of the attempts
             raise
 
+    def _run_of(self, key: Name, uid: str, now: float) -> _Run:
+        run = self._runs.get(key)
+        if run is None or run.uid != uid:
+            run = self._runs[key] = _Run(uid, now)
+        return run
+
     async def _stop(self, key: Name, pod: Object) -> None:
         """Remove a pod once its containers have stopped, at the latest after its grace period."""
         metadata, now = pod["metadata"], asyncio.get_running_loop().time()
         grace = metadata.get("deletionGracePeriodSeconds")
         if not grace:
             return
-        run = self._runs.get(key)
-        if run is None or run.uid != metadata["uid"]:
-            run = self._runs[key] = _Run(metadata["uid"], now)
+        run = self._run_of(key, metadata["uid"], now)
         if run.stops_since is None:
             run.stops_since = now
             runs = (pod.get("status") or {}).get("phase") == "Running"

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 Way = Literal["files", "secret", "local"]
 
-_HTTPS = 443
 _LOOK_EVERY = 1.0
 """Seconds for which definitions that are applied beside a developer's manager may lead elsewhere."""
 
@@ -227,15 +226,6 @@ class _Serving:
 
 def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | None) -> None:
     """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
-    if url is not None and not settings.is_given(Settings.webhook_bind_address):
-        asked = urlsplit(url).port or _HTTPS
-        if asked != address.port:
-            _log.warning(
-                f"the API server calls port {asked}, but the webhooks listen on port {address.port};"
-                f" unless something forwards it, give --webhook-bind-address=:{asked}",
-                url=url,
-                address=str(address),
-            )
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
     if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return
