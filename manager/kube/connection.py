@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
             self._lines.clear()
             return  # the answer proper is still to come
         answer.status = status
-        self._lines = []  # of trailers, which nobody reads
+        self._lines = []  # for trailers, which have no reader
         self._may_end_with_connection = True
         answer.wake()
         if self._sending:

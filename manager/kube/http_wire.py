@@ -69,7 +69,7 @@ class HttpWire(Wire):
         self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
         self._headers: dict[int, tuple[Mapping[str, str], str | None, bytes]] = {}
         self._turns = asyncio.Semaphore(connections)
-        # What was begun before the last abort has an earlier number, and gets no connection any more.
+        # A request from before the last abort has an earlier number, and gets no connection any more.
         self._aborts = 0
         self._is_closed = False
         self._idle: deque[Connection] = deque()
@@ -284,7 +284,7 @@ class HttpWire(Wire):
 
 
 class _Exchange(AbstractAsyncContextManager[Answer]):
-    """One request of a wire. A class, because a generator for each request would cost more than its head."""
+    """A request of a wire; a class, because a generator for each request would cost more than its head."""
 
     __slots__ = ("_connection", "_request", "_wire")
 

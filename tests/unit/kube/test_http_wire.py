@@ -186,6 +186,22 @@ async def test_rejected_token_is_renewed_and_the_request_sent_once_more(
     assert {request.body for request in server.requests} == {b"body"}
 
 
+async def test_token_is_read_again_at_the_end_of_its_lifetime(
+    server: LocalServer, authority: trustme.CA, tmp_path: Path
+):
+    file = tmp_path / "token"
+    file.write_text("old")
+    credentials = TokenFile(file, label="token")
+    async with wire_to(server.url, authority, credentials=credentials) as wire:
+        await fetch(wire)
+        file.write_text("new")
+        await fetch(wire)
+        credentials.renew_at = 0.0
+        await fetch(wire)
+    sent = [request.headers["Authorization"] for request in server.requests]
+    assert sent == ["Bearer old", "Bearer old", "Bearer new"]
+
+
 async def test_rejection_is_returned_when_credentials_cannot_be_renewed(wire: HttpWire, server: LocalServer):
     server.answer = lambda _: Answer(b"who?", status=401)
     assert await fetch(wire) == (401, b"who?")
