@@ -336,11 +336,8 @@ async def check_object(
         raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")
     if len(content) * _MOST_FOR_A_BYTE <= limit:
         return
-    allowed = limit - (len(content) - len(passed_over)) // _BYTES
-    # Text in strings costs nothing, but excluding it takes longer than counting it.
-    if await _structure(content, allowed, strings=True) <= allowed:
-        return
     if await work_of(content, passed_over, enough=limit) > limit:
+        allowed = limit - (len(content) - len(passed_over)) // _BYTES
         raise TooCostly(f"`{field}` has more lists, objects and members than can be read: some {allowed}")
 
 
@@ -348,27 +345,25 @@ async def work_of(
     content: bytes | bytearray | memoryview, passed_over: memoryview = _NOTHING, *, enough: int
 ) -> int:
     """Return the cost of an object without the part `passed_over`; it is exact up to `enough`."""
-    kept = await _structure(passed_over, len(passed_over) * 2, strings=False)
+    kept = await _structure(passed_over, len(passed_over) * 2)
     length = (len(content) - len(passed_over)) // _BYTES
-    return length + await _structure(content, enough - length + kept, strings=False) - kept
+    return length + await _structure(content, enough - length + kept) - kept
 
 
-async def _structure(content: bytes | bytearray | memoryview, enough: int, *, strings: bool) -> int:
-    """Count the cost of commas and brackets, including those in strings if `strings`; stop after `enough`.
+async def _structure(content: bytes | bytearray | memoryview, enough: int) -> int:
+    """Count the cost of commas and brackets outside of strings; stop after `enough`.
 
     The count is exact as far as the text is valid JSON; a parser stops there too.
     """
     count, inside, position = 0, False, 0
     while position < len(content) and count <= enough:
         chunk = bytes(content[position : position + _CHUNK])
-        if not strings:
-            # A backslash and what it stands before belong together.
-            chunk = chunk[: len(chunk) - (len(chunk) - len(chunk.rstrip(b"\\"))) % 2] or chunk
+        # A backslash and what it stands before belong together.
+        chunk = chunk[: len(chunk) - (len(chunk) - len(chunk.rstrip(b"\\"))) % 2] or chunk
         position += len(chunk)
-        if not strings:
-            parts = chunk.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-            chunk = b" ".join(parts[inside::2])
-            inside ^= len(parts) % 2 == 0
+        parts = chunk.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        chunk = b" ".join(parts[inside::2])
+        inside ^= len(parts) % 2 == 0
         count += 2 * (chunk.count(b"{") + chunk.count(b"[")) + chunk.count(b",")
         await asyncio.sleep(0)
     return count
