@@ -21,14 +21,18 @@ _CANNOT = 'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: '
 
 
 def decode_delete_options(call: Call) -> DeleteOptions:
-    """Read them.
+    """Read them, and warn of a delete without a propagation policy where the kind does.
 
     Raises:
         StatusError: they cannot be read, or make no sense.
     """
-    body = call.request.body
-    if not body:
-        return DeleteOptions.of_query(call.request.query)
+    options = _decoded(call) if call.request.body else DeleteOptions.of_query(call.request.query)
+    if options.propagation is None and options.orphan is None:
+        call.warn(call.resource.strategy.delete_warning)
+    return options
+
+
+def _decoded(call: Call) -> DeleteOptions:
     try:
         document, _ = parse_document(call, None, bad_request)
     except StatusError as error:

@@ -64,9 +64,7 @@ class PodAddresses:
 
     def release(self, key: Key) -> None:
         """Free the address of a deleted pod."""
-        address = self._given.pop(key, None)
-        if address is not None:
-            self._used.discard(address)
+        self._used.discard(self._given.pop(key, ""))
 
 
 FIRST_DELAY, LAST_DELAY = 10, 300
