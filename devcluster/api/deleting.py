@@ -120,7 +120,11 @@ class Deleter:
                 strategy.mark_deleted(obj)
             graceful = True
         elif not graceful and metadata.get("finalizers"):
-            self._mark(metadata)
+            if "deletionTimestamp" not in metadata:
+                if metadata.get("generation"):
+                    metadata["generation"] += 1
+                metadata["deletionTimestamp"] = self._writer.clock.timestamp()
+            metadata[_GRACE] = 0
             graceful = True
         is_last = not metadata.get("finalizers") and not metadata.get(_GRACE) and not strategy.holds(obj)
         if not graceful or is_last:
@@ -168,13 +172,6 @@ class Deleter:
         if metadata.get("generation"):
             metadata["generation"] += 1
         return True, False
-
-    def _mark(self, metadata: Object) -> None:
-        if "deletionTimestamp" not in metadata:
-            if metadata.get("generation"):
-                metadata["generation"] += 1
-            metadata["deletionTimestamp"] = self._writer.clock.timestamp()
-        metadata[_GRACE] = 0
 
     def _context(self, call: Call, options: DeleteOptions) -> Context:
         return Context(
