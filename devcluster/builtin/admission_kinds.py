@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -353,24 +352,10 @@ def _check_client(config: Field) -> None:
     if url.is_set == service.is_set:
         config.required("exactly one of url or service is required")
     elif url.is_set:
-        _check_url(url)
+        url.check_https()
     else:
         for name in ("name", "namespace"):
             if not service[name]:
                 service[name].required()
         if not service.get("path", "/").startswith("/"):
             service["path"].invalid("must start with a '/'")
-
-
-def _check_url(url: Field) -> None:
-    form, parts = "; desired format: https://host[/path]", urllib.parse.urlsplit(url.value)
-    if parts.scheme != "https":
-        url.invalid(f"'https' is the only allowed URL scheme{form}", parts.scheme)
-    if not parts.netloc:
-        url.invalid(f"host must be specified{form}", parts.netloc)
-    if parts.username is not None:
-        url.invalid("user information is not permitted in the URL", parts.username)
-    if parts.fragment:
-        url.invalid("fragments are not permitted in the URL", parts.fragment)
-    if parts.query:
-        url.invalid("query parameters are not permitted in the URL", parts.query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from devcluster import errors
 from devcluster.errors import FieldError
@@ -154,3 +155,18 @@ class Field:
             value = self.get(name)
             if isinstance(value, int) and value < 0:
                 self[name].invalid(NEGATIVE)
+
+    def check_https(self) -> None:
+        """Check the URL of a webhook."""
+        form, parts = "; desired format: https://host[/path]", urlsplit(self.value)
+        if parts.scheme != "https":
+            self.invalid(f"'https' is the only allowed URL scheme{form}", parts.scheme)
+        if not parts.netloc:
+            self.invalid(f"host must be specified{form}", parts.netloc)
+        for part, refused in (
+            (parts.username, "user information is"),
+            (parts.fragment or None, "fragments are"),
+            (parts.query or None, "query parameters are"),
+        ):
+            if part is not None:
+                self.invalid(f"{refused} not permitted in the URL", part)

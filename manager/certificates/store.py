@@ -128,9 +128,9 @@ class SecretStore:
         *,
         namespace: str,
         name: str,
-        read_every: float | None = None,
+        read_every: float = READ_EVERY,
     ) -> None:
-        """`read_every` overrides the seconds between two reads of a replica, for simulations."""
+        """`read_every` has the seconds between two reads of a replica with a certificate."""
         self._transport = transport
         self._program = program
         self._namespace = namespace
@@ -205,7 +205,7 @@ class SecretStore:
                 if problem != logged:
                     _log.warning("cannot read the certificate of the webhooks", error=problem)
             logged = problem
-            await asyncio.sleep(_READ_FIRST if self._pair is None else self._read_every or READ_EVERY)
+            await asyncio.sleep(_READ_FIRST if self._pair is None else self._read_every)
 
 
 class FolderStore:

@@ -22,6 +22,7 @@ WebhookCertificates = Literal["auto", "files", "secret", "local"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LIMIT = re.compile(r"([^=\s]+)\s*=\s*0*([0-9]{1,9})")
 _URL = re.compile(r"https://[^/?#@\s]+/?")
 _MAX_NAME = 253
 _MAX_PREFIX = 200
@@ -105,15 +106,11 @@ def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
     def parse(text: str) -> dict[str, int]:
         limits: dict[str, int] = {}
         for item in _names(text):
-            name, _, limit = (part.strip() for part in item.partition("="))
-            digits = limit.lstrip("0") or limit[:1]
-            if not name or not digits.isascii() or not digits.isdigit() or int(digits[:1]) < lowest:
-                raise ValueError(
-                    f'NAME=N is expected, N a whole number of at least {lowest}, such as "memcached=4"'
-                )
-            if len(digits) > len(str(most)) or int(digits) > most:
-                raise ValueError(f"at most {most} objects at once are expected")
-            limits[name] = int(digits)
+            found = _LIMIT.fullmatch(item)
+            if found is None or not lowest <= int(found[2]) <= most:
+                what = f"NAME=N is expected, N a whole number from {lowest} to {most}"
+                raise ValueError(f'{what}, such as "memcached=4"')
+            limits[found[1]] = int(found[2])
         return limits
 
     return parse

@@ -27,7 +27,9 @@ import copy
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import chain, compress, pairwise
+from operator import is_
 from typing import Any
 
 import orjson
@@ -351,20 +353,32 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    if isinstance(wanted, list) and len(wanted) > 1:
-        seen = set[Any]()
-        for item in wanted:
-            if isinstance(item, dict):
-                keys: list[Any] = [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
-            else:
-                keys = [str(item)]
-            if not seen.isdisjoint(keys):
-                return True
-            seen.update(keys)
-    for item in wanted.values() if isinstance(wanted, dict) else wanted:
-        # A call only where one is needed: every creation comes by.
-        if isinstance(item, (dict, list)) and may_repeat_keys(item):
+    # Level by level and in C, because every creation comes by.
+    level: list[Any] = [wanted]
+    while level:
+        lists = [*compress(level, map(_is_list, map(type, level)))]
+        if any(map(_repeats_keys, lists)):
             return True
+        dicts = compress(level, map(_is_dict, map(type, level)))
+        level = [*chain.from_iterable(lists), *chain.from_iterable(map(dict.values, dicts))]
+    return False
+
+
+_is_list, _is_dict = partial(is_, list), partial(is_, dict)
+
+
+def _repeats_keys(items: list[Any]) -> bool:
+    if len(items) < 2:  # noqa: PLR2004 - to repeat anything
+        return False
+    seen = set[Any]()
+    for item in items:
+        if isinstance(item, dict):
+            keys: list[Any] = [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
+        else:
+            keys = [str(item)]
+        if not seen.isdisjoint(keys):
+            return True
+        seen.update(keys)
     return False
 
 

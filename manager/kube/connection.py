@@ -11,7 +11,8 @@ import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import cast
+from operator import itemgetter
+from typing import Any, cast
 
 import httptools
 
@@ -33,6 +34,9 @@ The warnings of admission policies can be long.
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
+_name = itemgetter(0)
+
+
 class Headers(Mapping[str, str]):
     """The headers of an answer; of those that came several times, one with all values, separated by commas.
 
@@ -44,12 +48,18 @@ class Headers(Mapping[str, str]):
     def __init__(self) -> None:
         self.lines: list[tuple[bytes, bytes]] = []
 
-    def __getitem__(self, name: str) -> str:
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a header, or the default."""
         wanted = name.lower().encode()
+        if wanted not in map(bytes.lower, map(_name, self.lines)):  # in C: nearly always
+            return default
         values = [value for each, value in self.lines if each.lower() == wanted]
-        if not values:
-            raise KeyError(name)
         return b", ".join(values).decode("utf-8", "replace")
+
+    def __getitem__(self, name: str) -> str:
+        if (value := self.get(name)) is None:
+            raise KeyError(name)
+        return str(value)
 
     def __iter__(self) -> Iterator[str]:
         return iter({name.lower(): name.decode("latin-1") for name, _ in self.lines}.values())
@@ -143,6 +153,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
+        self._lines: list[tuple[bytes, bytes]] = []  # the headers as they come
         self._sending = False
         self._besides = 0  # bytes of the answer since the last ones of its body
         self._may_end_with_connection = False
@@ -172,6 +183,7 @@ class Connection(asyncio.Protocol):
         if permit is not None:
             permit()
         answer = self._answer = Answer(transport)
+        self._lines = answer.headers.lines
         self._besides, self._may_end_with_connection = 0, False
         if len(body) <= PIECE:
             transport.write(head + body)
@@ -267,19 +279,17 @@ class Connection(asyncio.Protocol):
             raise ValueError("more than was asked for")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        answer = self._answer
-        assert answer is not None
-        if not answer.status:  # later ones are trailers
-            answer.headers.lines.append((name, value))
+        self._lines.append((name, value))
 
     def on_headers_complete(self) -> None:
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()
         if status < HTTPStatus.OK:
-            answer.headers.lines.clear()
+            self._lines.clear()
             return  # the answer proper is still to come
         answer.status = status
+        self._lines = []  # of trailers, which nobody reads
         self._may_end_with_connection = True
         answer.wake()
         if self._sending:

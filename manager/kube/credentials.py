@@ -247,12 +247,7 @@ class ExecCredentials(Credentials):
     """
 
     def __init__(
-        self,
-        spec: ExecSpec,
-        label: str,
-        folder: Path,
-        cluster: Mapping[str, Any],
-        environ: Mapping[str, str],
+        self, spec: ExecSpec, label: str, folder: Path, cluster: Mapping[str, Any], environ: Mapping[str, str]
     ) -> None:
         """Take the `label` for messages, the `folder` in which a relative command starts, and its inputs."""
         super().__init__()

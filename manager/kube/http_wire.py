@@ -10,7 +10,7 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib import import_module
 from weakref import WeakSet
@@ -81,41 +81,55 @@ class HttpWire(Wire):
     def host(self) -> str:
         return self._host
 
-    @asynccontextmanager
-    async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
+    def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
         """See `Wire.exchange`. A stream takes none of the turns."""
-        config, credentials, tls = self._config, self._config.credentials, self._config.tls
-        begun, connection = self._aborts, None
+        return _Exchange(self, request)
+
+    async def begin(self, request: WireRequest) -> tuple[Connection, Answer]:
+        """Send a request, and wait for the answer's head; `end` has to follow."""
+        begun = self._aborts
         if not request.stream:
             await self._turns.acquire()
         try:
-            header = context = None
-            if tls is not None:
-                now = asyncio.get_running_loop().time()
-                if now < tls.check_at and now < credentials.renew_at and credentials.latest is not None:
-                    header, context = credentials.latest.header, tls.latest
-                else:
-                    header, context = await config.authorization(), await tls.context()
-            is_renewed = False
-            while True:
-                head = self.head(request, header)
-                connection = self._take_idle(context, begun) or await self.connect(context, begun)
+            return await self._ask(request, begun)
+        except BaseException:
+            if not request.stream:
+                self._turns.release()
+            raise
+
+    def end(self, request: WireRequest, connection: Connection) -> None:
+        """Give back what the request has used."""
+        self._give_back(connection)
+        if not request.stream:
+            self._turns.release()
+
+    async def _ask(self, request: WireRequest, begun: int) -> tuple[Connection, Answer]:
+        """Send a request, and once more with other credentials if the server refuses them."""
+        config, credentials, tls = self._config, self._config.credentials, self._config.tls
+        header = context = None
+        if tls is not None:
+            now = asyncio.get_running_loop().time()
+            if now < tls.check_at and now < credentials.renew_at and credentials.latest is not None:
+                header, context = credentials.latest.header, tls.latest
+            else:
+                header, context = await config.authorization(), await tls.context()
+        is_renewed = False
+        while True:
+            head = self.head(request, header)
+            connection = self._take_idle(context, begun) or await self.connect(context, begun)
+            try:
                 answer = await connection.ask(head, request.body or b"", request.permit)
                 if answer.status != _UNAUTHORIZED or is_renewed:
-                    break
+                    return connection, answer
                 config.tls_failed()
                 renewed = await config.authorization(rejected=header)
                 if renewed == header:
-                    break
-                rejected, connection = connection, None
-                self._give_back(rejected)
-                header, context, is_renewed = renewed, await config.ssl_context(), True
-            yield answer
-        finally:
-            if connection is not None:
+                    return connection, answer
+            except BaseException:
                 self._give_back(connection)
-            if not request.stream:
-                self._turns.release()
+                raise
+            self._give_back(connection)
+            header, context, is_renewed = renewed, await config.ssl_context(), True
 
     @asynccontextmanager
     async def websocket(
@@ -267,3 +281,19 @@ class HttpWire(Wire):
                     opened.setsockopt(socket.IPPROTO_TCP, option, value)
         self._sockets.add(opened)
         return opened
+
+
+class _Exchange(AbstractAsyncContextManager[Answer]):
+    """One request of a wire. A class, because a generator for each request would cost more than its head."""
+
+    __slots__ = ("_connection", "_request", "_wire")
+
+    def __init__(self, wire: HttpWire, request: WireRequest) -> None:
+        self._wire, self._request = wire, request
+
+    async def __aenter__(self) -> Answer:
+        self._connection, answer = await self._wire.begin(self._request)
+        return answer
+
+    async def __aexit__(self, *_: object) -> None:
+        self._wire.end(self._request, self._connection)

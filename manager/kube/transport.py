@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextman
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from manager.kube.errors import (
     ApiError,
@@ -317,11 +317,7 @@ class Transport:
 
     @asynccontextmanager
     async def _opening(
-        self,
-        path: str,
-        success: int,
-        sent: RequestRecord | None = None,
-        trace: RequestTrace | None = None,
+        self, path: str, success: int, sent: RequestRecord | None = None, trace: RequestTrace | None = None
     ) -> AsyncIterator[None]:
         """Bound the opening of a stream by the deadline; note in metrics, record and trace how it ended."""
         clock = asyncio.get_running_loop().time
@@ -519,9 +515,10 @@ def _begin_record(
 def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | None) -> str:
     if not query:
         return path
-    return f"{path}?{_encoded(tuple(query.items() if isinstance(query, Mapping) else query))}"
+    pairs = query.items() if isinstance(query, Mapping) else query
+    return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in pairs])}"
 
 
 @lru_cache(_REMEMBERED)
-def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    return urlencode(query, quote_via=quote, safe="")
+def _quoted(text: str) -> str:
+    return quote(text, safe="")

@@ -94,13 +94,7 @@ class _Found(NamedTuple):
     "-n", "--namespace", default="that of the context", text="namespace of objects of a FILE that names none"
 )
 @click.option("--all", "every", is_flag=True, help="plan all objects of the operators' kinds")
-@click.option(
-    "--timeout",
-    type=parse_duration,
-    default="5m",
-    metavar="DURATION",
-    help="time for all of it",
-)
+@click.option("--timeout", type=parse_duration, default="5m", metavar="DURATION", help="time for all of it")
 @pass_invocation
 def plan(
     invocation: Invocation,
@@ -396,11 +390,7 @@ def replaced_pods(change: Change) -> int:
     return int(status.get(_ROLLED_OUT[kind]) or 0)
 
 
-_ROLLED_OUT = {
-    "Deployment": "replicas",
-    "StatefulSet": "replicas",
-    "DaemonSet": "currentNumberScheduled",
-}
+_ROLLED_OUT = {"Deployment": "replicas", "StatefulSet": "replicas", "DaemonSet": "currentNumberScheduled"}
 """Kinds that replace their pods when the template changes, and the field of the status that counts them."""
 
 

@@ -182,11 +182,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._epoch += seconds - self.wall_clock()
 
     def call_at(
-        self,
-        when: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Schedule a timer like any loop; `when` is on the clock of the calling process."""
         clock = process_clock.get()
@@ -201,20 +197,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return timer
 
     def call_later(
-        self,
-        delay: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Schedule a timer like any loop, on the clock of the calling process."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_soon(
-        self,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Schedule a callback like any loop."""
         if self._closed or self._debug:

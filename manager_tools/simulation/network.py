@@ -208,11 +208,7 @@ class Network(Wire):
             if "watch" not in asked and "continue" not in asked and version is not None:
                 asked |= _exactly(version)
         sent = ApiRequest(
-            method=request.method,
-            path=unquote(path),
-            query=asked,
-            headers=headers,
-            body=request.body or b"",
+            method=request.method, path=unquote(path), query=asked, headers=headers, body=request.body or b""
         )
         try:
             if self.weather.behind and request.method == "GET" and self._rng.random() < _TO_THE_SECOND:

@@ -732,8 +732,7 @@ class World(Scene):
     def _check_caches(self, replica: Replica) -> None:
         """Check that the caches match the store, or its part in the replica's shards."""
         shards = ShardSet.of(self.plan.shards or 1, filter(replica.has, range(self.plan.shards)))
-        for shared in replica.manager.cache._shared.values():
-            informer = shared.informer
+        for informer in replica.manager.cache.informers:
             if informer.spec.label_selector or informer.spec.field_selector:
                 continue
             stored = {

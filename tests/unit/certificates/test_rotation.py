@@ -106,12 +106,12 @@ class Scene:
 async def test_rotator_writes_only_when_a_renewal_is_due():
     scene = Scene()
     async with scene.led():
-        assert scene.writes == ["store", "mutating", "pets"]
+        assert scene.writes == ["store", "store", "mutating", "pets"]
         first = scene.served
         await asyncio.sleep(LIFETIMES.serving.total_seconds() * 0.6 - 60)
-        assert len(scene.writes) == 3
+        assert len(scene.writes) == 4
         await asyncio.sleep(LIFETIMES.serving.total_seconds() * 0.1)
-        assert scene.writes[3:] == ["store"]
+        assert scene.writes[4:] == ["store"]
         assert scene.served.since > first.since
 
 

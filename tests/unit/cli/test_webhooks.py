@@ -88,16 +88,6 @@ async def test_webhooks_that_the_api_server_will_not_reach_are_reported_with_a_r
     assert ["give --webhook-bind-address=:9443" in line for line in told] == [True] * warned
 
 
-async def test_webhooks_warn_when_the_url_has_another_port_than_the_listener(
-    wire: ScriptedWire, tmp_path: Path
-):
-    served, [line] = await assemble(
-        {"webhook_local_path": str(tmp_path), "webhook_url": "https://127.0.0.1:19443"}
-    )
-    assert served
-    assert line.endswith("give --webhook-bind-address=:19443")
-
-
 async def test_webhooks_are_served_at_the_reached_address(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -167,13 +167,6 @@ async def test_writes_end_with_the_lease_and_reads_go_on(core: Any, models: Any,
     assert (await core.read_namespaced_config_map("a", "default")).data == {"x": "1"}
 
 
-async def test_refused_requests_are_sent_again(core: Any, models: Any, scene: Scene):
-    busy = Reply.status(429, "TooManyRequests", retry_after=2)
-    scene.wire.on("POST", CONFIG_MAPS, busy, Reply.json({"kind": "Status", "apiVersion": "v1"}, status=201))
-    await core.create_namespaced_config_map("default", config_map(models))
-    assert len(scene.wire.sent("POST", CONFIG_MAPS)) == 2
-
-
 @pytest.mark.parametrize("timeout", [3, 3.0, (1, 2)])
 async def test_request_timeout_is_the_deadline(core: Any, scene: Scene, timeout: Any):
     scene.wire.on("GET", CONFIG_MAPS, Stall())

@@ -14,7 +14,6 @@ from manager.client.ownership import (
     Ownership,
     field_path,
     may_repeat_keys,
-    without_fields,
 )
 from tests.support.effort import Effort
 
@@ -384,13 +383,3 @@ def test_field_path_reads_what_the_server_writes(text: str, path: tuple[str, ...
 def test_field_path_refuses_what_is_none(text: str):
     with pytest.raises(ValueError, match="is no path of a field, such as"):
         field_path(text)
-
-
-def test_without_fields_takes_out_fields_of_maps_and_items():
-    paths = tuple(
-        map(field_path, (".spec.replicas", '.spec.items[name="b"]', '.spec.items[name="a"].x', ".gone"))
-    )
-    wanted = {"spec": {"replicas": 1, "items": [{"name": "a", "x": 1}, {"name": "b"}]}}
-    before = copy.deepcopy(wanted)
-    assert without_fields(wanted, paths) == {"spec": {"items": [{"name": "a"}]}}
-    assert wanted == before

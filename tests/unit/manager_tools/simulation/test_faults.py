@@ -17,7 +17,7 @@ from manager.cache.sink import Sink
 from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.faults import _STUCK
-from manager_tools.simulation.plan import KINDS_OF_FAULT, OF_CERTIFICATES, Fault, Plan, plan_of
+from manager_tools.simulation.plan import OF_CERTIFICATES, Fault, Plan, plan_of
 from manager_tools.simulation.scene import Weather
 from manager_tools.simulation.seeds import Outcome, run, story_of
 
@@ -91,12 +91,6 @@ def test_weather_keeps_second_change_when_first_ends():
     assert (weather.lag, weather.stale) == (20.0, 0.0)
     second()
     assert weather == Weather()
-
-
-@pytest.mark.parametrize("what", KINDS_OF_FAULT)
-def test_fault_str_reads_as_words(what: str):
-    fault = Fault(12.0, what, replica=1, seconds=5.0, size=0.3)
-    assert re.fullmatch(r"[a-z0-9][^{}]* [^{}]*", str(fault))
 
 
 def found(what: str) -> bool:
