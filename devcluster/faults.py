@@ -214,7 +214,6 @@ class FaultControl:
         """Answer a request to the endpoint; hand on any other, with the fault that applies to it."""
         if request.path.startswith(PREFIX):
             try:
-                _check_administrator(self._authenticate(request))
                 return self._answer(request)
             except StatusError as error:
                 return ApiResponse.failure(error)
@@ -230,6 +229,10 @@ class FaultControl:
         return self._last
 
     def _answer(self, request: ApiRequest) -> ApiResponse:
+        if (user := self._authenticate(request)) is None:
+            raise unauthorized()
+        if _ADMINISTRATORS not in user.groups:
+            raise StatusError(403, "Forbidden", "only members of system:masters may inject faults")
         path = request.path.removeprefix(PREFIX).rstrip("/")
         match request.method, path:
             case "GET", "faults":
@@ -250,13 +253,6 @@ class FaultControl:
                 self.expire_history()
                 return ApiResponse.json({})
         raise StatusError(404, "NotFound", f"{request.method} {request.path} does not exist")
-
-
-def _check_administrator(user: User | None) -> None:
-    if user is None:
-        raise unauthorized()
-    if _ADMINISTRATORS not in user.groups:
-        raise StatusError(403, "Forbidden", "only members of system:masters may inject faults")
 
 
 def _fault(body: bytes) -> Fault:

@@ -208,11 +208,7 @@ class HttpServer:
         return response
 
     async def _stream(
-        self,
-        request: web.BaseRequest,
-        task: asyncio.Task[Any],
-        answer: ApiResponse,
-        stream: Any,
+        self, request: web.BaseRequest, task: asyncio.Task[Any], answer: ApiResponse, stream: Any
     ) -> web.StreamResponse:
         """Send chunk by chunk until the stream ends, the client has gone or the server stops."""
         response = web.StreamResponse(status=answer.status, headers=_head_of(answer))

@@ -274,7 +274,9 @@ class Subresources:
             case (("exec" | "attach" | "portforward" | "proxy"), _) if call.resource.plural == "pods":
                 return await self.pods.connect(call)
             case "proxy", _:
-                return self._unconnected(call)
+                if self._store.get(call.key) is None:
+                    raise not_found(call.resource.group, call.resource.plural, call.name)
+                raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")
             case _:
                 return None
 
@@ -305,8 +307,3 @@ class Subresources:
         }
         asked = await self._writer.admit(call, asked, (kind.group, kind.version, kind.kind), options=options)
         return encode(self.tokens.issue(account, asked), representation, status=201)
-
-    def _unconnected(self, call: Call) -> ApiResponse:
-        if self._store.get(call.key) is None:
-            raise not_found(call.resource.group, call.resource.plural, call.name)
-        raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")

@@ -100,11 +100,6 @@ class EventRecorder:
                 log.exception("event %s of %s", event["reason"], event["metadata"]["name"])
             await asyncio.sleep(0)
 
-    @property
-    def idle(self) -> bool:
-        """Whether all Events are written."""
-        return not self._pending
-
     def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:
         metadata = about["metadata"]
         # Events' names contain nanoseconds, which must differ even if the clock does not advance.

@@ -119,11 +119,6 @@ class WorkQueue:
             else:
                 self._enqueue(key)
 
-    @property
-    def idle(self) -> bool:
-        """Whether no key is ready or in progress; delayed keys do not count."""
-        return not self._ready and not self._working
-
     def close(self) -> None:
         """Drop the timers."""
         for _, handle in self._timers.values():

@@ -462,7 +462,7 @@ class _Rollout:
 
     async def _shrink_old(self, new: Object) -> bool:
         """Take pods from old ReplicaSets as far as availability allows, those that do not work first."""
-        old = _active(sorted(self._old, key=age_of))
+        old = sorted(_active(self._old), key=age_of)
         least = _replicas(self.deployment) - _max_unavailable(self.deployment)
         unavailable = _pod_count(new) - _available_count(new)
         spare = _pod_count(*self._all) - least - unavailable

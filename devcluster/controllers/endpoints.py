@@ -351,7 +351,9 @@ class EndpointsController(ServiceFollower):
         wanted: Object = present or {"metadata": {"name": key[1], "namespace": key[0], "annotations": {}}}
         wanted["metadata"]["labels"] = labels
         wanted["metadata"].setdefault("annotations", {})
-        _set_trigger(wanted["metadata"], trigger_time(service, targets, _addressed(present)))
+        former = [each for subset in wanted.get("subsets") or () for each in subset.get("addresses") or ()]
+        uids = {each["targetRef"]["uid"] for each in former}
+        _set_trigger(wanted["metadata"], trigger_time(service, targets, uids))
         wanted["subsets"] = subsets
         await (self.create if present is None else self.update)(ENDPOINTS, wanted)
 
@@ -380,8 +382,3 @@ def _subsets(service: Object, targets: list[Target]) -> list[Object]:
 
 def _labels(obj: Object) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
-
-
-def _addressed(present: Object | None) -> set[str]:
-    subsets = (present or {}).get("subsets") or ()
-    return {each["targetRef"]["uid"] for subset in subsets for each in subset.get("addresses") or ()}

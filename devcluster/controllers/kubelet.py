@@ -64,9 +64,7 @@ class PodAddresses:
 
     def release(self, key: Key) -> None:
         """Free the address of a deleted pod."""
-        address = self._given.pop(key, None)
-        if address is not None:
-            self._used.discard(address)
+        self._used.discard(self._given.pop(key, ""))
 
 
 FIRST_DELAY, LAST_DELAY = 10, 300
@@ -221,7 +219,9 @@ class ContainerStep:
         name, metadata = self.container["name"], self.pod["metadata"]
         where = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
         self._warn("BackOff", f"Back-off restarting failed container {name} in pod {where}")
-        text = f"back-off {_go_seconds(delay)} restarting failed container={name} pod={where}"
+        minutes, seconds = divmod(delay, 60)
+        shown = f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+        text = f"back-off {shown} restarting failed container={name} pod={where}"
         return {**self._waiting("CrashLoopBackOff", text), "lastState": self._state}
 
     def _not_started(self, outcome: NotStarted) -> Object:
@@ -293,12 +293,6 @@ class ContainerStep:
 
 def _delay(failures: int) -> int:
     return min(FIRST_DELAY << min(failures, 10), LAST_DELAY)
-
-
-def _go_seconds(seconds: int) -> str:
-    """Return seconds as Go writes a duration."""
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 MARK = b'"nodeName":'
