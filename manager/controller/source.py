@@ -95,17 +95,30 @@ def any_of(*predicates: Predicate) -> Predicate:
                 return True
         return False
 
-    return passes
+    return _made_of(passes, predicates)
 
 
 def all_of(*predicates: Predicate) -> Predicate:
     """Make a predicate that passes an event if all of `predicates` do."""
-    return lambda event: all(predicate(event) for predicate in predicates)
+    return _made_of(lambda event: all(predicate(event) for predicate in predicates), predicates)
 
 
 def not_(predicate: Predicate) -> Predicate:
     """Make a predicate that passes an event if `predicate` does not."""
-    return lambda event: not predicate(event)
+    return _made_of(lambda event: not predicate(event), (predicate,))
+
+
+def compares_status(predicate: Predicate) -> bool:
+    """Return whether it is `status_changed`, or made of it."""
+    return predicate is status_changed or any(map(compares_status, getattr(predicate, _PARTS, ())))
+
+
+_PARTS = "parts"
+
+
+def _made_of(made: Predicate, predicates: Sequence[Predicate]) -> Predicate:
+    setattr(made, _PARTS, predicates)
+    return made
 
 
 class _Object(msgspec.Struct):

@@ -83,8 +83,10 @@ class OperatorBase:
     def _declare_status(cls) -> None:
         """Find out what of the kind's status the operator writes."""
         kind = cls.kind
-        if cls.extends_status and "status" not in kind.model_fields:
-            raise TypeError(f"{cls.__name__}.extends_status: {kind.__name__} has no field `status`")
+        if cls.extends_status and (is_crd(kind) or "status" not in kind.model_fields):
+            own = "is its own kind, whose status it writes anyway"
+            why = own if is_crd(kind) else "has no field `status`"
+            raise TypeError(f"{cls.__name__}.extends_status: {kind.__name__} {why}")
         status = status_model(kind)
         cls.has_status = writes_status(kind, extends=cls.extends_status)
         cls.condition_list = held = ConditionList.of(kind) if cls.has_status else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin, overload
@@ -18,11 +19,12 @@ from manager.api.rights import RbacRule
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
 from manager.client.errors import nearest_name
 from manager.controller import ControllerOptions, Predicate, any_of, created_or_deleted, label_changed
+from manager.controller.source import compares_status
 from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.author_code import place_of
-from manager.util.signature import parameters_of, positional
+from manager.util.signature import classes_of, is_subclass, parameters_of, positional
 from manager.webhook import AdmissionOptions
 from manager_kinds.core_v1 import Pod
 from manager_kinds.pod_health import PARTS_OF_HEALTH, PodHealth
@@ -146,6 +148,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _TIMER, _DAEMON = "__every__", "__daemon__"
 
+Takes: TypeAlias = Mapping[str, type | None]
+"""The types of the arguments of a call after self, by name; None is the operator's kind."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timer:
@@ -194,7 +199,7 @@ def _marked(method: F, mark: str, value: object) -> F:
     return method
 
 
-def timers_of(cls: Any, members: Mapping[str, Any], takes: Sequence[str]) -> Iterator[Timer]:
+def timers_of(cls: Any, members: Mapping[str, Any], takes: Takes) -> Iterator[Timer]:
     """Yield the timers among an operator's members. Raises TypeError for an unsuitable method.
 
     `takes` are the arguments of a timer for each object.
@@ -251,7 +256,7 @@ def daemons_of(cls: Any, members: Mapping[str, Any]) -> Iterator[Daemon]:
             continue
         if not inspect.iscoroutinefunction(_function_of(member)) or positional(cls, name, 1) is None:
             raise TypeError(f"{cls.__name__}.{name}: @daemon is for `async def {name}(self, obj)`")
-        check_call(cls, name, ["obj"])
+        check_call(cls, name, {"obj": None})
         yield Daemon(name, restarts)
 
 
@@ -298,6 +303,11 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
         if isinstance(source, Watch) and source.enqueue is not None and not _takes(source.enqueue, 2):
             raise TypeError(f"{operator}: enqueue of {of} is called with (meta, objects)")
         check_indexes(f"{operator}: {of}.indexes", source.kind, source.indexes)
+        if on is not None and compares_status(on):
+            kept = [re.match(r"status(\.|\[|$)", each) for each in source.selection.keeps]
+            if source.metadata_only or (kept and not any(kept)):
+                why = "with metadata_only," if source.metadata_only else "its selection keeps no status, so"
+                raise TypeError(f"{operator}: {of}: {why} status_changed never lets an event pass")
 
 
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
@@ -418,24 +428,50 @@ def _takes(function: Any, count: int) -> bool:
     return True
 
 
-def check_hooks(cls: Any, hooks: Mapping[str, Sequence[str]]) -> None:
-    """Raise TypeError for a method of these that the runtime could not call."""
+def check_hooks(cls: Any, base: type, hooks: Mapping[str, Takes]) -> None:
+    """Raise TypeError for a method of these that the runtime could not call, or that one of `base` hides."""
     for name, takes in hooks.items():
+        first, *others = (each for each in cls.__mro__ if name in vars(each))
+        hidden = [each.__name__ for each in others if each not in base.__mro__]
+        if first in base.__mro__ and hidden:
+            raise TypeError(
+                f"{cls.__name__}.{name} is that of {first.__name__}, and hides that of {hidden[0]}: "
+                f"name {hidden[0]} first among the bases"
+            )
         if inspect.iscoroutinefunction(getattr(cls, name)) is not (name in _ASYNC):
             has_to = "has to be" if name in _ASYNC else "is called without await, and cannot be"
             raise TypeError(f"{cls.__name__}.{name} {has_to} an `async def`")
         check_call(cls, name, takes)
 
 
-def check_call(cls: Any, name: str, takes: Sequence[str]) -> None:
-    """Raise TypeError for a method that cannot be called with the arguments `takes`."""
-    if positional(cls, name, len(takes)) is None:
+def check_call(cls: Any, name: str, takes: Takes) -> None:
+    """Raise TypeError for a method with other parameters than the runtime passes."""
+    call = ", ".join(("self", *takes))
+    given = positional(cls, name, len(takes))
+    if given is None:
         has = ", ".join(("self", *(each.name for each in parameters_of(cls, name))))
-        at = place_of(getattr(cls, name))
+        raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has}){_at(cls, name)}")
+    if name not in vars(cls):
+        return  # a class below may be for another kind
+    for parameter, wanted in zip(given, takes.values(), strict=False):
+        classes, gets = classes_of(parameter.annotation, cls, getattr(cls, name)), wanted or cls.kind
+        if classes is not None and not any(is_subclass(gets, each) for each in classes):
+            annotated = " | ".join(each.__name__ for each in classes)
+            raise TypeError(
+                f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
+                f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}{_at(cls, name)}"
+            )
+    names = [each.name for each in given]
+    if any(each != of and each in takes for each, of in zip(names, takes, strict=False)):
+        has = ", ".join(("self", *names))
         raise TypeError(
-            f"{cls.__name__}.{name} is called with ({', '.join(('self', *takes))}), and takes ({has})"
-            + (at and f", at {at}")
+            f"{cls.__name__}.{name} is called with ({call}) in this order, and takes ({has}){_at(cls, name)}"
         )
+
+
+def _at(cls: type, name: str) -> str:
+    place = place_of(getattr(cls, name))
+    return place and f", at {place}"
 
 
 def _shown(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import DEGRADED, PROGRESSING, ObjectKey, Resource, is_crd
@@ -13,6 +13,7 @@ from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, 
 from manager.operator.declaration import (
     Owns,
     Reads,
+    Takes,
     WatchPods,
     check_attributes,
     check_hooks,
@@ -32,19 +33,19 @@ T = TypeVar("T", bound=Resource)
 _SPELT = ("reconcile", "reconcile_key", "cleanup", "on_error", "setup")
 """The methods whose misspellings are found."""
 
-_OBJECT = ("obj", "ctx")
+_OBJECT: Takes = {"obj": None, "ctx": Context}
 
-_HOOKS: Mapping[str, Sequence[str]] = {
-    "setup": (),
+_HOOKS: Mapping[str, Takes] = {
+    "setup": {},
     "reconcile": _OBJECT,
-    "reconcile_key": ("key",),
+    "reconcile_key": {"key": ObjectKey},
     "cleanup": _OBJECT,
-    "gone": ("key",),
-    "handed_over": ("key",),
-    "on_error": ("obj", "error", "ctx"),
-    "blocked": ("by", "ctx"),
-    "reconcile_failed": ("by", "ctx"),
-    "cleanup_blocked": ("by", "ctx"),
+    "gone": {"key": ObjectKey},
+    "handed_over": {"key": ObjectKey},
+    "on_error": {"obj": None, "error": Exception, "ctx": Context},
+    "blocked": {"by": Blocked, "ctx": Context},
+    "reconcile_failed": {"by": Blocked, "ctx": Context},
+    "cleanup_blocked": {"by": Blocked, "ctx": Context},
 }
 """The arguments of each method that the runtime calls."""
 
@@ -117,7 +118,7 @@ class Operator(OperatorBase, Generic[T]):
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
         check_attributes(cls)
-        check_hooks(cls, _HOOKS)
+        check_hooks(cls, Operator, _HOOKS)
         cls.sources = (
             *(each if isinstance(each, Owns) else Owns(each) for each in cls.owns),
             *cls.watches,

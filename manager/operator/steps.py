@@ -14,7 +14,7 @@ from manager.controller.failure import describe, is_transient
 from manager.operator.base import OperatorBase
 from manager.operator.conditions import status_model, status_of
 from manager.operator.context import Changed, Context, Gone
-from manager.operator.declaration import bare, check_call, check_path
+from manager.operator.declaration import Takes, bare, check_call, check_path
 from manager.util import clock
 
 F = TypeVar("F", bound=Callable[..., Awaitable[str | None]])
@@ -101,7 +101,7 @@ class Steps:
 
         return mark
 
-    def check(self, operator: type[OperatorBase], takes: Sequence[str]) -> None:
+    def check(self, operator: type[OperatorBase], takes: Takes) -> None:
         """Raise TypeError for fields that the operator's kind does not have, and for an unsuitable step."""
         where, kind = f"{operator.__name__}.{self.name}", operator.kind
         status = status_model(kind)

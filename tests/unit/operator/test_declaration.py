@@ -42,8 +42,13 @@ async def of_one(self: Any, obj: Any) -> None: ...
 async def of_two(self: Any, obj: Any, ctx: Any) -> None: ...
 async def of_nothing() -> None: ...
 async def of_nobody() -> None: ...
+async def renamed(self: Any, ctx: Any, obj: Any) -> None: ...
 async def of_three(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
 async def by_name(self: Any, obj: Any, *, ctx: Any) -> None: ...
+async def swapped(self: Any, ctx: Context, obj: Gadget) -> None: ...
+async def of_another_kind(self: Any, obj: Deployment, ctx: Context) -> None: ...
+async def of_a_pod(self: Any, obj: Pod) -> None: ...
+async def of_a_key(self: Any, key: Gadget) -> None: ...
 
 
 PLACE_OF_THREE = f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}"
@@ -108,12 +113,38 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
             f"is called with (self, obj, ctx), and takes (self, obj, ctx, more), at {PLACE_OF_THREE}",
         ),
         ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
+        (
+            "reconcile",
+            swapped,
+            "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
+        ),
+        (
+            "cleanup",
+            of_another_kind,
+            "is called with (self, obj, ctx): its obj is annotated as Deployment, and gets a Gadget",
+        ),
+        (
+            "gone",
+            of_a_key,
+            "is called with (self, key): its key is annotated as Gadget, and gets the ObjectKey",
+        ),
         ("on_error", of_one, "is called with (self, obj, error, ctx), and takes (self, obj)"),
         ("refresh", every(9)(by_name), "@every is for `async def refresh(self, obj, ctx)`, or for"),
+        (
+            "refresh",
+            every(9)(swapped),
+            "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
+        ),
         ("refresh", every(9)(of_nothing), "@every is for `async def refresh(self, obj, ctx)`, or for"),
+        (
+            "refresh",
+            every(9)(renamed),
+            "is called with (self, obj, ctx) in this order, and takes (self, ctx, obj)",
+        ),
         ("reconcile", every(9)(of_two), "is called anyway: decorate another method, or return `Result("),
         ("follow", daemon(of_nobody), "@daemon is for `async def follow(self, obj)`"),
         ("follow", daemon(of_three), "@daemon is for `async def follow(self, obj)`"),
+        ("follow", daemon(of_a_pod), "is called with (self, obj): its obj is annotated as Pod, and gets a"),
         ("setup", something, "is called without await, and cannot be an `async def`"),
         ("blocked", something, "is called without await, and cannot be an `async def`"),
     ],
@@ -166,6 +197,21 @@ def test_decorators_mark_static_and_class_methods_in_either_order():
     timers = [(each.name, each.for_each) for each in Marked.timers]
     assert timers == [("first", True), ("second", True), ("third", False)]
     assert [each.name for each in Marked.daemons] == ["fourth"]
+
+
+def test_operator_is_refused_when_it_hides_a_method_of_its_mixin():
+    class Ready:
+        async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
+
+    class Right(Ready, Operator[Gadget]): ...
+
+    assert Right.reconcile is Ready.reconcile
+    told = (
+        r"^Wrong\.reconcile is that of Operator, and hides that of Ready: name Ready first among the bases$"
+    )
+    with pytest.raises(TypeError, match=told):
+
+        class Wrong(Operator[Gadget], Ready): ...
 
 
 def test_operator_is_refused_when_a_source_cannot_be_used():

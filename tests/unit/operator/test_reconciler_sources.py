@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -17,9 +18,11 @@ from manager import (
     Result,
     Watch,
     all_of,
+    any_of,
     created_or_deleted,
     generation_changed,
     not_,
+    status_changed,
     webhook,
 )
 from manager.api import ObjectKey, Resource, Unstructured
@@ -255,6 +258,24 @@ async def test_owned_kind_holds_foreign_objects_as_metadata_and_hides_them_from_
         pods.put("ours")  # orphaned
         await turns()
     assert (judged, reconciler.names) == (["ours"], ["f2", "f1"])
+
+
+@pytest.mark.parametrize("on", [status_changed, any_of(created_or_deleted, not_(all_of(status_changed)))])
+def test_source_refuses_on_status_changed_when_it_keeps_no_status(on: Any):
+    for source, why in (
+        (Owns(Pod, on=on, metadata_only=True), "Owns(Pod): with metadata_only, "),
+        (Watch(Pod, label="foo", on=on, metadata_only=True), "Watch(Pod): with metadata_only, "),
+        (
+            Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["spec.statusPage"])),
+            "Watch(Pod): its selection keeps no status, so ",
+        ),
+    ):
+        of = "owns" if isinstance(source, Owns) else "watches"
+        with pytest.raises(
+            TypeError, match=re.escape(f"Declared: {why}status_changed never lets an event pass")
+        ):
+            declaring(**{of: (source,)})
+    declaring(watches=(Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["status.phase"])),))
 
 
 @pytest.mark.parametrize(
