@@ -382,22 +382,26 @@ class LeaseLock:
             else:
                 self._error.clear()
                 again = self._sent + self._config.renewal_pause()
+                if (
+                    self._may_state
+                    and not self.held.is_set()
+                    and self._agreement.is_settled(self._view.lease)
+                ):
+                    self._begin()
 
     async def _renew(self) -> None:
-        view, identity, may_state = self._view, self._config.identity, self._may_state
+        view, identity = self._view, self._config.identity
         view.doubtful = view.doubtful or view.holder != identity
         base = await view.base(self._leases, timeout=self._time_left())
         if view.holder != identity:
             holder = f"held by {view.holder}" if view.holder else "released by somebody"
             raise LeadershipLost(f"lease {self._leases} is now {holder}")
-        if may_state:
+        if self._may_state:
             base = self._agreement.settled(base)
         self._sent = await view.claim(self._leases, base, timeout=self._time_left())
         self._guard.renewed(self._leases.name, self.deadline)
         if self.held.is_set():
             self.leadership.renewed(self.deadline)
-        elif may_state:
-            self._begin()
 
     def _time_left(self) -> float:
         left = self.deadline - clock.monotonic()
