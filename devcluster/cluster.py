@@ -185,7 +185,8 @@ class DevCluster:
                 starting.push_async_callback(self._journal.aclose)
             listener = None
             if self._listens:
-                listener = socket.create_server((self.address, self.port), family=_family(self.address))
+                family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+                listener = socket.create_server((self.address, self.port), family=family)
                 starting.callback(listener.close)
                 self.port = listener.getsockname()[1]
             starting.push_async_callback(self.webhooks.close)
@@ -285,9 +286,5 @@ class DevCluster:
             ledger=self._quotas,
             **self._workloads,
         )
-        self.sessions.logs = PodLogs(self.store, self.clock, controllers.runtime)
+        self.sessions.logs = PodLogs(self.store, self.clock, controllers.runtime).stream
         await starting.enter_async_context(controllers)
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -122,7 +122,10 @@ async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiRes
         await asyncio.sleep(fault.seconds)
     match fault.do:
         case Action.FAIL:
-            return ApiResponse.failure(_failure(fault))
+            reason, message = _REASONS.get(fault.code, ("", f"an injected fault answered {fault.code}"))
+            return ApiResponse.failure(
+                StatusError(fault.code, reason, message, retry_after=fault.retry_after)
+            )
         case Action.CUT_REQUEST:
             raise ConnectionCut
         case Action.DELAY:
@@ -135,11 +138,6 @@ async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiRes
     if response.stream is not None:
         response.stream = _disturbed(response.stream, fault.lines, stall=fault.do is Action.STALL_WATCH)
     return response
-
-
-def _failure(fault: Fault) -> StatusError:
-    reason, message = _REASONS.get(fault.code, ("", f"an injected fault answered {fault.code}"))
-    return StatusError(fault.code, reason, message, retry_after=fault.retry_after)
 
 
 async def _disturbed(stream: AsyncIterator[bytes], lines: int, *, stall: bool) -> AsyncIterator[bytes]:
@@ -216,7 +214,6 @@ class FaultControl:
         """Answer a request to the endpoint; hand on any other, with the fault that applies to it."""
         if request.path.startswith(PREFIX):
             try:
-                _check_administrator(self._authenticate(request))
                 return self._answer(request)
             except StatusError as error:
                 return ApiResponse.failure(error)
@@ -232,6 +229,10 @@ class FaultControl:
         return self._last
 
     def _answer(self, request: ApiRequest) -> ApiResponse:
+        if (user := self._authenticate(request)) is None:
+            raise unauthorized()
+        if _ADMINISTRATORS not in user.groups:
+            raise StatusError(403, "Forbidden", "only members of system:masters may inject faults")
         path = request.path.removeprefix(PREFIX).rstrip("/")
         match request.method, path:
             case "GET", "faults":
@@ -252,13 +253,6 @@ class FaultControl:
                 self.expire_history()
                 return ApiResponse.json({})
         raise StatusError(404, "NotFound", f"{request.method} {request.path} does not exist")
-
-
-def _check_administrator(user: User | None) -> None:
-    if user is None:
-        raise unauthorized()
-    if _ADMINISTRATORS not in user.groups:
-        raise StatusError(403, "Forbidden", "only members of system:masters may inject faults")
 
 
 def _fault(body: bytes) -> Fault:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from typing import Any
 
 LABEL_MAXIMUM = 63
 SUBDOMAIN_MAXIMUM = 253
@@ -120,38 +121,25 @@ def _remembering(check: Callable[..., list[str]]) -> Callable[..., list[str]]:
 @_remembering
 def dns_subdomain(name: str, *, prefix: bool = False) -> list[str]:
     """Check a DNS subdomain, the name of most objects: labels joined by dots."""
-    name = _masked(name) if prefix else name
-    wrong = _length(name, SUBDOMAIN_MAXIMUM)
-    if not _is_subdomain(name):
-        wrong.append(_SUBDOMAIN_TEXT)
-    return wrong
+    return _wrong(name, SUBDOMAIN_MAXIMUM, _is_subdomain, _SUBDOMAIN_TEXT, prefix=prefix)
 
 
 @_remembering
 def dns_label(name: str, *, prefix: bool = False) -> list[str]:
     """Check a DNS label, a name without dots, such as a namespace's or a container's."""
-    name = _masked(name) if prefix else name
-    wrong = _length(name, LABEL_MAXIMUM)
-    if not _is_label(name):
-        wrong.append("must not contain dots" if _is_subdomain(name) else _LABEL_TEXT)
-    return wrong
+    has_dots = _is_subdomain(_masked(name) if prefix else name)
+    text = "must not contain dots" if has_dots else _LABEL_TEXT
+    return _wrong(name, LABEL_MAXIMUM, _is_label, text, prefix=prefix)
 
 
 def dns_label_1035(name: str, *, prefix: bool = False) -> list[str]:
     """Check a DNS label that starts with a letter, such as the name of a webhook's service."""
-    name = _masked(name) if prefix else name
-    wrong = _length(name, LABEL_MAXIMUM)
-    if not _is_label_1035(name):
-        wrong.append(_LABEL_1035_TEXT)
-    return wrong
+    return _wrong(name, LABEL_MAXIMUM, _is_label_1035, _LABEL_1035_TEXT, prefix=prefix)
 
 
 def wildcard_subdomain(name: str) -> list[str]:
     """Check a wildcard DNS name such as `*.example.com`."""
-    wrong = _length(name, SUBDOMAIN_MAXIMUM)
-    if not _is_wildcard(name):
-        wrong.append(_WILDCARD_TEXT)
-    return wrong
+    return _wrong(name, SUBDOMAIN_MAXIMUM, _is_wildcard, _WILDCARD_TEXT)
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
@@ -190,19 +178,13 @@ def label_key(key: str) -> list[str]:
 @_remembering
 def label_value(value: str) -> list[str]:
     """Check a label's value."""
-    wrong = []
-    if len(value.encode()) > LABEL_MAXIMUM:
-        wrong.append(f"must be no more than {LABEL_MAXIMUM} bytes")
-    if not _is_value(value):
-        wrong.append(_VALUE_TEXT)
-    return wrong
+    too_long = [f"must be no more than {LABEL_MAXIMUM} bytes"] if len(value.encode()) > LABEL_MAXIMUM else []
+    return too_long if _is_value(value) else [*too_long, _VALUE_TEXT]
 
 
 def config_key(key: str) -> list[str]:
     """Check a key in the data of a ConfigMap or Secret: a file name."""
-    wrong = _length(key, SUBDOMAIN_MAXIMUM)
-    if not _is_config_key(key):
-        wrong.append(_CONFIG_KEY_TEXT)
+    wrong = _wrong(key, SUBDOMAIN_MAXIMUM, _is_config_key, _CONFIG_KEY_TEXT)
     if key in {".", ".."}:
         wrong.append(f"must not be '{key}'")
     elif key.startswith(".."):
@@ -228,9 +210,8 @@ def header_name(name: str) -> list[str]:
 
 def port_name(name: str) -> list[str]:
     """Check the name of a container's port, an IANA service name."""
-    wrong = _length(name, PORT_NAME_MAXIMUM)
-    if not _is_port_charset(name):
-        wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    charset = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+    wrong = _wrong(name, PORT_NAME_MAXIMUM, _is_port_charset, charset)
     if not any("a" <= each <= "z" for each in name):
         wrong.append("must contain at least one letter (a-z)")
     if "--" in name:
@@ -250,5 +231,10 @@ def _masked(name: str) -> str:
     return f"{name[:-2]}a" if len(name) > 1 and name.endswith("-") else name
 
 
-def _length(value: str, maximum: int) -> list[str]:
-    return [f"must be no more than {maximum} characters"] if len(value.encode()) > maximum else []
+def _wrong(
+    value: str, maximum: int, matches: Callable[[str], Any], text: str, *, prefix: bool = False
+) -> list[str]:
+    """Return the errors in a value by its length and its form."""
+    value = _masked(value) if prefix else value
+    wrong = [f"must be no more than {maximum} characters"] if len(value.encode()) > maximum else []
+    return wrong if matches(value) else [*wrong, text]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple, Self
 
@@ -125,10 +125,6 @@ class Rule:
             )
             and (not self.names or (bool(part.names) and part.names[0] in self.names))
         )
-
-    def with_verbs(self, verbs: Iterable[str]) -> Rule:
-        """Return the same rule with other verbs."""
-        return dataclasses.replace(self, verbs=tuple(verbs))
 
     def __str__(self) -> str:
         """Format the rule as Go prints it."""

@@ -258,10 +258,7 @@ class ServiceAccountTokens:
 
 
 def _check_life(seconds: int) -> None:
-    if seconds < _SHORTEST_LIFE:
-        problem = "may not specify a duration less than 10 minutes"
-    elif seconds > _LONGEST_LIFE:
-        problem = "may not specify a duration larger than 2^32 seconds"
-    else:
-        return
-    raise invalid(_GROUP, "TokenRequest", "", [field_invalid("spec.expirationSeconds", seconds, problem)])
+    if not _SHORTEST_LIFE <= seconds <= _LONGEST_LIFE:
+        bound = "less than 10 minutes" if seconds < _SHORTEST_LIFE else "larger than 2^32 seconds"
+        wrong = field_invalid("spec.expirationSeconds", seconds, f"may not specify a duration {bound}")
+        raise invalid(_GROUP, "TokenRequest", "", [wrong])

@@ -93,13 +93,17 @@ class Matcher:
     @classmethod
     def of_policy(cls, match: Object) -> Matcher:
         """Read the constraints of a policy or binding."""
-        return cls(
-            rules=tuple(match.get("resourceRules") or ()),
-            excluded=tuple(match.get("excludeResourceRules") or ()),
-            namespaces=LabelSelector.of(match.get("namespaceSelector") or {}),
-            objects=LabelSelector.of(match.get("objectSelector") or {}),
-            equivalent=match.get("matchPolicy", "Equivalent") == "Equivalent",
-        )
+        excluded = tuple(match.get("excludeResourceRules") or ())
+        return cls(excluded=excluded, **cls._selection(match, "resourceRules"))
+
+    @staticmethod
+    def _selection(spec: Object, rules: str) -> dict[str, Any]:
+        return {
+            "rules": tuple(spec.get(rules) or ()),
+            "namespaces": LabelSelector.of(spec.get("namespaceSelector") or {}),
+            "objects": LabelSelector.of(spec.get("objectSelector") or {}),
+            "equivalent": spec.get("matchPolicy", "Equivalent") == "Equivalent",
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,16 +131,13 @@ class Hook(Matcher):
             identity=identity,
             name=hook.get("name", ""),
             client_config=hook.get("clientConfig") or {},
-            rules=tuple(hook.get("rules") or ()),
-            namespaces=LabelSelector.of(hook.get("namespaceSelector") or {}),
-            objects=LabelSelector.of(hook.get("objectSelector") or {}),
             conditions=Conditions(hook.get("matchConditions") or (), ignores_failure=ignores),
-            equivalent=hook.get("matchPolicy", "Equivalent") == "Equivalent",
             ignores_failure=ignores,
             reinvocable=hook.get("reinvocationPolicy") == "IfNeeded",
             side_effects=hook.get("sideEffects") not in {"None", "NoneOnDryRun"},
             timeout=float(hook.get("timeoutSeconds") or 10),
             versions=tuple(hook.get("admissionReviewVersions") or ()),
+            **cls._selection(hook, "rules"),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import random
 from collections.abc import Iterable
 from fractions import Fraction
@@ -313,7 +314,7 @@ def _compact(parts: Iterable[Rule]) -> Iterable[Rule]:
         of = (part.groups, part.resources, part.names, part.paths, part.paths and part.verbs)
         verbs.setdefault(of, (part, []))[1].extend(part.verbs)
     for part, wanted in verbs.values():
-        yield part.with_verbs(wanted)
+        yield dataclasses.replace(part, verbs=tuple(wanted))
 
 
 _ANYTHING = Attributes(

@@ -93,11 +93,7 @@ def report(call: Call, validation: str, resource: Resource, problems: list[str])
     if not problems or validation == "Ignore":
         return
     if validation == "Strict":
-        listed = ", ".join(problems)
-        raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"strict decoding error: {listed}"
-        )
+        raise _cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}")
     for problem in problems:
         call.warn(problem)
 
@@ -145,7 +141,7 @@ def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Ob
     return obj, problems + unknown
 
 
-def _cannot_be_handled(resource: Resource, why: Exception) -> StatusError:
+def _cannot_be_handled(resource: Resource, why: object) -> StatusError:
     kind = resource.kind
     return bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}')
 
@@ -232,18 +228,14 @@ def _not_an_object(document: Any) -> str:
 
 def untyped(document: Object) -> str:
     """Return an error if a document's kind or apiVersion is not a text, else ""."""
-    fields = (each for each in document if each in {"apiVersion", "kind"} and not _is_text(document[each]))
-    field = next(fields, None)
+    wrong = (name for name in document if name in {"apiVersion", "kind"})
+    field = next((name for name in wrong if not isinstance(document[name], str | None)), None)
     if field is None:
         return ""
     return (
         "couldn't get version/kind; json parse error: json: cannot unmarshal "
         f"{json_type(document[field])} into Go struct field .{field} of type string"
     )
-
-
-def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
 
 
 def json_type(value: Any) -> str:

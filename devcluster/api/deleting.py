@@ -21,14 +21,18 @@ _CANNOT = 'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: '
 
 
 def decode_delete_options(call: Call) -> DeleteOptions:
-    """Read them.
+    """Read them, and warn of a delete without a propagation policy where the kind does.
 
     Raises:
         StatusError: they cannot be read, or make no sense.
     """
-    body = call.request.body
-    if not body:
-        return DeleteOptions.of_query(call.request.query)
+    options = _decoded(call) if call.request.body else DeleteOptions.of_query(call.request.query)
+    if options.propagation is None and options.orphan is None:
+        call.warn(call.resource.strategy.delete_warning)
+    return options
+
+
+def _decoded(call: Call) -> DeleteOptions:
     try:
         document, _ = parse_document(call, None, bad_request)
     except StatusError as error:
@@ -116,11 +120,14 @@ class Deleter:
                 strategy.mark_deleted(obj)
             graceful = True
         elif not graceful and metadata.get("finalizers"):
-            self._mark(metadata)
+            if "deletionTimestamp" not in metadata:
+                if metadata.get("generation"):
+                    metadata["generation"] += 1
+                metadata["deletionTimestamp"] = self._writer.clock.timestamp()
+            metadata[_GRACE] = 0
             graceful = True
-        if not graceful:
-            return self._remove(call, options, stored)
-        if not metadata.get("finalizers") and not metadata.get(_GRACE) and not strategy.holds(obj):
+        is_last = not metadata.get("finalizers") and not metadata.get(_GRACE) and not strategy.holds(obj)
+        if not graceful or is_last:
             return self._remove(call, options, stored)
         return self._keep(call, options, stored, obj)
 
@@ -165,13 +172,6 @@ class Deleter:
         if metadata.get("generation"):
             metadata["generation"] += 1
         return True, False
-
-    def _mark(self, metadata: Object) -> None:
-        if "deletionTimestamp" not in metadata:
-            if metadata.get("generation"):
-                metadata["generation"] += 1
-            metadata["deletionTimestamp"] = self._writer.clock.timestamp()
-        metadata[_GRACE] = 0
 
     def _context(self, call: Call, options: DeleteOptions) -> Context:
         return Context(

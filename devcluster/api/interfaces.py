@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import unicodedata
-from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple, Protocol
 
 from devcluster.errors import StatusError, forbidden
 from devcluster.http_call import ApiRequest, User
@@ -145,19 +145,18 @@ class Admission(Protocol):
         ...
 
 
-class Logs(Protocol):
-    """The source of container logs."""
+class LogOptions(NamedTuple):
+    """The lines of a log to return."""
 
-    def stream(
-        self,
-        pod: Object,
-        container: str,
-        *,
-        follow: bool,
-        tail_lines: int | None,
-        since: datetime.datetime | None,
-        timestamps: bool,
-        previous: bool,
-    ) -> AsyncIterator[bytes]:
-        """Return a container's lines, with `follow` also future ones; raises StatusError at once."""
-        ...
+    follow: bool = False
+    """Also future ones."""
+    tail_lines: int | None = None
+    since: datetime.datetime | None = None
+    timestamps: bool = False
+    previous: bool = False
+    """Those of the container's run before."""
+
+
+ALL_LINES = LogOptions()
+LogSource = Callable[[Object, str, LogOptions], AsyncIterator[bytes]]
+"""Returns the lines of a pod's container; raises StatusError at once."""

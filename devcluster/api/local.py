@@ -29,11 +29,9 @@ class LocalClient:
     StatusError.
     """
 
-    def __init__(self, server: ApiServer, *, user: User = CONTROLLER, manager: str = MANAGER) -> None:
-        """Set up the client; `manager` is the field manager of its writes."""
+    def __init__(self, server: ApiServer) -> None:
         self._server = server
-        self._user = user
-        self._headers = {"user-agent": f"{manager}/devcluster", "content-type": MERGE}
+        self._headers = {"user-agent": f"{MANAGER}/devcluster", "content-type": MERGE}
 
     async def get(self, resource: str, namespace: str, name: str) -> Object:
         """Return the object. Raises StatusError, 404, when it does not exist."""
@@ -133,17 +131,13 @@ class LocalClient:
             path=path,
             headers={**self._headers, "content-type": media},
             body=b"" if body is None else orjson.dumps(body),
-            user=self._user,
+            user=CONTROLLER,
         )
         answer = await self._server.handle(request)
         result: Object = orjson.loads(answer.body)
         if answer.status >= 400:  # noqa: PLR2004 -- a failure
-            raise StatusError(
-                answer.status,
-                result.get("reason", ""),
-                result.get("message", ""),
-                details=result.get("details"),
-            )
+            reason, message = result.get("reason", ""), result.get("message", "")
+            raise StatusError(answer.status, reason, message, details=result.get("details"))
         return result
 
     def _call(
@@ -151,9 +145,9 @@ class LocalClient:
     ) -> Call:
         served = self._resource(resource)
         return Call(
-            request=ApiRequest(method=method, path="", headers=self._headers, user=self._user),
+            request=ApiRequest(method=method, path="", headers=self._headers, user=CONTROLLER),
             resource=served,
-            user=self._user,
+            user=CONTROLLER,
             namespace=namespace if served.namespaced else "",
             name=name,
             subresource=subresource,

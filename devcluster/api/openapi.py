@@ -111,7 +111,7 @@ class _Describe:
         self._component = component_of(resource)
         if subresource in FOREIGN:
             group, version, kind = FOREIGN[subresource]
-            self._component = table.name_of(group, version or "v1", kind)
+            self._component = table.name_of(group, version or "v1", kind) or ""
         self._gvk = {"group": group, "version": version or "v1", "kind": kind}
         head = "core" if not resource.group else resource.group.removesuffix(".k8s.io")
         words = [word for label in head.split(".") for word in label.split("-")]

@@ -101,13 +101,14 @@ class DeleteOptions:
         Raises:
             StatusError: they make no sense.
         """
-        options = {
-            "dryRun": query.get("dryRun", []),
-            "gracePeriodSeconds": integer_of(query, "gracePeriodSeconds"),
-            "propagationPolicy": _first(query, "propagationPolicy") if "propagationPolicy" in query else None,
-            "orphanDependents": boolean_of(query, "orphanDependents"),
-        }
-        return cls.of(options)
+        return cls.of(
+            {
+                "dryRun": query.get("dryRun", []),
+                "gracePeriodSeconds": integer_of(query, "gracePeriodSeconds"),
+                "propagationPolicy": next(iter(query.get("propagationPolicy", ())), None),
+                "orphanDependents": boolean_of(query, "orphanDependents"),
+            }
+        )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> DeleteOptions:
@@ -143,19 +144,17 @@ class DeleteOptions:
 
     def to_object(self) -> dict[str, Any]:
         """Return the options as admission webhooks see them."""
-        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
-        if self.grace is not None:
-            options["gracePeriodSeconds"] = self.grace
         preconditions = {"uid": self.uid, "resourceVersion": self.version}
-        if stated := {key: value for key, value in preconditions.items() if value is not None}:
-            options["preconditions"] = stated
-        if self.orphan is not None:
-            options["orphanDependents"] = self.orphan
-        if self.propagation is not None:
-            options["propagationPolicy"] = self.propagation
-        if self.dry_run:
-            options["dryRun"] = ["All"]
-        return options
+        options = {
+            "gracePeriodSeconds": self.grace,
+            "preconditions": {key: value for key, value in preconditions.items() if value is not None}
+            or None,
+            "orphanDependents": self.orphan,
+            "propagationPolicy": self.propagation,
+            "dryRun": ["All"] if self.dry_run else None,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **given}
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -202,12 +201,11 @@ class ListOptions:
 
     def _list_errors(self) -> list[FieldError]:
         errors = []
+        field = "resourceVersionMatch"
         if self.match:
-            field = "resourceVersionMatch"
             if not self.version:
-                errors.append(
-                    field_forbidden(field, f"{field} is forbidden unless resourceVersion is provided")
-                )
+                unless = f"{field} is forbidden unless resourceVersion is provided"
+                errors.append(field_forbidden(field, unless))
             if self.continued:
                 errors.append(field_forbidden(field, f"{field} is forbidden when continue is provided"))
             if self.match not in {"Exact", "NotOlderThan"}:
@@ -222,16 +220,12 @@ class ListOptions:
         errors = []
         field = "resourceVersionMatch"
         if self.initial_events is not None and self.match != "NotOlderThan":
-            errors.append(
-                field_forbidden(field, f"sendInitialEvents requires setting {field} to NotOlderThan")
-            )
+            requires = f"sendInitialEvents requires setting {field} to NotOlderThan"
+            errors.append(field_forbidden(field, requires))
         if self.match:
             if self.initial_events is None:
-                errors.append(
-                    field_forbidden(
-                        field, f"{field} is forbidden for watch unless sendInitialEvents is provided"
-                    )
-                )
+                unless = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+                errors.append(field_forbidden(field, unless))
             if self.match != "NotOlderThan":
                 errors.append(field_unsupported(field, self.match, ("NotOlderThan",)))
             if self.continued:

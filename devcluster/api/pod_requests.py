@@ -10,7 +10,7 @@ from typing import Any
 
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleter
-from devcluster.api.interfaces import Call
+from devcluster.api.interfaces import Call, LogOptions
 from devcluster.api.options import DeleteOptions, WriteOptions, boolean_of, integer_of
 from devcluster.api.pod_sessions import PodSessions, process_response, tunnel_response
 from devcluster.api.routing import internal_resource
@@ -169,15 +169,14 @@ class PodRequests:
             since = self._writer.clock.now() - datetime.timedelta(seconds=wanted["sinceSeconds"])
         if not pod["spec"].get("nodeName") or self.sessions.logs is None:
             return ApiResponse(content_type="text/plain")
-        lines = self.sessions.logs.stream(
-            pod,
-            container,
+        options = LogOptions(
             follow=bool(boolean_of(query, "follow")),
             tail_lines=wanted["tailLines"],
             since=since,
             timestamps=bool(boolean_of(query, "timestamps")),
             previous=bool(boolean_of(query, "previous")),
         )
+        lines = self.sessions.logs(pod, container, options)
         limit = wanted["limitBytes"]
         return ApiResponse(
             content_type="text/plain", stream=lines if limit is None else _limited(lines, limit)

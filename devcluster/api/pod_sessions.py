@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from devcluster.api.interfaces import Logs
+from devcluster.api.interfaces import LogOptions, LogSource
 from devcluster.errors import bad_request, internal_error
 from devcluster.http_call import ApiRequest, ApiResponse, WebSocket
 
@@ -52,7 +52,8 @@ def process_response(request: ApiRequest, run: Run) -> ApiResponse:
     chosen = _protocol(request, (_V5, _V4))
 
     async def serve(socket: WebSocket) -> None:
-        channels = _Channels(socket, discards={name for name in _STREAMS if not _flag(request, name)})
+        asked = {name for name in _STREAMS if request.option(name).lower() in {"true", "1"}}
+        channels = _Channels(socket, discards={*_STREAMS} - asked)
         await channels.send(channels.lowest, b"")  # the kubelet announces the start like this
         try:
             (code,) = await _run_while_listening(socket, [channels], [run(channels)])
@@ -179,10 +180,6 @@ def _protocol(request: ApiRequest, known: Sequence[str]) -> str:
     raise bad_request(f"requested protocol(s) are not supported: {offered}; supports {list(known)}")
 
 
-def _flag(request: ApiRequest, name: str) -> bool:
-    return request.option(name).lower() in {"true", "1"}
-
-
 def _ended(code: int) -> Object:
     if not code:
         return {"metadata": {}, "status": "Success"}
@@ -242,7 +239,7 @@ class PodSessions:
         self.exec: ExecScript | None = None
         self.attach: ExecScript | None = None
         self.port: PortScript | None = None
-        self.logs: Logs | None = None
+        self.logs: LogSource | None = None
 
     async def run(self, pod: Object, container: str, command: Sequence[str], session: Session) -> int:
         """Let a client into a process, and return its exit code; without a command, into the container's own.
@@ -272,15 +269,8 @@ class PodSessions:
 
     async def _show_output(self, process: Process) -> int:
         if self.logs is not None:
-            lines: Any = self.logs.stream(
-                process.pod,
-                process.container,
-                follow=True,
-                tail_lines=0,
-                since=None,
-                timestamps=False,
-                previous=False,
-            )
+            options = LogOptions(follow=True, tail_lines=0)
+            lines: Any = self.logs(process.pod, process.container, options)
             async with aclosing(lines) as following:
                 async for line in following:
                     await process.write(line)

@@ -63,7 +63,10 @@ class Selection:
             if field in {_NAME, _NAMESPACE}:
                 continue
             if field not in selectable(resource):
-                raise bad_request(_unsupported(resource, field))
+                if resource.custom or selectable(resource):
+                    raise bad_request(f"field label not supported: {field}")
+                only = 'only "metadata.name", "metadata.namespace"'
+                raise bad_request(f'"{field}" is not a known field selector: {only}')
             decodes = True
         return cls(
             resource,
@@ -154,12 +157,6 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
-def _unsupported(resource: Resource, field: str) -> str:
-    if resource.custom or selectable(resource):
-        return f"field label not supported: {field}"
-    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 _FORMAT = "meta.k8s.io/v1"

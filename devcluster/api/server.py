@@ -278,17 +278,10 @@ class ApiServer:
         return await self._written(call, written, representation)
 
     async def _delete(self, call: Call, representation: Representation) -> ApiResponse:
-        options = self._delete_options(call)
+        options = decode_delete_options(call)
         deleted = await self.deleter.delete(call, options)
         await self.store.durable(deleted.version)
         return self._deleted(call, options, deleted, representation)
-
-    @staticmethod
-    def _delete_options(call: Call) -> DeleteOptions:
-        options = decode_delete_options(call)
-        if options.propagation is None and options.orphan is None:
-            call.warn(call.resource.strategy.delete_warning)
-        return options
 
     def _deleted(
         self, call: Call, options: DeleteOptions, deleted: Deleted, representation: Representation
@@ -306,7 +299,7 @@ class ApiServer:
 
     async def _delete_collection(self, call: Call, representation: Representation) -> ApiResponse:
         listed = self._list_options(call)
-        options = self._delete_options(call)
+        options = decode_delete_options(call)
         selection = Selection.of(call.resource, listed)
         _, items, metadata = await self.reader.select(call, listed, selection)
         last = 0

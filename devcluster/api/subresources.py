@@ -132,7 +132,8 @@ class ScaleRequests:
         async def change_parent(live: Object | None) -> Object:
             assert live is not None
             before = _scale_of(resource, live, new=True)
-            _show_managers(before, live, paths)
+            if entries := scale_entries(live["metadata"].get("managedFields"), paths):
+                before["metadata"]["managedFields"] = entries
             part.old = copy.deepcopy(before)
             part.new = scale = await change(before)
             check_name(call, scale)
@@ -177,7 +178,7 @@ def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
     metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
     wanted, there = value_at(obj, spec_path), value_at(obj, status_path) or 0
     if wanted is None and resource.custom and not new:
-        text = f"the spec replicas field {_quoted(spec_path)} does not exist"
+        text = f"the spec replicas field {orjson.dumps(spec_path).decode()} does not exist"
         raise StatusError(
             500, "InternalError", f"Internal error occurred: {text}", details={"causes": [{"message": text}]}
         )
@@ -196,10 +197,6 @@ def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
         "spec": {"replicas": wanted} if wanted else {},
         "status": status,
     }
-
-
-def _quoted(value: str) -> str:
-    return orjson.dumps(value).decode()
 
 
 def _selector_text(selector: Object | None, *, plain: bool) -> str:
@@ -225,12 +222,6 @@ def _put(obj: Object, path: str, value: Any) -> None:
     for step in steps:
         obj = obj.setdefault(step, {})
     obj[last] = value
-
-
-def _show_managers(scale: Object, live: Object, paths: Mapping[str, Sequence[str]]) -> None:
-    entries = scale_entries(live["metadata"].get("managedFields"), paths)
-    if entries:
-        scale["metadata"]["managedFields"] = entries
 
 
 def _take_managers(
@@ -283,7 +274,9 @@ class Subresources:
             case (("exec" | "attach" | "portforward" | "proxy"), _) if call.resource.plural == "pods":
                 return await self.pods.connect(call)
             case "proxy", _:
-                return self._unconnected(call)
+                if self._store.get(call.key) is None:
+                    raise not_found(call.resource.group, call.resource.plural, call.name)
+                raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")
             case _:
                 return None
 
@@ -314,8 +307,3 @@ class Subresources:
         }
         asked = await self._writer.admit(call, asked, (kind.group, kind.version, kind.kind), options=options)
         return encode(self.tokens.issue(account, asked), representation, status=201)
-
-    def _unconnected(self, call: Call) -> ApiResponse:
-        if self._store.get(call.key) is None:
-            raise not_found(call.resource.group, call.resource.plural, call.name)
-        raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")

@@ -253,7 +253,8 @@ class _Attempt:
             self._check_new(key, metadata, generated=generated)
         kept = await conversion.to_storage(resource, obj)
         shown = obj if kept is obj else await conversion.to_request(resource, kept)
-        if old is not None and stored is not None and self._is_last(obj, old):
+        ends = old is not None and last_finalizer_gone(metadata, old["metadata"]) and not strategy.holds(obj)
+        if ends and stored is not None:
             return self._finish_deletion(obj, stored)
         # The conversions may have taken time; nothing runs between this check and the write.
         before: Object | None = None
@@ -419,10 +420,6 @@ class _Attempt:
         if existing.decode()["metadata"].get("deletionTimestamp"):
             error.message = f"object is being deleted: {error.message}"
         raise error
-
-    def _is_last(self, obj: Object, old: Object) -> bool:
-        """Return whether this update is the last of an object under deletion."""
-        return last_finalizer_gone(obj["metadata"], old["metadata"]) and not self._strategy.holds(obj)
 
     def _finish_deletion(self, obj: Object, stored: Stored) -> Written:
         """Remove an object under deletion after its last finalizer is gone."""

@@ -222,12 +222,8 @@ class AutoscalerController(Controller):
             found = self._measure(key, autoscaler, scale, current, status)
             desired = current
             if found is not None:
-                desired, reason = (
-                    self._limit(key, autoscaler, status, current, found),
-                    "All metrics below target",
-                )
-                if desired > current:
-                    reason = f"{found.name} above target"
+                desired = self._limit(key, autoscaler, status, current, found)
+                reason = f"{found.name} above target" if desired > current else "All metrics below target"
         if desired != current:
             await self.client.scale(*place, replicas=desired)
             text = f"the HPA controller was able to update the target scale to {desired}"
@@ -354,13 +350,9 @@ class AutoscalerController(Controller):
         ]
         lowest = min([wanted, *_since(history, now, up)])
         highest = max([wanted, *_since(history, now, down)])
-        return (
-            max(current, lowest)
-            if wanted > current
-            else min(current, highest)
-            if wanted < current
-            else wanted
-        )
+        if wanted > current:
+            return max(current, lowest)
+        return min(current, highest) if wanted < current else wanted
 
     def _fastest(
         self, key: Name, rules: Object | None, current: int, now: datetime.datetime, *, up: bool

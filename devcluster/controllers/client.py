@@ -7,14 +7,14 @@ import contextlib
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from devcluster.api.local import LocalClient
 from devcluster.clock import Clock
-from devcluster.errors import StatusError, qualified
-from devcluster.storage import Key, Stored
+from devcluster.errors import StatusError
+from devcluster.storage import Stored
 
 Object = dict[str, Any]
 Resource = tuple[str, str]
@@ -36,12 +36,8 @@ BACKLOG = 10_000
 """The maximum of Events that wait to be written; more are dropped, as by the real recorder."""
 
 
-class _Subject(NamedTuple):
-    uid: str
-    type: str
-    reason: str
-    message: str
-    component: str
+Subject = tuple[str, ...]
+"""The UID of an Event's object, and the type, reason, message and component, which repetitions share."""
 
 
 class EventRecorder:
@@ -50,8 +46,8 @@ class EventRecorder:
     def __init__(self, client: LocalClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._pending: deque[tuple[_Subject, Object]] = deque()
-        self._written: OrderedDict[_Subject, tuple[str, int]] = OrderedDict()
+        self._pending: deque[tuple[Subject, Object]] = deque()
+        self._written: OrderedDict[Subject, tuple[str, int]] = OrderedDict()
         self._wake = asyncio.Event()
         self._last = 0
 
@@ -72,7 +68,7 @@ class EventRecorder:
         }
         if container:
             event["involvedObject"]["fieldPath"] = f"spec.containers{{{container}}}"
-        self._put(_Subject(about["metadata"]["uid"], kind, reason, message, component), event)
+        self._put((about["metadata"]["uid"], kind, reason, message, component), event)
 
     def scheduling(self, about: Object, kind: str, reason: str, message: str, *, action: str) -> None:
         """Record a scheduling decision as an Event in the newer form, which has no count."""
@@ -86,7 +82,7 @@ class EventRecorder:
             "reportingComponent": "default-scheduler",
             "reportingInstance": "default-scheduler-devcluster",
         }
-        self._put(_Subject(about["metadata"]["uid"], kind, reason, message, ""), event)
+        self._put((about["metadata"]["uid"], kind, reason, message, ""), event)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -103,11 +99,6 @@ class EventRecorder:
             except Exception:
                 log.exception("event %s of %s", event["reason"], event["metadata"]["name"])
             await asyncio.sleep(0)
-
-    @property
-    def idle(self) -> bool:
-        """Whether all Events are written."""
-        return not self._pending
 
     def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:
         metadata = about["metadata"]
@@ -134,12 +125,12 @@ class EventRecorder:
             "type": kind,
         }
 
-    def _put(self, subject: _Subject, event: Object) -> None:
+    def _put(self, subject: Subject, event: Object) -> None:
         if len(self._pending) < BACKLOG:
             self._pending.append((subject, event))
             self._wake.set()
 
-    async def _write(self, subject: _Subject, event: Object) -> None:
+    async def _write(self, subject: Subject, event: Object) -> None:
         namespace = event["metadata"]["namespace"]
         known = self._written.pop(subject, None)
         if known is not None and event.get("count"):
@@ -205,11 +196,6 @@ def metadata_of(stored: Stored) -> Metadata:
     return _PLAIN
 
 
-def resource_of(key: Key) -> str:
-    """Return the resource's qualified name, such as `deployments.apps`."""
-    return qualified(key.group, key.plural)
-
-
 def key_of(obj: Object) -> tuple[str, str]:
     """Return the object's (namespace, name)."""
     metadata = obj["metadata"]
@@ -229,6 +215,11 @@ def ignoring(*reasons: str) -> Iterator[None]:
 def is_going(obj: Object) -> bool:
     """Return whether the object is being deleted."""
     return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def age_of(obj: Object) -> tuple[str, str]:
+    """Return a sort key, the oldest object first."""
+    return obj["metadata"].get("creationTimestamp", ""), obj["metadata"]["name"]
 
 
 def controller_of(obj: Object) -> Object | None:

@@ -119,11 +119,6 @@ class WorkQueue:
             else:
                 self._enqueue(key)
 
-    @property
-    def idle(self) -> bool:
-        """Whether no key is ready or in progress; delayed keys do not count."""
-        return not self._ready and not self._working
-
     def close(self) -> None:
         """Drop the timers."""
         for _, handle in self._timers.values():
@@ -186,10 +181,9 @@ class View:
         stored = self.stored(resource, namespace, name)
         return None if stored is None else stored.decode()
 
-    def get_key(self, key: Key) -> Object | None:
+    def at(self, key: Key) -> Object | None:
         """Return a copy of the object with that key, or None."""
-        stored = self._store.get(key)
-        return None if stored is None else stored.decode()
+        return self.get(key[:2], key.namespace, key.name)
 
     def select(self, resource: Resource, namespace: str = "") -> list[Stored]:
         """Return the objects of a resource in one namespace, or in all."""
@@ -207,10 +201,6 @@ class View:
         """Return the keys of the objects that name `uid` as an owner."""
         return list(self._dependents.get(uid, ()))
 
-    def has_dependents(self, uid: str) -> bool:
-        """Return whether objects name `uid` as an owner."""
-        return uid in self._dependents
-
     def owned(self, resource: Resource, uid: str) -> list[Object]:
         """Return copies of the objects of a resource that `uid` controls."""
         found = []
@@ -218,7 +208,7 @@ class View:
             if key[:2] == resource:
                 metadata = self._metadata.get(key)
                 manager = metadata.controller if metadata else None
-                if manager is not None and manager.uid == uid and (obj := self.get_key(key)) is not None:
+                if manager is not None and manager.uid == uid and (obj := self.at(key)) is not None:
                     found.append(obj)
         return found
 

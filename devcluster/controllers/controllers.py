@@ -122,11 +122,6 @@ class Controllers:
         finally:
             unsubscribe()
 
-    @property
-    def idle(self) -> bool:
-        """Return whether no work is left now; keys that wait for a later time do not count."""
-        return self._events.idle and all(controller.queue.idle for controller in self._controllers)
-
     def _follow(self, change: Change) -> None:
         self._view.apply(change)
         self._dispatch(change)

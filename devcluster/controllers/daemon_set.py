@@ -6,7 +6,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from devcluster.controllers.client import NODES, PODS, Object, is_going
+from devcluster.controllers.client import NODES, PODS, Object, age_of, is_going
 from devcluster.controllers.controller import Name, Routes
 from devcluster.controllers.pod_owners import History, PodController, scaled
 from devcluster.controllers.pod_status import has_ended, is_available, is_ready, pod_from
@@ -105,7 +105,7 @@ class DaemonSetController(PodController):
         self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str
     ) -> None:
         fitting = {node["metadata"]["name"] for node in nodes if self._fits(daemon_set, node)}
-        first = [_oldest(placed[name]) for name in fitting if placed.get(name)]
+        first = [min(placed[name], key=age_of) for name in fitting if placed.get(name)]
         available = sum(self._is_available(daemon_set, pod) for pod in first)
         counts = {
             "updatedNumberScheduled": sum(_hash(pod) == digest for pod in first),
@@ -181,10 +181,6 @@ def _node_of(pod: Object) -> str:
             if field["key"] == "metadata.name" and field.get("values"):
                 return str(field["values"][0])
     return ""
-
-
-def _oldest(pods: Sequence[Object]) -> Object:
-    return min(pods, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
 def _hash(pod: Object) -> str:

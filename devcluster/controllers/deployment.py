@@ -7,7 +7,15 @@ import datetime
 import math
 from collections.abc import Sequence
 
-from devcluster.controllers.client import PODS, REPLICA_SETS, Object, is_going, metadata_of, owner_reference
+from devcluster.controllers.client import (
+    PODS,
+    REPLICA_SETS,
+    Object,
+    age_of,
+    is_going,
+    metadata_of,
+    owner_reference,
+)
 from devcluster.controllers.controller import Name, Routes
 from devcluster.controllers.pod_owners import PodController, scaled, template_hash
 from devcluster.controllers.pod_status import has_ended, parse_time
@@ -82,7 +90,7 @@ def _proportions(deployment: Object, replica_sets: Sequence[Object]) -> list[tup
     change = allowed - _pod_count(*replica_sets)
     if not change:
         return [(each, _pod_count(each)) for each in replica_sets]
-    ordered = sorted(replica_sets, key=_created, reverse=change > 0)
+    ordered = sorted(replica_sets, key=age_of, reverse=change > 0)
     ordered.sort(key=_pod_count, reverse=True)
     sizes, added = [], 0
     for each in ordered:
@@ -107,11 +115,6 @@ def _share(deployment: Object, replica_set: Object, allowed: int) -> int:
         return 0
     # Like Go, this rounds halves away from zero.
     return math.floor(current * allowed / before + 0.5) - current
-
-
-def _created(replica_set: Object) -> tuple[str, str]:
-    metadata = replica_set["metadata"]
-    return metadata.get("creationTimestamp", ""), metadata["name"]
 
 
 def _fence(deployment: Object) -> tuple[int, int]:
@@ -285,12 +288,6 @@ NOT_COPIED = {
 }
 
 
-def _by_creation(replica_sets: Sequence[Object]) -> list[Object]:
-    return sorted(
-        replica_sets, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"])
-    )
-
-
 def _revision_of(replica_set: Object) -> int:
     """Return the ReplicaSet's revision, or 0."""
     text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "")
@@ -300,7 +297,7 @@ def _revision_of(replica_set: Object) -> int:
 def _newest(deployment: Object, replica_sets: Sequence[Object]) -> Object | None:
     """Return the ReplicaSet of the Deployment's template, or None."""
     wanted = _plain(deployment["spec"]["template"])
-    for each in _by_creation(replica_sets):
+    for each in sorted(replica_sets, key=age_of):
         if _plain(each["spec"]["template"]) == wanted:
             return each
     return None
@@ -420,7 +417,9 @@ class _Rollout:
 
     async def claim(self) -> None:
         """Find the ReplicaSets."""
-        self._sort(await self._controller.claim(self.deployment, resource=REPLICA_SETS))
+        replica_sets = await self._controller.claim(self.deployment, resource=REPLICA_SETS)
+        self._new = _newest(self.deployment, replica_sets)
+        self._old = [each for each in sorted(replica_sets, key=age_of) if each is not self._new]
 
     async def advance(self) -> None:
         """Take the next step of whatever is due."""
@@ -463,7 +462,7 @@ class _Rollout:
 
     async def _shrink_old(self, new: Object) -> bool:
         """Take pods from old ReplicaSets as far as availability allows, those that do not work first."""
-        old = _active(_by_creation(self._old))
+        old = sorted(_active(self._old), key=age_of)
         least = _replicas(self.deployment) - _max_unavailable(self.deployment)
         unavailable = _pod_count(new) - _available_count(new)
         spare = _pod_count(*self._all) - least - unavailable
@@ -506,7 +505,7 @@ class _Rollout:
     async def _scale(self) -> None:
         running = _active(self._all)
         if len(running) <= 1:
-            newest = _by_creation(self._old)[-1:]
+            newest = sorted(self._old, key=age_of)[-1:]
             for each in running or ([self._new] if self._new else newest):
                 await self._resize(each, _replicas(self.deployment))
         elif self._is_saturated():
@@ -550,10 +549,6 @@ class _Rollout:
         return True
 
     # Revisions.
-
-    def _sort(self, replica_sets: Sequence[Object]) -> None:
-        self._new = _newest(self.deployment, replica_sets)
-        self._old = [each for each in _by_creation(replica_sets) if each is not self._new]
 
     def _next_revision(self) -> int:
         return max(map(_revision_of, self._old), default=0) + 1

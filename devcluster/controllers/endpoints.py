@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections import defaultdict
 
-from devcluster.controllers.client import PODS, Object, ignoring, is_going, owner_reference
+from devcluster.controllers.client import PODS, Object, age_of, ignoring, is_going, owner_reference
 from devcluster.controllers.controller import Controller, Environment, Handler, Name, Routes, View
 from devcluster.controllers.pod_status import has_ended, is_ready
 from devcluster.kinds.conditions import condition_of
@@ -178,7 +178,7 @@ class EndpointSliceController(ServiceFollower):
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return
         present = self.view.owned(SLICES, service["metadata"]["uid"])
-        present.sort(key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+        present.sort(key=age_of)
         targets = targets_of(self.view, service)
         order = {uid: place for place, uid in enumerate(_uids(present))}
         trigger = trigger_time(service, targets, set(order))
@@ -351,7 +351,9 @@ class EndpointsController(ServiceFollower):
         wanted: Object = present or {"metadata": {"name": key[1], "namespace": key[0], "annotations": {}}}
         wanted["metadata"]["labels"] = labels
         wanted["metadata"].setdefault("annotations", {})
-        _set_trigger(wanted["metadata"], trigger_time(service, targets, _addressed(present)))
+        former = [each for subset in wanted.get("subsets") or () for each in subset.get("addresses") or ()]
+        uids = {each["targetRef"]["uid"] for each in former}
+        _set_trigger(wanted["metadata"], trigger_time(service, targets, uids))
         wanted["subsets"] = subsets
         await (self.create if present is None else self.update)(ENDPOINTS, wanted)
 
@@ -380,8 +382,3 @@ def _subsets(service: Object, targets: list[Target]) -> list[Object]:
 
 def _labels(obj: Object) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
-
-
-def _addressed(present: Object | None) -> set[str]:
-    subsets = (present or {}).get("subsets") or ()
-    return {each["targetRef"]["uid"] for subset in subsets for each in subset.get("addresses") or ()}

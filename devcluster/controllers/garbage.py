@@ -16,9 +16,9 @@ from devcluster.controllers.client import (
     ignoring,
     is_going,
     metadata_of,
-    resource_of,
 )
 from devcluster.controllers.controller import ANYTHING, Controller, Name, Routes
+from devcluster.errors import qualified
 from devcluster.kinds import conditions
 from devcluster.storage import Change, Key
 
@@ -62,7 +62,7 @@ class GarbageCollector(Controller):
             await self._drop_owners(key, {owner.uid for owner in (*gone, *waiting)})
             return
         propagation = "Background"
-        if waiting and self.view.has_dependents(self._uid(key)):
+        if waiting and self.view.dependents(self._uid(key)):
             propagation = "Foreground"
             if any(map(self._is_waiting, self.view.dependents(self._uid(key)))):
                 await self._unblock_owners(key)
@@ -72,7 +72,7 @@ class GarbageCollector(Controller):
             propagation = "Foreground"
         with ignoring("NotFound", "Conflict"):
             await self.client.delete(
-                resource_of(key), key.namespace, key.name, uid=self._uid(key), propagation=propagation
+                qualified(*key[:2]), key.namespace, key.name, uid=self._uid(key), propagation=propagation
             )
 
     async def _delete_dependents(self, key: Key) -> None:
@@ -114,13 +114,13 @@ class GarbageCollector(Controller):
 
     async def _change(self, key: Key, field: str, change: Callable[[list[Any]], list[Any]]) -> None:
         """Change a list in the metadata of an object, if it is there."""
-        obj = self.view.get_key(key)
+        obj = self.view.at(key)
         if obj is not None:
             about = obj["metadata"]
             changed = change(about.get(field) or []) or None
             metadata = {field: changed, "resourceVersion": about["resourceVersion"]}
             with ignoring("NotFound"):
-                await self.client.patch(resource_of(key), key.namespace, key.name, {"metadata": metadata})
+                await self.client.patch(qualified(*key[:2]), key.namespace, key.name, {"metadata": metadata})
 
     def _place(self, dependent: Key, owner: OwnerReference) -> Key | None:
         """Return the owner's key; None if the UID's object has another name or namespace."""
@@ -226,7 +226,7 @@ class NamespaceController(Controller):
             if metadata is not None and metadata.deletion_timestamp:
                 continue
             with ignoring("NotFound"):
-                await self.client.delete(resource_of(stored.key), namespace, stored.key.name, uid=stored.uid)
+                await self.client.delete(qualified(*resource), namespace, stored.key.name, uid=stored.uid)
                 await asyncio.sleep(0)  # others work, too
 
     async def _report(self, namespace: Object, remaining: Mapping[tuple[str, str], int]) -> Object:

@@ -305,24 +305,19 @@ class JobController(PodController):
         )
         on_failure = spec["template"]["spec"].get("restartPolicy") == "OnFailure"
         if failed > limit or (on_failure and restarts > limit >= 0 and restarts):
-            return self._condition(
-                "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-            )
+            text = "Job has reached the specified backoff limit"
+            return self._condition("FailureTarget", "BackoffLimitExceeded", text)
         remaining = self._remaining(job)
         if remaining is not None and not spec.get("suspend"):
             if remaining <= 0:
-                return self._condition(
-                    "FailureTarget",
-                    "DeadlineExceeded",
-                    "Job was active longer than specified deadline",
-                )
+                text = "Job was active longer than specified deadline"
+                return self._condition("FailureTarget", "DeadlineExceeded", text)
             self.queue.add_after(key, remaining)
         completions = spec.get("completions")
         done = succeeded >= completions if completions is not None else succeeded and not tally.active
         if done:
-            return self._condition(
-                "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
-            )
+            text = "Reached expected number of succeeded pods"
+            return self._condition("SuccessCriteriaMet", "CompletionsReached", text)
         return None
 
     def _remaining(self, job: Object) -> float | None:
@@ -385,9 +380,9 @@ class JobController(PodController):
     async def _count(self, job: Object, status: Object, tally: Tally, succeeded: int, failed: int) -> Object:
         uncounted: Object = {}
         if tally.succeeded and not is_indexed(job):
-            uncounted["succeeded"] = _uids(tally.succeeded)
+            uncounted["succeeded"] = [pod["metadata"]["uid"] for pod in tally.succeeded]
         if tally.failed:
-            uncounted["failed"] = _uids(tally.failed)
+            uncounted["failed"] = [pod["metadata"]["uid"] for pod in tally.failed]
         job = await self._write(job, {**status, "uncountedTerminatedPods": uncounted})
         if not uncounted and not tally.succeeded:
             return job
@@ -469,9 +464,8 @@ class JobController(PodController):
 
 def _finished(job: Object) -> Object | None:
     known = (job.get("status") or {}).get("conditions") or ()
-    return next(
-        (each for each in known if each["type"] in {"Complete", "Failed"} and each["status"] == "True"), None
-    )
+    ends = {"Complete", "Failed"}
+    return next((each for each in known if each["type"] in ends and each["status"] == "True"), None)
 
 
 def _target(status: Object) -> Object | None:
@@ -485,10 +479,6 @@ def _completed(job: Object, tally: Tally) -> set[int]:
         return set()
     known = indexes_from((job.get("status") or {}).get("completedIndexes", ""))
     return known | {index for pod in tally.succeeded if (index := index_of(pod)) >= 0}
-
-
-def _uids(pods: Sequence[Object]) -> list[str]:
-    return [pod["metadata"]["uid"] for pod in pods]
 
 
 def _ended_at(pod: Object) -> str:

@@ -64,9 +64,7 @@ class PodAddresses:
 
     def release(self, key: Key) -> None:
         """Free the address of a deleted pod."""
-        address = self._given.pop(key, None)
-        if address is not None:
-            self._used.discard(address)
+        self._used.discard(self._given.pop(key, ""))
 
 
 FIRST_DELAY, LAST_DELAY = 10, 300
@@ -221,7 +219,9 @@ class ContainerStep:
         name, metadata = self.container["name"], self.pod["metadata"]
         where = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
         self._warn("BackOff", f"Back-off restarting failed container {name} in pod {where}")
-        text = f"back-off {_go_seconds(delay)} restarting failed container={name} pod={where}"
+        minutes, seconds = divmod(delay, 60)
+        shown = f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+        text = f"back-off {shown} restarting failed container={name} pod={where}"
         return {**self._waiting("CrashLoopBackOff", text), "lastState": self._state}
 
     def _not_started(self, outcome: NotStarted) -> Object:
@@ -295,12 +295,6 @@ def _delay(failures: int) -> int:
     return min(FIRST_DELAY << min(failures, 10), LAST_DELAY)
 
 
-def _go_seconds(seconds: int) -> str:
-    """Return seconds as Go writes a duration."""
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
-
-
 MARK = b'"nodeName":'
 DEFAULT_NETWORK = "10.244.0.0/16"
 MOUNT_RETRY, LAST_MOUNT_RETRY = 0.5, 122.0
@@ -363,9 +357,7 @@ class Kubelet(Controller):
         if pod_status.has_ended(pod):
             return
         now = asyncio.get_running_loop().time()
-        run = self._runs.get(key)
-        if run is None or run.uid != metadata["uid"]:
-            run = self._runs[key] = _Run(metadata["uid"], now)
+        run = self._run_of(key, metadata["uid"], now)
         changed = self._ended_by_node(pod, run, now)
         if changed is None:
             remaining = run.since + seconds_of(pod, "ready-delay", self._ready_delay) - now
@@ -379,15 +371,19 @@ class Kubelet(Controller):
             run.containers.clear()  # the former status has none of the attempts
             raise
 
+    def _run_of(self, key: Name, uid: str, now: float) -> _Run:
+        run = self._runs.get(key)
+        if run is None or run.uid != uid:
+            run = self._runs[key] = _Run(uid, now)
+        return run
+
     async def _stop(self, key: Name, pod: Object) -> None:
         """Remove a pod once its containers have stopped, at the latest after its grace period."""
         metadata, now = pod["metadata"], asyncio.get_running_loop().time()
         grace = metadata.get("deletionGracePeriodSeconds")
         if not grace:
             return
-        run = self._runs.get(key)
-        if run is None or run.uid != metadata["uid"]:
-            run = self._runs[key] = _Run(metadata["uid"], now)
+        run = self._run_of(key, metadata["uid"], now)
         if run.stops_since is None:
             run.stops_since = now
             runs = (pod.get("status") or {}).get("phase") == "Running"

@@ -51,7 +51,8 @@ class NodeController(Controller):
         now, lost = self.clock.timestamp(), is_lost(node)
         ready = condition_of(node, "Ready")
         if ready is None or (ready.get("reason") == SILENT) != lost:
-            status = _lost(node, now) if lost and ready else _ready(node, self._number(key[1]), now)
+            names = [stored.key.name for stored in self.view.select(NODES)]
+            status = _lost(node, now) if lost and ready else _ready(node, names.index(key[1]), now)
             await self.write_status(NODES, node, status)
             return
         taints = node["spec"].get("taints") or []
@@ -84,10 +85,6 @@ class NodeController(Controller):
             }
             await self.write_status(PODS, pod, status)
             self.warn(pod, "NodeNotReady", "Node is not ready")
-
-    def _number(self, name: str) -> int:
-        names = [stored.key.name for stored in self.view.select(NODES)]
-        return names.index(name)
 
 
 def node_address(node: Object) -> str:

@@ -213,7 +213,7 @@ class Scheduler(Controller):
             key=lambda each: (max(self._placed[key].priority for key in each[1]), len(each[1]), each[0]),
         )
         for key in victims:
-            victim = self.view.get_key(key)
+            victim = self.view.at(key)
             if victim is None or is_going(victim):
                 continue
             message = "default-scheduler: preempting to accommodate a higher priority pod"

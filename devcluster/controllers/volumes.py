@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from devcluster.builtin.checks import value_of
-from devcluster.controllers.client import CLAIMS, PODS, Object, Resource, is_going
+from devcluster.controllers.client import CLAIMS, PODS, Object, Resource, is_going, key_of
 from devcluster.controllers.controller import Controller, Name, Routes
 from devcluster.controllers.pod_status import has_ended
 from devcluster.errors import StatusError
@@ -30,7 +30,7 @@ class VolumeController(Controller):
     def routes(self) -> Routes:
         return {
             CLAIMS: self._on_claim,
-            VOLUMES: self._on_volume,
+            VOLUMES: self.enqueue,
             CLASSES: self._enqueue_unbound,
             PODS: self._on_pod,
         }
@@ -49,7 +49,7 @@ class VolumeController(Controller):
 
     async def _sync_claim(self, claim: Object) -> None:
         if is_going(claim):
-            if not self._users(claim):
+            if not self._is_used(claim):
                 await self._unprotect(CLAIMS, claim, CLAIM_PROTECTION)
             return
         name = claim["spec"].get("volumeName")
@@ -94,7 +94,7 @@ class VolumeController(Controller):
             self.warn(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{class_name}" not found')
             return None
         waits = (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
-        if waits and not self._users(claim):
+        if waits and not self._is_used(claim):
             text = "waiting for first consumer to be created before binding"
             self.normal(claim, "WaitForFirstConsumer", text)
             return None
@@ -173,17 +173,12 @@ class VolumeController(Controller):
         }
         await self.write_status(CLAIMS, claim, status)
 
-    def _users(self, claim: Object) -> list[str]:
-        """Return the pods that mount the claim and have not ended."""
-        metadata = claim["metadata"]
-        mark = b'"' + metadata["name"].encode() + b'"'
-        users = []
-        for stored in self.view.select(PODS, metadata["namespace"]):
-            if mark in stored.data:
-                pod = stored.decode()
-                if not has_ended(pod) and metadata["name"] in _claim_names(pod):
-                    users.append(stored.key.name)
-        return users
+    def _is_used(self, claim: Object) -> bool:
+        """Return whether a pod that has not ended mounts the claim."""
+        namespace, name = key_of(claim)
+        mark = b'"' + name.encode() + b'"'
+        pods = (each.decode() for each in self.view.select(PODS, namespace) if mark in each.data)
+        return any(not has_ended(pod) and name in _claim_names(pod) for pod in pods)
 
     # Volumes.
 
@@ -222,9 +217,6 @@ class VolumeController(Controller):
             name = change.old.decode()["spec"].get("volumeName")
             if name:
                 self.queue.add(("", name))
-
-    def _on_volume(self, change: Change) -> None:
-        self.queue.add(("", change.key.name))
 
     def _enqueue_unbound(self, _: Change | None = None) -> None:
         for stored in self.view.select(CLAIMS):

@@ -101,7 +101,7 @@ def check_order(patch: Items, order: Items, key: str) -> None:
         if key:
             expect_key(wanted[done], key)
             expect_key(order[at], key)
-        if _same(wanted[done], order[at], key):
+        if (wanted[done][key] == order[at][key]) if key else (wanted[done] == order[at]):
             done += 1
         at += 1
     if done < len(wanted) and at >= len(order):
@@ -146,7 +146,3 @@ def _hashable(value: Any) -> Any:
     if isinstance(value, dict | list):
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return value
-
-
-def _same(one: Any, other: Any, key: str) -> bool:
-    return bool(one[key] == other[key]) if key else bool(one == other)

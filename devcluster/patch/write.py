@@ -48,7 +48,13 @@ def _errors(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:
     if value is None:
         return
     if isinstance(value, dict) and shape.is_map:
-        yield from _below(_map_errors(value, shape))
+        for name, below in value.items():
+            child = shape.fields.get(name) or shape.element
+            if child is None:
+                yield f".{name}", "field not declared in schema"
+                return
+            for path, text in _errors(below, child):
+                yield f".{name}{path}", text
     elif isinstance(value, list) and shape.is_list:
         yield from _list_errors(value, shape)
     elif isinstance(value, dict | list) or not shape.scalar:
@@ -60,15 +66,6 @@ def _errors(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:
             yield "", f"expected list, got {_pointer(value)}"
     elif not _fits(value, shape.scalar):
         yield "", _scalar_error(value, shape.scalar)
-
-
-def _map_errors(value: dict[str, Any], shape: Shape) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
-    for name, below in value.items():
-        child = shape.fields.get(name) or shape.element
-        if child is None:
-            yield f".{name}", iter([("", "field not declared in schema")])
-            return
-        yield f".{name}", _errors(below, child)
 
 
 def _list_errors(value: list[Any], shape: Shape) -> Iterator[tuple[str, str]]:
@@ -85,15 +82,8 @@ def _list_errors(value: list[Any], shape: Shape) -> Iterator[tuple[str, str]]:
             if key in seen:
                 yield "", f"duplicate entries for key {step}"
             seen.add(key)
-        yield from _below([(step, _errors(item, shape.item))])
-
-
-def _below(
-    found: Iterator[tuple[str, Iterator[tuple[str, str]]]] | list[tuple[str, Iterator[tuple[str, str]]]],
-) -> Iterator[tuple[str, str]]:
-    for step, errors in found:
-        for path, text in errors:
-            yield step + path, text
+        for path, text in _errors(item, shape.item):
+            yield f"{step}{path}", text
 
 
 def _fits(value: Any, scalar: str) -> bool:

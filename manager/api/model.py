@@ -120,24 +120,26 @@ def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any
     if ours == theirs and repr(ours) == repr(theirs):  # Python calls True and 1 equal
         return held
     # The JSON of metadata leaves out what is empty.
-    empty = [] if isinstance(held, list) else {}
+    empty: Any = [] if isinstance(held, list) else {}
     old, mine, new = (empty if each is _ABSENT else each for each in (before, ours, theirs))
-    if isinstance(held, ApiModel | dict) and type(held) is type(fresh) and type(mine) is type(new) is dict:
-        old = old if isinstance(old, dict) else {}
-        if isinstance(held, ApiModel):
+    is_model, same = isinstance(held, ApiModel), type(held) is type(fresh)
+    if same and (is_model or isinstance(held, dict)) and type(mine) is type(new) is dict:
+        old, entries, others = old if isinstance(old, dict) else {}, held, fresh
+        if is_model:
             for name, field in type(held).model_fields.items():
                 value, alias = getattr(held, name), field.serialization_alias or field.alias or name
                 parts = (each.get(alias, _ABSENT) for each in (old, mine, new))
                 if (taken := take_over(value, getattr(fresh, name), *parts)) is not value:
                     setattr(held, name, taken)
-        entries, others = (each.model_extra if isinstance(each, ApiModel) else each for each in (held, fresh))
+            entries, others = held.model_extra, fresh.model_extra
         for name in {**others, **entries}:
             parts = (each.get(name, _ABSENT) for each in (old, mine, new))
             entries[name] = take_over(entries.get(name, _ABSENT), others.get(name, _ABSENT), *parts)
             if entries[name] is _ABSENT:
                 del entries[name]
         return held
-    if isinstance(held, list) and isinstance(fresh, list) and type(mine) is type(new) is list:
+    lists = isinstance(held, list) and isinstance(fresh, list) and type(mine) is type(new) is list
+    if lists and (len(mine), len(new)) == (len(held), len(fresh)):
         return _list_taken_over(held, fresh, old, mine, new)
     return fresh if ours == before else held
 
@@ -145,9 +147,7 @@ def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any
 def _list_taken_over(
     held: list[Any], fresh: list[Any], before: Any, ours: list[Any], theirs: list[Any]
 ) -> Any:
-    known, wanted = list(zip(held, ours, strict=False)), list(zip(fresh, theirs, strict=False))
-    if len(known) != len(held) or len(wanted) != len(fresh):
-        return held  # an excluded field
+    known, wanted = list(zip(held, ours, strict=True)), list(zip(fresh, theirs, strict=True))
     if ours != before:
         conditions = merged_by_type(before, ours, theirs)
         if conditions is None:

@@ -70,6 +70,7 @@ class Informer:
         filter: selects the objects to hold; None for all.
         get: returns the record of an object, or None.
         list: returns the records that meet conditions; see `Store.select`.
+        changed_at: the loop time of the last change, for the console.
         users, task: how many callers of `Cache.informer` share it, and what runs it; the cache sets them.
         prepare: to be awaited before the first `list` by labels or an owner, which else decodes all objects.
     """
@@ -106,6 +107,7 @@ class Informer:
                 sink.filter = object_filter.of_watch(sink, reflector)
             object_filter.attach(self._store, self._publish)
         self._log = get_logger("cache.informer", resource=spec.resource)
+        self.changed_at: float | None = None
         self.users = 0
         self.task: asyncio.Task[None] | None = None
 
@@ -248,9 +250,11 @@ class Informer:
         if not events:
             return
         received = clock.monotonic()
+        if handlers is None:
+            self.changed_at, handlers = received, tuple(self._handlers)
         for event in events:
             event.received = received
-            for handler in tuple(self._handlers) if handlers is None else handlers:
+            for handler in handlers:
                 try:
                     handler(event)
                 except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything

@@ -101,8 +101,6 @@ class State(enum.Enum):
     CHECK = "check"
     """Ask whether the server still has the history that was watched. After its storage was restored from a
     backup, a watch brings nothing until versions are as high as before, and never what came until then."""
-    WAIT = "wait"
-    """Pause before the next attempt."""
 
 
 class Pause(enum.Enum):
@@ -268,7 +266,6 @@ class Reflector:
         self._attempt = _Attempt(0.0)
         self._delay = 0.0
         self._doubts_since: float | None = None
-        self._after_wait = State.RESOLVE
         self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not following
         self._log = get_logger("cache.reflector", resource=spec.resource, namespace=sink.namespace or None)
         self._steps: dict[State, Callable[[], Awaitable[State]]] = {
@@ -277,7 +274,6 @@ class Reflector:
             State.LIST: self._list,
             State.WATCH: self._watch,
             State.CHECK: self._check,
-            State.WAIT: self._wait,
         }
         self.state = State.RESOLVE
         self.problem: str | None = None
@@ -290,12 +286,11 @@ class Reflector:
     @property
     def follows(self) -> bool:
         """Return whether the first list is complete, and a watch has to continue or reopen."""
-        state = self._after_wait if self.state is State.WAIT else self.state
-        return state in {State.WATCH, State.CHECK}
+        return self.state in {State.WATCH, State.CHECK}
 
     def start_over(self) -> None:
         """List again from the start; only while the reflector does not run."""
-        self.state = State.STREAM if self._path else State.RESOLVE
+        self.state, self._delay = State.STREAM if self._path else State.RESOLVE, 0.0
 
     async def list_beside(self, query: Mapping[str, str], take: Callable[[msgspec.Raw], None]) -> int | None:
         """List the objects that `query` selects, independently of `run`.
@@ -314,10 +309,10 @@ class Reflector:
         return None if version < seen else version
 
     async def step(self) -> None:
-        """Perform the present state, and move to the next one."""
-        if self.state is not State.WAIT:
-            self._attempt = _Attempt(_now())
+        """Pause if a failure demands it, perform the present state, and move to the next one."""
         try:
+            await self._pause()
+            self._attempt = _Attempt(_now())
             self.state = await self._steps[self.state]()
         except KubeError as failure:
             self.state = self._fail(failure)
@@ -420,13 +415,14 @@ class Reflector:
             raise HistoryDoubted(f"the server has newer states of the {len(newest)} newest objects")
         return State.WATCH
 
-    async def _wait(self) -> State:
-        if not self._outage.failures:
+    async def _pause(self) -> None:
+        if self._outage.failures and self._delay:
+            if await self._transport.is_back(within=self._delay):
+                # Another request had an answer. Not all reflectors come at once.
+                await asyncio.sleep(self._rng.uniform(0, SPACING))
+        elif self._delay:
             await asyncio.sleep(self._delay)
-        elif await self._transport.is_back(within=self._delay):
-            # Another request had an answer. Not all reflectors come at once.
-            await asyncio.sleep(self._rng.uniform(0, SPACING))
-        return self._after_wait
+        self._delay = 0.0
 
     async def _peek(self, path: str, field: str = "") -> Page:
         """Get one object of a list, by the server's storage and not by its cache."""
@@ -540,7 +536,7 @@ class Reflector:
             self._streaming = False
         if isinstance(failure, TransportError):
             self._doubts_since = None  # for how long it lasts is not known
-        self._delay = self._pause(rule, failure)
+        self._delay = self._seconds_until_next(rule, failure)
         # Of a watch that has expired, as all have after the server's restart, the list tells if it matters.
         harmless = rule.reason == EXPIRED and self.state is State.WATCH
         times = self._told[rule.reason].count() if self.problem and not harmless else None
@@ -554,10 +550,9 @@ class Reflector:
             delay=round(self._delay, 3),
             **({} if times is None else {"times": times}),
         )
-        self._after_wait = following
-        return State.WAIT if self._delay else following
+        return following
 
-    def _pause(self, rule: Rule, failure: KubeError) -> float:
+    def _seconds_until_next(self, rule: Rule, failure: KubeError) -> float:
         """Return the seconds to wait, and record the problem if it is one."""
         if rule.pause is Pause.NO:
             return 0.0

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from manager.certificates.store import Changed, Material, Store, StoreUnusable
-from manager.certificates.targets import LOOK_EVERY, Absent, Found, Target
+from manager.certificates.targets import Absent, Found, Target
 from manager.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from manager.telemetry.logs import get_logger
 from manager.tls.certificate import (
@@ -376,7 +376,10 @@ class CertificateRotator:
     """The name of a new authority."""
 
     lifetimes: Lifetimes = Lifetimes()
-    look_every: float = LOOK_EVERY
+    look_every: float = 10.0
+    """Seconds between two looks while nothing has to be done: a read of the store and of each target.
+    So long may a bundle stay wrong that `kubectl apply` or an upgrade of a chart has reset."""
+
     chance: Chance | None = None
     """Source of keys in a simulation."""
 

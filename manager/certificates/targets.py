@@ -28,10 +28,6 @@ from manager.webhook.configurations import (
 from manager.webhook.registration import Webhooks
 from manager.webhook.request import JsonObject
 
-LOOK_EVERY = 10.0
-"""Seconds between two looks while nothing has to be done: a read of the store and of each target.
-So long may a bundle stay wrong that `kubectl apply` or an upgrade of a chart has reset."""
-
 DEFINITION = "CustomResourceDefinition"
 
 _API_VERSIONS = {DEFINITION: "apiextensions.k8s.io/v1"}

@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 Way = Literal["files", "secret", "local"]
 
-_HTTPS = 443
 _LOOK_EVERY = 1.0
 """Seconds for which definitions that are applied beside a developer's manager may lead elsewhere."""
 
@@ -119,28 +119,23 @@ async def add_webhooks(
         manager.add(Runnable("webhook-certificates", serving.lead_once_called, leader_only=True))
 
 
+@dataclass(eq=False)
 class _Serving:
     """The server of webhooks and its certificate, from the start or once the API server has called."""
 
-    def __init__(
-        self,
-        manager: Manager,
-        settings: Settings,
-        webhooks: Webhooks,
-        transport: Transport,
-        config: ClusterConfig,
-    ) -> None:
-        self._manager = manager
-        self._settings = settings
-        self._config = config
-        prefix = settings.webhook_name_prefix
-        self._prefix = manager.program.prefix if prefix is None else prefix
-        self._shared = transport, webhooks, manager.program
-        path = settings.webhook_client_ca_file
+    manager: Manager
+    settings: Settings
+    webhooks: Webhooks
+    transport: Transport
+    config: ClusterConfig
+
+    def __post_init__(self) -> None:
+        prefix, path = self.settings.webhook_name_prefix, self.settings.webhook_client_ca_file
+        self._prefix = self.manager.program.prefix if prefix is None else prefix
+        self._shared = self.transport, self.webhooks, self.manager.program
         # No API server shows a certificate when it wants objects converted.
-        self._clients = (
-            None if path is None else ClientAuthorities(Path(path), required=not webhooks.conversions)
-        )
+        required = not self.webhooks.conversions
+        self._clients = None if path is None else ClientAuthorities(Path(path), required=required)
         self._built: asyncio.Future[list[Runnable]] = asyncio.get_running_loop().create_future()
 
     async def check_clients(self) -> None:
@@ -158,15 +153,15 @@ class _Serving:
         from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415 - as the next one
         from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp.web: 0.15 s, 25 MB
 
-        manager, webhooks = self._manager, self._shared[1]
-        _warn_of_unreachable(self._settings, address, url)
+        manager = self.manager
+        _warn_of_unreachable(self.settings, address, url)
         give_back_large_blocks()
         certificates = self._certificates(way, url)
         served = ServedCertificate(certificates.source, clients=self._clients)
         manager.certificates["webhooks"] = served
         server = WebhookServer(
             address,
-            endpoints_of(webhooks, manager.metrics),
+            endpoints_of(self.webhooks, manager.metrics),
             served,
             metrics=manager.metrics,
             stopping=lambda: manager.stopping,
@@ -178,7 +173,7 @@ class _Serving:
         # 10 ms, which a manager without webhooks does not pay.
         from manager.certificates.factory import Certificates, folder_certificates, secret_certificates  # noqa: PLC0415
 
-        settings, prefix = self._settings, self._prefix
+        settings, prefix = self.settings, self._prefix
         if way == "files":
             folder = Path(settings.webhook_cert_path or ".")
             cert, key = folder / settings.webhook_cert_name, folder / settings.webhook_cert_key
@@ -190,11 +185,11 @@ class _Serving:
                 *self._shared, folder=folder, prefix=prefix, url=url, look_every=_LOOK_EVERY
             )
         # The same rule as for the Lease.
-        namespace = settings.leader_election_namespace or self._config.namespace or "default"
+        namespace = settings.leader_election_namespace or self.config.namespace or "default"
         return secret_certificates(*self._shared, namespace=namespace, prefix=prefix, url=url)
 
     async def remove_left_over(self) -> None:
-        await remove_left_over(self._shared[0], targets_of(*self._shared, by_url(""), self._prefix))
+        await remove_left_over(self.transport, targets_of(*self._shared, by_url(""), self._prefix))
 
     async def run_once_called(self) -> None:
         """Repeat the test of an API server that was too slow at the start until it answers, then serve."""
@@ -202,7 +197,7 @@ class _Serving:
             await asyncio.sleep(AGAIN_EVERY)
             try:
                 address, url = await reached_address(
-                    self._settings, self._shared[0], self._config, self._manager.program
+                    self.settings, self.transport, self.config, self.manager.program
                 )
             except NotCalled as reason:
                 if not reason.passing:
@@ -227,15 +222,6 @@ class _Serving:
 
 def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | None) -> None:
     """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
-    if url is not None and not settings.is_given(Settings.webhook_bind_address):
-        asked = urlsplit(url).port or _HTTPS
-        if asked != address.port:
-            _log.warning(
-                f"the API server calls port {asked}, but the webhooks listen on port {address.port};"
-                f" unless something forwards it, give --webhook-bind-address=:{asked}",
-                url=url,
-                address=str(address),
-            )
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
     if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
@@ -218,6 +219,7 @@ class Client(CachedReader):
         self.field_manager = field_manager
         self.former_managers = tuple(former_managers)
         self.child_label = child_label
+        self._ownership = partial(Ownership, field_manager=field_manager, former=self.former_managers)
         cache.managers.add(former_managers)
         self._settled = OrderedDict[str, tuple[int, int]]()
         """By UID: hashes of the wanted fields that an object has, and of its state right after our write.
@@ -370,7 +372,7 @@ class Client(CachedReader):
             remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
             return Applied(obj, None, Outcome.UNCHANGED)
         raw = await self.uncached.read(kind, key)  # the cache has no entries of other managers
-        live, stored = self._ownership(kind, raw), await self.patch(obj)
+        live, stored = self._ownership(decoded(kind, raw)), await self.patch(obj)
         last = self._corrected.get(uid, {})
         remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
         conflicts, removed = dict[FieldConflict, None](), False
@@ -526,9 +528,9 @@ class Client(CachedReader):
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by another client a moment ago: look before touching it.
-                found = await self._live.read(kind, key)
+                found = await self._read(kind, key)
         await own_turn(len(found))
-        live = self._ownership(kind, found)
+        live = self._ownership(decoded(kind, found))
         adopted = False
         if owner is not None:
             adopted = _refuse_foreign(kind, key, live, owner, adopt=adopt)
@@ -558,7 +560,7 @@ class Client(CachedReader):
         raw, conflicts = await self._write(change, taken_over=taken_over or live.created is not None)
         await own_turn(len(raw))
         restores = adopted or self._wants_the_same(encoded, live, conflicts)
-        after = self._ownership(kind, raw)
+        after = self._ownership(decoded(kind, raw))
         if not dry_run:
             self._settle(live.uid, encoded, after)
         now = decode_at_once(raw, kind, key, parsed=after.live)
@@ -572,12 +574,9 @@ class Client(CachedReader):
         found = await self._find_known(kind, key, owner)
         if found is not None:
             await own_turn(len(found))
-            _refuse_foreign(kind, key, self._ownership(kind, found), owner, adopt=False)
+            _refuse_foreign(kind, key, self._ownership(decoded(kind, found)), owner, adopt=False)
 
     # Before the write.
-
-    def _ownership(self, kind: type[Resource], raw: bytes) -> Ownership:
-        return Ownership(decoded(kind, raw), self.field_manager, self.former_managers)
 
     async def _find_known(
         self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
@@ -586,23 +585,27 @@ class Client(CachedReader):
 
         With `adopt`, ask the server.
         """
-        if not adopt:
-            if (record := self._cache.held(kind, key)) is not None:
+        informer = None if adopt else self._cache.lookup(kind)
+        if informer is not None and informer.covers(key.namespace):
+            record = informer.get(key)
+            if record is None and informer.filter is None:
+                return None
+            if record is not None and not record.is_cut:
                 return record.raw
-            # A selection says nothing about other objects, and neither does a replica's shard.
-            informer = self._cache.lookup(kind)
-            if informer is not None and informer.covers(key.namespace):
-                record = informer.get(key)
-                if record is None and informer.filter is None:
-                    return None
-                controller = None if record is None or owner is None else record.meta().controller
-                if record and owner and controller and controller.uid != owner.metadata.uid:
-                    return record.raw
-        return await self._find_stored(kind, key)
+            controller = None if record is None or owner is None else record.meta().controller
+            if record and owner and controller and controller.uid != owner.metadata.uid:
+                return record.raw
+        # A selection says nothing about other objects, and neither does a replica's shard.
+        selected = None if adopt else self._cache.held(kind, key)
+        return selected.raw if selected is not None else await self._find_stored(kind, key)
+
+    async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes:
+        mapping = await self._mapper.resolve(kind.gvk)
+        return await self._transport.request("GET", mapping.path(key.namespace, key.name))
 
     async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
-            return await self._live.read(kind, key)
+            return await self._read(kind, key)
         except NotFound:
             return None
 
@@ -684,7 +687,7 @@ class Client(CachedReader):
             manager = creator_name(self.field_manager, kept)
             booked: Any = {"manager": manager, "dry_run": dry_run, "fieldValidation": "Strict"}
             raw = await self._send("POST", kind, key, encoded, **booked)
-        after = self._ownership(kind, raw)
+        after = self._ownership(decoded(kind, raw))
         if not dry_run:
             self._settle(after.uid, kept, after)
         return Applied(decode_at_once(raw, kind, key, parsed=after.live), None, Outcome.CREATED)
@@ -710,7 +713,7 @@ class Client(CachedReader):
         managers.
         """
         if taken_over:
-            there = await self._read(change)
+            there = await self._reread(change)
             raw = await self._try(change, there)
             if change.dry_run:
                 return raw, ()
@@ -723,9 +726,9 @@ class Client(CachedReader):
                 raise
             return await self._send_apply(*sent, dry_run=dry_run), conflict.conflicts
 
-    async def _read(self, change: _Change) -> Ownership:
+    async def _reread(self, change: _Change) -> Ownership:
         """Read the object from the server: the cache has only our own entries, and not their places."""
-        return self._ownership(change.kind, await self._live.read(change.kind, change.key))
+        return self._ownership(decoded(change.kind, await self._read(change.kind, change.key)))
 
     async def _try(self, change: _Change, there: Ownership) -> bytes:
         """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
@@ -765,7 +768,7 @@ class Client(CachedReader):
                 if translation is None:
                     return
                 await self._send_apply(change.kind, change.key, change.body, manager=translation[0])
-            there = await self._read(change)
+            there = await self._reread(change)
         raise Conflict(409, "Conflict", f"{change.kind.gvk.kind} {change.key} keeps being changed by others")
 
     async def _repair(self, change: _Change, refusal: Invalid) -> Written:
@@ -783,7 +786,7 @@ class Client(CachedReader):
             raise type(known)(known.status, known.reason, known.message, known.details)
         for _ in range(TAKEOVER_ATTEMPTS):
             try:
-                there = await self._read(change)
+                there = await self._reread(change)
             except NotFound:
                 raise refusal from None
             repairs = (change.repair(there, lists) for lists in candidates)

@@ -172,21 +172,17 @@ class _Answer:
         self._closing: asyncio.Task[None] | None = None
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take status and headers."""
         self.status = status
         self.headers = CIMultiDict(headers)
 
     def getheaders(self) -> CIMultiDict[str]:
-        """Return the headers."""
         return self.headers
 
     def getheader(self, name: str, default: str | None = None) -> str | None:
-        """Return a header."""
         return self.headers.get(name, default)
 
     @property
     def content(self) -> Self:
-        """The stream itself."""
         return self
 
     async def readline(self) -> bytes:

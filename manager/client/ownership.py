@@ -27,7 +27,9 @@ import copy
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import compress, pairwise
+from functools import partial
+from itertools import chain, compress, pairwise
+from operator import is_
 from typing import Any
 
 import orjson
@@ -351,23 +353,23 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    pending: list[dict[str, Any] | list[Any]] = [wanted]
-    for each in pending:  # with those that it finds
-        if isinstance(each, dict):
-            items: Collection[Any] = each.values()
-        else:
-            items = each
-            if len(items) > 1 and _repeats_keys(each):
-                return True
-        # In C, because every creation comes by.
-        pending += compress(items, map(_CONTAINERS.__contains__, map(type, items)))
+    # Level by level and in C, because every creation comes by.
+    level: list[Any] = [wanted]
+    while level:
+        lists = [*compress(level, map(_is_list, map(type, level)))]
+        if any(map(_repeats_keys, lists)):
+            return True
+        dicts = compress(level, map(_is_dict, map(type, level)))
+        level = [*chain.from_iterable(lists), *chain.from_iterable(map(dict.values, dicts))]
     return False
 
 
-_CONTAINERS = {dict, list}
+_is_list, _is_dict = partial(is_, list), partial(is_, dict)
 
 
 def _repeats_keys(items: list[Any]) -> bool:
+    if len(items) < 2:  # noqa: PLR2004 - to repeat anything
+        return False
     seen = set[Any]()
     for item in items:
         if isinstance(item, dict):

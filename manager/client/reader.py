@@ -10,7 +10,7 @@ import msgspec
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
-from manager.cache import Cache, Informer, Record, Selection, SelectionOptions, metadata_of
+from manager.cache import Cache, Informer, ObjectFilter, Record, Selection, SelectionOptions, metadata_of
 from manager.cache.record import RecordDecoder
 from manager.cache.spec import WHOLE, Selector
 from manager.cache.store import Store
@@ -86,14 +86,14 @@ class _Reader:
     def _not_cached(self, kind: type[Resource], part: str, mend: str) -> NotCached:
         return NotCached(f"{'the metadata of ' if self._metadata_only else ''}{kind.gvk.kind}{part}", mend)
 
-    def _expect_all(self, kind: type[Resource], informer: Informer, owner: Resource | None = None) -> None:
+    def _expect_all(
+        self, kind: type[Resource], informer: Informer, held: ObjectFilter, owner: Resource | None = None
+    ) -> None:
         """Raise NotCached if the cache holds only part of the requested objects: others may exist."""
-        held = informer.filter
-        if held is None or self._ours or (owner is not None and held.holds_children_of(owner.metadata.uid)):
-            return
-        way = "list the children of one object, " if held.of_children else ""
-        mend = f"{way}declare reads = ({kind.gvk.kind},) in the operator"
-        raise self._not_cached(kind, " of other replicas (--shards)", mend)
+        if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
+            way = "list the children of one object, " if informer.holds_children else ""
+            mend = f"{way}declare reads = ({kind.gvk.kind},) in the operator"
+            raise self._not_cached(kind, " of other replicas (--shards)", mend)
 
     async def _get(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._informer(kind, key.namespace)
@@ -106,13 +106,15 @@ class _Reader:
             except NotFound:
                 return None
             return metadata_of(raw, kind.gvk) if self._metadata_only else raw
-        self._expect_all(kind, informer)
+        if informer.filter is not None:
+            self._expect_all(kind, informer, informer.filter)
         return None
 
     async def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
         owner, namespace, labels = options.get("owner"), options.get("namespace"), options.get("labels")
         informer = self._informer(kind, namespace)
-        self._expect_all(kind, informer, owner)
+        if informer.filter is not None:
+            self._expect_all(kind, informer, informer.filter, owner)
         rest = Selector()
         if isinstance(labels, str):
             labels, rest = Selector.parse(labels).split()
@@ -120,7 +122,8 @@ class _Reader:
         await informer.prepare(labels=labels, owner_uid=owner_uid)
         index, deleting = options.get("index"), options.get("deleting")
         records = informer.list(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
-        records = await _matching(records, deleting, rest)
+        if deleting is not None or rest.requirements:
+            records = await _matching(records, deleting, rest)
         if not self._metadata_only and (cut := {record.key for record in records if record.is_cut}):
             server = await self._read_cut(kind, cut, namespace, options.get("labels"))
             read = server.select(namespace=namespace, labels=labels, owner_uid=owner_uid)

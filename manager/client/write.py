@@ -53,24 +53,19 @@ def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
     Objects are compared field by field, a field that vanished becomes null (which deletes it), and lists
     are replaced whole, because a merge patch has no other way to change one.
     """
-    patch: dict[str, Any] = {}
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, new in after.items():
-        if name not in before:
-            patch[name] = new
-            continue
-        old = before[name]
+        old = before.get(name, _ABSENT)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            nested = merge_diff(old, new)
-            if nested:
+            if nested := merge_diff(old, new):
                 patch[name] = nested
         elif old != new or type(old) is not type(new):
             # Python calls True == 1 and 1 == 1.0 equal; JSON readers do not.
             patch[name] = new
-    for name in before:
-        if name not in after:
-            patch[name] = None
     return patch
 
+
+_ABSENT = object()
 
 Json = dict[str, Any]
 
@@ -224,10 +219,6 @@ class KubernetesModel(Protocol):
 
     def to_dict(self, serialize: bool = False) -> dict[str, Any]:
         """Return its fields by their Python names."""
-        ...
-
-    def to_str(self) -> str:
-        """Return these as text."""
         ...
 
 

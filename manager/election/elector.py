@@ -119,12 +119,16 @@ class ShardCountAgreement:
         """Return whether the first shard's Lease states our number."""
         return lease is not None and lease.annotations.get(self._annotation) == self._count
 
-    def other(self, lease: Lease | None) -> str | None:
-        """Return another number than ours, and than a leader's, of the holder of the first shard's Lease."""
+    def disagreement(self, first: LeaseObservation) -> str | None:
+        """Return why the holder of the first shard's Lease, if it shares, excludes our number."""
+        lease = first.lease
         if lease is None or lease.holder in {"", self._config.identity}:
             return None
-        said = number_of_shards(lease, self._first.name)
-        return None if said in {self._count, "1"} else said
+        said = number_of_shards(lease, lease.name)
+        if said in {None, self._count, "1"} or clock.monotonic() >= first.expires_at:
+            return None
+        others = f"{lease.holder} has lease {self._first} with --shards={said}"
+        return f"{others}, and this replica has {self._count}"
 
     async def wait_until_free(self) -> None:
         """Return when no replica can hold another shard than the first."""
@@ -208,9 +212,8 @@ class LeaseLock:
         """The local time of the last sign of the holder before us; None if there was none."""
         self._was_held = False
         self._giving_back = False
-        self._is_agreed = False
+        self._may_state = False
         """Whether the first Lease may state our number of shards."""
-        self._stated = asyncio.Event()
         self._wake = asyncio.Event()
         self._status = config.metrics.leader_status.labels(name=leases.name)
         self._status.set(0)
@@ -264,8 +267,7 @@ class LeaseLock:
         if self._was_held:
             self.leadership = Leadership(elected=False)
         self.taken = self._was_held = True
-        self._is_agreed = False
-        self._stated.clear()
+        self._may_state = False
         # It may be won in the very moment of the stop: only to give it back.
         self._giving_back = not self.wanted.is_set()
         self._guard.renewed(self._leases.name, self.deadline)
@@ -300,12 +302,10 @@ class LeaseLock:
         view, timeout = self._view, self._timing.attempt_timeout
         since = None if view.lease is None else view.since
         try:
-            if not view.can_be_base:
-                await view.read(self._leases, timeout=timeout)
-                if not view.claimable(clock.monotonic()):
-                    return False
+            base = await view.base(self._leases, timeout=timeout)
+            if not view.claimable(clock.monotonic()):
+                return False
             self._may_hold = True
-            base = view.base or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
             sent = await view.claim(self._leases, self._agreement.claimed(base), timeout=timeout)
         except (Conflict, AlreadyExists) as error:  # another replica was faster
             self._may_hold = False
@@ -321,7 +321,7 @@ class LeaseLock:
         if clock.monotonic() - sent >= self._timing.renew_deadline:
             # The process was held up while the answer waited, too long to rely on it: claim again.
             return False
-        self._sent, self._silent_since = sent, since
+        self._sent, self._silent_since, self._may_hold = sent, since, False
         return True
 
     async def _look(self) -> None:
@@ -334,28 +334,28 @@ class LeaseLock:
         self._view.doubtful = self._view.doubtful or self._view.lease is None
 
     async def _begin_when_agreed(self) -> None:
-        if not await self._agree():
-            self.give_up()
-        elif self.wanted.is_set():
-            self._taken_count.inc()
-            if self._silent_since is not None:
-                self._config.metrics.lease_unowned.observe(clock.monotonic() - self._silent_since)
-            self.leadership.renewed(self.deadline)
-            self._status.set(1)
-            self.held.set()
-            self._began()
-
-    async def _agree(self) -> bool:
-        """Return whether no other replica can divide the work into another number of shards."""
+        """Begin the work once no other replica can divide it into another number of shards."""
         if self._leases.name != self._config.name:
-            return await self._agreement.is_first_settled(self._first)
-        if not self._agreement.is_settled(self._view.lease):
+            if not await self._agreement.is_first_settled(self._first):
+                self.give_up()
+        elif not self._agreement.is_settled(self._view.lease):
             await self._agreement.wait_until_free()
-            # The next renewal states our number, and is made at once.
-            self._is_agreed = True
+            # The next renewal states our number, is made at once, and begins the work.
+            self._may_state = True
             self._wake.set()
-            await self._stated.wait()
-        return True
+            return
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self.wanted.is_set():
+            return
+        self._taken_count.inc()
+        if self._silent_since is not None:
+            self._config.metrics.lease_unowned.observe(clock.monotonic() - self._silent_since)
+        self.leadership.renewed(self.deadline)
+        self._status.set(1)
+        self.held.set()
+        self._began()
 
     async def _keep_renewed(self) -> None:
         """Renew until given up; raise LeadershipLost at the deadline, or when another holder has it."""
@@ -384,22 +384,20 @@ class LeaseLock:
                 again = self._sent + self._config.renewal_pause()
 
     async def _renew(self) -> None:
-        view, identity = self._view, self._config.identity
-        if not view.can_be_base or view.holder != identity:
-            await view.read(self._leases, timeout=self._time_left())
-            if view.holder != identity:
-                holder = f"held by {view.holder}" if view.holder else "released by somebody"
-                raise LeadershipLost(f"lease {self._leases} is now {holder}")
-        agreed, base = self._is_agreed, view.base
-        assert base is not None
-        if agreed:
+        view, identity, may_state = self._view, self._config.identity, self._may_state
+        view.doubtful = view.doubtful or view.holder != identity
+        base = await view.base(self._leases, timeout=self._time_left())
+        if view.holder != identity:
+            holder = f"held by {view.holder}" if view.holder else "released by somebody"
+            raise LeadershipLost(f"lease {self._leases} is now {holder}")
+        if may_state:
             base = self._agreement.settled(base)
         self._sent = await view.claim(self._leases, base, timeout=self._time_left())
         self._guard.renewed(self._leases.name, self.deadline)
         if self.held.is_set():
             self.leadership.renewed(self.deadline)
-        if agreed:
-            self._stated.set()
+        elif may_state:
+            self._begin()
 
     def _time_left(self) -> float:
         left = self.deadline - clock.monotonic()
@@ -418,10 +416,9 @@ class LeaseLock:
             async with asyncio.timeout(self.release_within):
                 while True:
                     try:
-                        if not view.can_be_base:
-                            await view.read(self._leases, timeout=timeout)
+                        base = await view.base(self._leases, timeout=timeout)
                         if view.lease is not None and view.holder == self._config.identity:
-                            await view.release(self._leases, timeout=timeout)
+                            await view.write(self._leases, base.released(now=clock.now()), timeout=timeout)
                             _log.info("released the lease", lease=str(self._leases))
                         return
                     except KubeError as error:

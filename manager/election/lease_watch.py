@@ -95,16 +95,6 @@ class LeaseObservation:
         return None if self._gone else self._lease
 
     @property
-    def can_be_base(self) -> bool:
-        """Whether a write can build on it: else it must be read before."""
-        return not (self.doubtful or (self._lease is not None and self._lease.is_outline))
-
-    @property
-    def base(self) -> Lease | None:
-        """The state to build a claim on: of a deleted lease its last one, without a version."""
-        return self._lease.recreated() if self._gone and self._lease is not None else self._lease
-
-    @property
     def holder(self) -> str:
         """The identity of the holder, as last seen; empty when there is none."""
         return self._lease.holder if self._lease is not None else ""
@@ -138,6 +128,17 @@ class LeaseObservation:
         self._gone = self._gone or not self.doubtful
         self._changed()
 
+    async def base(self, leases: Leases, *, timeout: float) -> Lease:
+        """Return the state to build a write on, which is read before if it is not surely known whole.
+
+        Of a deleted lease it is the last one, without a version.
+        """
+        if self.doubtful or (self._lease is not None and self._lease.is_outline):
+            await self.read(leases, timeout=timeout)
+        if self._lease is None:
+            return Lease.new(namespace=leases.namespace, name=leases.name)
+        return self._lease.recreated() if self._gone else self._lease
+
     async def read(self, leases: Leases, *, timeout: float) -> None:
         """Read the lease now."""
         before = self.newest
@@ -162,16 +163,12 @@ class LeaseObservation:
         """
         timing, sent = self._timing, clock.monotonic()
         wanted = lease.claimed(identity=self._identity, seconds=timing.lease_seconds, now=clock.now())
-        await self._write(leases, wanted.sent(timing.clock, sent), sent, timeout)
+        await self.write(leases, wanted.sent(timing.clock, sent), timeout=timeout)
         return sent
 
-    async def release(self, leases: Leases, *, timeout: float) -> None:
-        """Write the lease, which must be there, as free."""
-        assert self._lease is not None
-        await self._write(leases, self._lease.released(now=clock.now()), clock.monotonic(), timeout)
-
-    async def _write(self, leases: Leases, lease: Lease, sent: float, timeout: float) -> None:
-        self.doubtful = True
+    async def write(self, leases: Leases, lease: Lease, *, timeout: float) -> None:
+        """Write that state of the lease."""
+        self.doubtful, sent = True, clock.monotonic()
         try:
             stored = await leases.write(lease, timeout=timeout)
         except BaseException:

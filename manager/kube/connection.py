@@ -11,6 +11,7 @@ import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from operator import itemgetter
 from typing import Any, cast
 
 import httptools
@@ -33,6 +34,9 @@ The warnings of admission policies can be long.
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
+_name = itemgetter(0)
+
+
 class Headers(Mapping[str, str]):
     """The headers of an answer; of those that came several times, one with all values, separated by commas.
 
@@ -47,9 +51,10 @@ class Headers(Mapping[str, str]):
     def get(self, name: str, default: Any = None) -> Any:
         """Return a header, or the default."""
         wanted = name.lower().encode()
-        length = len(wanted)
-        values = [value for each, value in self.lines if len(each) == length and each.lower() == wanted]
-        return b", ".join(values).decode("utf-8", "replace") if values else default
+        if wanted not in map(bytes.lower, map(_name, self.lines)):  # in C: nearly always
+            return default
+        values = [value for each, value in self.lines if each.lower() == wanted]
+        return b", ".join(values).decode("utf-8", "replace")
 
     def __getitem__(self, name: str) -> str:
         if (value := self.get(name)) is None:
@@ -284,7 +289,7 @@ class Connection(asyncio.Protocol):
             self._lines.clear()
             return  # the answer proper is still to come
         answer.status = status
-        self._lines = []  # of trailers, which nobody reads
+        self._lines = []  # for trailers, which have no reader
         self._may_end_with_connection = True
         answer.wake()
         if self._sending:

@@ -10,7 +10,7 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from weakref import WeakSet
@@ -21,7 +21,7 @@ from manager.kube.config import ClusterConfig
 from manager.kube.connection import Answer, Connection
 from manager.kube.dial import Dialer, proxy_authorization
 from manager.kube.errors import ConfigError, ConnectionLost, Unreachable
-from manager.kube.wire import WebSocket, Wire, WireRequest
+from manager.kube.wire import Fetched, WebSocket, Wire, WireRequest
 from manager.util.loop import in_thread
 
 CONNECTIONS = 128
@@ -69,7 +69,7 @@ class HttpWire(Wire):
         self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
         self._headers: dict[int, tuple[Mapping[str, str], str | None, bytes]] = {}
         self._turns = asyncio.Semaphore(connections)
-        # What was begun before the last abort has an earlier number, and gets no connection any more.
+        # A request from before the last abort has an earlier number, and gets no connection any more.
         self._aborts = 0
         self._is_closed = False
         self._idle: deque[Connection] = deque()
@@ -81,27 +81,29 @@ class HttpWire(Wire):
     def host(self) -> str:
         return self._host
 
-    def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
-        """See `Wire.exchange`. A stream takes none of the turns."""
-        return _Exchange(self, request)
-
-    async def begin(self, request: WireRequest) -> tuple[Connection, Answer]:
-        """Send a request, and wait for the answer's head; `end` has to follow."""
+    async def fetch(self, request: WireRequest, longest: int) -> Fetched:
+        """See `Wire.fetch`. Without a context manager, which costs more than the head of a request."""
         begun = self._aborts
-        if not request.stream:
-            await self._turns.acquire()
+        await self._turns.acquire()
         try:
-            return await self._ask(request, begun)
-        except BaseException:
-            if not request.stream:
-                self._turns.release()
-            raise
-
-    def end(self, request: WireRequest, connection: Connection) -> None:
-        """Give back what the request has used."""
-        self._give_back(connection)
-        if not request.stream:
+            connection, answer = await self._ask(request, begun)
+            try:
+                return Fetched(answer.status, answer.headers, await answer.read(longest))
+            finally:
+                self._give_back(connection)
+        finally:
             self._turns.release()
+
+    @asynccontextmanager
+    async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
+        """See `Wire.exchange`. A stream takes none of the turns."""
+        begun = self._aborts
+        async with nullcontext() if request.stream else self._turns:
+            connection, answer = await self._ask(request, begun)
+            try:
+                yield answer
+            finally:
+                self._give_back(connection)
 
     async def _ask(self, request: WireRequest, begun: int) -> tuple[Connection, Answer]:
         """Send a request, and once more with other credentials if the server refuses them."""
@@ -281,19 +283,3 @@ class HttpWire(Wire):
                     opened.setsockopt(socket.IPPROTO_TCP, option, value)
         self._sockets.add(opened)
         return opened
-
-
-class _Exchange(AbstractAsyncContextManager[Answer]):
-    """One request of a wire. A class, because a generator for each request would cost more than its head."""
-
-    __slots__ = ("_connection", "_request", "_wire")
-
-    def __init__(self, wire: HttpWire, request: WireRequest) -> None:
-        self._wire, self._request = wire, request
-
-    async def __aenter__(self) -> Answer:
-        self._connection, answer = await self._wire.begin(self._request)
-        return answer
-
-    async def __aexit__(self, *_: object) -> None:
-        self._wire.end(self._request, self._connection)

@@ -381,10 +381,8 @@ class Transport:
                     request.permit()
                 started, code = clock(), NO_ANSWER
                 try:
-                    async with self._wire.exchange(request) as response:
-                        body = await response.read(longest)
-                        code, headers = response.status, response.headers
-                        self._reached.set()
+                    code, headers, body = await self._wire.fetch(request, longest)
+                    self._reached.set()
                 except (ProtocolError, TransportError) as error:
                     if (failure := self._failure(request, error)) is not error:
                         raise failure from error

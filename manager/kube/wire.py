@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from manager.kube.errors import ConfigError
 
@@ -63,6 +63,14 @@ class WireResponse(Protocol):
         """Yield the body as it arrives, in chunks of any size; raise `ConnectionLost` if it breaks off."""
 
 
+class Fetched(NamedTuple):
+    """An answer that was read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 class WebSocket(Protocol):
     """An open WebSocket to an API server."""
 
@@ -108,6 +116,11 @@ class Wire(Protocol):
             Unreachable: no connection could be made, nothing was sent.
             ConnectionLost: the connection broke; the server may have acted on the request.
         """
+
+    async def fetch(self, request: WireRequest, longest: int) -> Fetched:
+        """Send a request and read its answer; raise the errors of `exchange` and `read`."""
+        async with self.exchange(request) as response:
+            return Fetched(response.status, response.headers, await response.read(longest))
 
     def abort(self) -> None:
         """Drop every connection at once, so that no byte that is still on its way arrives.

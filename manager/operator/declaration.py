@@ -22,7 +22,7 @@ from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.author_code import place_of
-from manager.util.signature import classes_of, is_subclass, parameters_of, positional
+from manager.util.signature import parameters_of, positional
 from manager.webhook import AdmissionOptions
 from manager_kinds.core_v1 import Pod
 from manager_kinds.pod_health import PARTS_OF_HEALTH, PodHealth
@@ -146,9 +146,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _TIMER, _DAEMON = "__every__", "__daemon__"
 
-Takes: TypeAlias = Mapping[str, type | None]
-"""The types of the arguments of a call after self, by name; None is the operator's kind."""
-
 
 @dataclass(frozen=True, slots=True)
 class Timer:
@@ -197,7 +194,7 @@ def _marked(method: F, mark: str, value: object) -> F:
     return method
 
 
-def timers_of(cls: Any, members: Mapping[str, Any], takes: Takes) -> Iterator[Timer]:
+def timers_of(cls: Any, members: Mapping[str, Any], takes: Sequence[str]) -> Iterator[Timer]:
     """Yield the timers among an operator's members. Raises TypeError for an unsuitable method.
 
     `takes` are the arguments of a timer for each object.
@@ -254,7 +251,7 @@ def daemons_of(cls: Any, members: Mapping[str, Any]) -> Iterator[Daemon]:
             continue
         if not inspect.iscoroutinefunction(_function_of(member)) or positional(cls, name, 1) is None:
             raise TypeError(f"{cls.__name__}.{name}: @daemon is for `async def {name}(self, obj)`")
-        check_call(cls, name, {"obj": None})
+        check_call(cls, name, ["obj"])
         yield Daemon(name, restarts)
 
 
@@ -369,60 +366,37 @@ _Finalizer = Annotated[
 _Type = Annotated[str, Field(pattern=CONDITION_TYPE)]
 _Reason = Annotated[str, Field(pattern=CONDITION_REASON)]
 
-_ATTRIBUTES: Mapping[str, tuple[TypeAdapter[Any], str]] = {
-    "name": (
-        TypeAdapter(_Name),
-        'at most 63 lower-case letters, digits, "-" and ".", with a letter or digit at both ends',
-    ),
-    "versions": (TypeAdapter(tuple[type[Resource], ...]), "a tuple of kinds, as in `versions = (OldPet,)`"),
-    "on": (
-        TypeAdapter(Annotated[Any, AfterValidator(_predicate)]),
-        "a predicate, such as `generation_changed`",
-    ),
-    "owns": (
-        TypeAdapter(tuple[type[Resource] | InstanceOf[Owns], ...]),
-        "a tuple of kinds, or of `Owns(Kind, ...)`",
-    ),
-    "watches": (
-        TypeAdapter(tuple[InstanceOf[Watch], ...]),
-        "a tuple of `Watch(Kind, label=...)`, or with `enqueue=...`",
-    ),
-    "reads": (
-        TypeAdapter(tuple[type[Resource] | InstanceOf[Reads], ...]),
-        "a tuple of kinds, or of `Reads(Kind, ...)`",
-    ),
-    "selection": (TypeAdapter(InstanceOf[Selection]), '`Selection.of(label_selector="app=web")`'),
-    "indexes": (
-        TypeAdapter(Mapping[_Text, Callable[..., Any]]),
-        'functions by name, as in `{"image": index_by("spec.image")}`',
-    ),
-    "conditions": (TypeAdapter(tuple[_Type, ...]), "a tuple of types of conditions, in CamelCase"),
-    "errors": (
-        TypeAdapter(Mapping[type[Exception], _Reason]),
-        'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused"}`',
-    ),
-    "options": (TypeAdapter(InstanceOf[ControllerOptions]), "`ControllerOptions(...)`"),
-    "rights": (
-        TypeAdapter(tuple[InstanceOf[RbacRule], ...]),
-        "a tuple of rules, as in `rbac(groups=..., ...)`",
-    ),
-    "admission": (TypeAdapter(InstanceOf[AdmissionOptions]), "`webhook.AdmissionOptions(...)`"),
-    "finalizer": (TypeAdapter(Literal[""] | _Finalizer), "a name such as `example.com/hold`"),
-    "former_finalizers": (TypeAdapter(tuple[_Finalizer, ...]), "a tuple of names such as `example.com/hold`"),
-    "former_managers": (TypeAdapter(tuple[_Text, ...]), "a tuple of names of field managers"),
-}
-"""The type of each attribute, and what an error says of it."""
+_ATTRIBUTES: Sequence[tuple[str, Any, str]] = (
+    ("name", _Name, 'at most 63 of "-", "." and lower-case letters and digits, with these at both ends'),
+    ("versions", tuple[type[Resource], ...], "a tuple of kinds, as in `versions = (OldPet,)`"),
+    ("on", Annotated[Any, AfterValidator(_predicate)], "a predicate, such as `generation_changed`"),
+    ("owns", tuple[type[Resource] | InstanceOf[Owns], ...], "a tuple of kinds, or of `Owns(Kind, ...)`"),
+    ("watches", tuple[InstanceOf[Watch], ...], "a tuple of `Watch(Kind, label=...)`, or with `enqueue=`"),
+    ("reads", tuple[type[Resource] | InstanceOf[Reads], ...], "a tuple of kinds, or `Reads(Kind, ...)`"),
+    ("selection", InstanceOf[Selection], '`Selection.of(label_selector="app=web")`'),
+    ("indexes", Mapping[_Text, Callable[..., Any]], 'functions, as in `{"a": index_by("spec.a")}`'),
+    ("conditions", tuple[_Type, ...], "a tuple of types of conditions, in CamelCase"),
+    ("errors", Mapping[type[Exception], _Reason], 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'),
+    ("options", InstanceOf[ControllerOptions], "`ControllerOptions(...)`"),
+    ("rights", tuple[InstanceOf[RbacRule], ...], "a tuple of rules, as in `rbac(groups=..., ...)`"),
+    ("admission", InstanceOf[AdmissionOptions], "`webhook.AdmissionOptions(...)`"),
+    ("finalizer", Literal[""] | _Finalizer, "a name such as `example.com/hold`"),
+    ("former_finalizers", tuple[_Finalizer, ...], "a tuple of names such as `example.com/hold`"),
+    ("former_managers", tuple[_Text, ...], "a tuple of names of field managers"),
+)
+"""Each attribute with its type, and what an error says of it."""
 
+_ADAPTERS = {name: TypeAdapter[Any](takes) for name, takes, _ in _ATTRIBUTES}
 _ASYNC = frozenset({"reconcile", "reconcile_key", "cleanup", "gone", "on_error"})
 
 
 def check_attributes(cls: Any) -> None:
     """Raise TypeError for an attribute that the runtime could not use; the line names it."""
-    for name, (adapter, what) in _ATTRIBUTES.items():
+    for name, _, what in _ATTRIBUTES:
         value = inspect.getattr_static(cls, name)
         value = getattr(cls, name) if isinstance(value, staticmethod) else value
         try:
-            adapter.validate_python(value, strict=True)
+            _ADAPTERS[name].validate_python(value, strict=True)
         except ValidationError as error:
             wrong = error.errors()[0]
             found = f"{'has' if wrong['loc'] else 'is'} {_shown(wrong['input'])}"
@@ -444,7 +418,7 @@ def _takes(function: Any, count: int) -> bool:
     return True
 
 
-def check_hooks(cls: Any, hooks: Mapping[str, Takes]) -> None:
+def check_hooks(cls: Any, hooks: Mapping[str, Sequence[str]]) -> None:
     """Raise TypeError for a method of these that the runtime could not call."""
     for name, takes in hooks.items():
         if inspect.iscoroutinefunction(getattr(cls, name)) is not (name in _ASYNC):
@@ -453,28 +427,15 @@ def check_hooks(cls: Any, hooks: Mapping[str, Takes]) -> None:
         check_call(cls, name, takes)
 
 
-def check_call(cls: Any, name: str, takes: Takes) -> None:
-    """Raise TypeError for a method with other parameters than the runtime passes."""
-    call = ", ".join(("self", *takes))
-    given = positional(cls, name, len(takes))
-    if given is None:
+def check_call(cls: Any, name: str, takes: Sequence[str]) -> None:
+    """Raise TypeError for a method that cannot be called with the arguments `takes`."""
+    if positional(cls, name, len(takes)) is None:
         has = ", ".join(("self", *(each.name for each in parameters_of(cls, name))))
-        raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has}){_at(cls, name)}")
-    if name not in vars(cls):
-        return  # a class below may be for another kind
-    for parameter, wanted in zip(given, takes.values(), strict=False):
-        classes, gets = classes_of(parameter.annotation, cls, getattr(cls, name)), wanted or cls.kind
-        if classes is not None and not any(is_subclass(gets, each) for each in classes):
-            annotated = " | ".join(each.__name__ for each in classes)
-            raise TypeError(
-                f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
-                f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}{_at(cls, name)}"
-            )
-
-
-def _at(cls: type, name: str) -> str:
-    place = place_of(getattr(cls, name))
-    return place and f", at {place}"
+        at = place_of(getattr(cls, name))
+        raise TypeError(
+            f"{cls.__name__}.{name} is called with ({', '.join(('self', *takes))}), and takes ({has})"
+            + (at and f", at {at}")
+        )
 
 
 def _shown(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import DEGRADED, PROGRESSING, ObjectKey, Resource, is_crd
@@ -13,7 +13,6 @@ from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, 
 from manager.operator.declaration import (
     Owns,
     Reads,
-    Takes,
     WatchPods,
     check_attributes,
     check_hooks,
@@ -33,19 +32,19 @@ T = TypeVar("T", bound=Resource)
 _SPELT = ("reconcile", "reconcile_key", "cleanup", "on_error", "setup")
 """The methods whose misspellings are found."""
 
-_OBJECT: Takes = {"obj": None, "ctx": Context}
+_OBJECT = ("obj", "ctx")
 
-_HOOKS: Mapping[str, Takes] = {
-    "setup": {},
+_HOOKS: Mapping[str, Sequence[str]] = {
+    "setup": (),
     "reconcile": _OBJECT,
-    "reconcile_key": {"key": ObjectKey},
+    "reconcile_key": ("key",),
     "cleanup": _OBJECT,
-    "gone": {"key": ObjectKey},
-    "handed_over": {"key": ObjectKey},
-    "on_error": {"obj": None, "error": Exception, "ctx": Context},
-    "blocked": {"by": Blocked, "ctx": Context},
-    "reconcile_failed": {"by": Blocked, "ctx": Context},
-    "cleanup_blocked": {"by": Blocked, "ctx": Context},
+    "gone": ("key",),
+    "handed_over": ("key",),
+    "on_error": ("obj", "error", "ctx"),
+    "blocked": ("by", "ctx"),
+    "reconcile_failed": ("by", "ctx"),
+    "cleanup_blocked": ("by", "ctx"),
 }
 """The arguments of each method that the runtime calls."""
 
@@ -219,7 +218,7 @@ class Operator(OperatorBase, Generic[T]):
         that is not blocked, the runtime takes back those that the operator does not set itself: Degraded
         becomes false, and the others are removed.
         """
-        if not self._reports_by_conditions(ctx):
+        if not ctx.reports_by_conditions:
             if not by.passing:
                 self.record_once(by, ctx)
             return
@@ -243,7 +242,7 @@ class Operator(OperatorBase, Generic[T]):
         `ctx.object` is the stored object without its model, as it may not fit the model. The error is
         `by.__cause__`. A conflict, or an unreachable API server, is reported after ten failures in a row.
         """
-        if not self._reports_by_conditions(ctx):
+        if not ctx.reports_by_conditions:
             self.record_once(by, ctx)
             return
         told_in, status = self.condition_of_failure()
@@ -264,14 +263,11 @@ class Operator(OperatorBase, Generic[T]):
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:
             self.reconcile_failed(by, ctx)
-        elif self._reports_by_conditions(ctx) and PROGRESSING not in self.conditions:
+        elif ctx.reports_by_conditions and PROGRESSING not in self.conditions:
             told_in, status = self.condition_of_failure()
             ctx.condition(told_in, status if told_in != DEGRADED else False, by.reason, by.message)
-        if by.awaited and ctx.can_set_conditions and PROGRESSING in self.conditions:
+        if by.awaited and ctx.reports_by_conditions and PROGRESSING in self.conditions:
             ctx.condition(PROGRESSING, True, by.reason, by.message)
-
-    def _reports_by_conditions(self, ctx: Context) -> bool:
-        return bool(self.conditions) and ctx.can_set_conditions
 
     def record_once(self, by: Blocked, ctx: Context) -> None:
         """Record an Event of an obstacle that no condition can tell, unless it is known already."""

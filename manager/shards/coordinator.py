@@ -16,7 +16,7 @@ from manager.election.coordinator import (
     Work,
 )
 from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement, lease_of_shard
-from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease import ElectionConfig, Leases
 from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.shards.owned import KNOWN_WITHIN, OwnedShards
@@ -155,9 +155,7 @@ class ReplicaRegistry:
         view, timeout = self._view, self._timing.attempt_timeout
         for is_last in (False, True):
             try:
-                if not view.can_be_base:
-                    await view.read(self._leases, timeout=timeout)
-                base = view.base or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
+                base = await view.base(self._leases, timeout=timeout)
                 base = base.labelled({self._group.label: self._kind})
                 base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
                 sent = await view.claim(self._leases, base, timeout=timeout)
@@ -235,7 +233,6 @@ class ShardCoordinator(Coordinator):
         ]
         self._wake = asyncio.Event()
         self._watcher.listen(self._wake.set)
-        self._wanted: frozenset[int] = frozenset()
         self._wanted_count = config.metrics.shards_wanted
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
@@ -279,20 +276,12 @@ class ShardCoordinator(Coordinator):
     def problem(self) -> str | None:
         """Return why this replica cannot read, take or renew Leases; None when it can."""
         problems = (
-            self._disagreement(),
+            self._agreement.disagreement(self._views[0]),
             self._registry.problem,
             self._watcher.problem,
             *(each.problem for each in self._locks),
         )
         return next((problem for problem in problems if problem is not None), None)
-
-    def _disagreement(self) -> str | None:
-        first = self._views[0]
-        other = self._agreement.other(first.lease)
-        if other is None or clock.monotonic() >= first.expires_at:
-            return None
-        lease = self._locks[0]
-        return f"{first.holder} has lease {lease} with --shards={other}, and this replica has {self._count}"
 
     def prepared(self, numbers: Iterable[int]) -> None:
         """Note that the work knows the objects of these shards, and of no others."""
@@ -393,21 +382,21 @@ class ShardCoordinator(Coordinator):
             self._looks_until = now + self._looks_around
         if not holders and now < self._looks_until:
             target = {}  # all start, and not all have been heard of
-        self._wanted = frozenset(number for number, who in target.items() if who == self.identity)
+        wanted = frozenset(number for number, who in target.items() if who == self.identity)
         if not self._agreement.is_settled(self._views[0].lease):
             # There may be a leader: until the holder of the first shard states our number, leave the others.
-            self._wanted &= {0}
+            wanted &= {0}
             target = {}
-        self._wanted_count.set(len(self._wanted))
-        if (needed := self._wanted | held) != self._asked_for:
+        self._wanted_count.set(len(wanted))
+        if (needed := wanted | held) != self._asked_for:
             self._asked_for = needed
             self._prepared &= needed  # the others are dropped
             _log.debug("shards wanted", shards=sorted(needed), members=sorted(members))
             self._shards.prepare(needed)
-        ready = self._wanted & self._prepared & holders.keys() - held
+        ready = wanted & self._prepared & holders.keys() - held
         self._registry.publish_ready(ready)
         for number, lock in enumerate(self._locks):
-            if number in self._wanted:
+            if number in wanted:
                 self._kept_until.pop(number, None)
                 if not lock.wanted.is_set() and number in self._prepared and number not in self._giving_up:
                     lock.wanted.set()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.types import (
@@ -25,13 +25,20 @@ from devcluster.schema.cel.types import (
 )
 from devcluster.schema.cel.values import NONE, Optional, compare
 
-if TYPE_CHECKING:
-    from devcluster.schema.cel.compiler import Compiler
-
 BUDGET = "@budget"
 """Under this name an environment may have a list of one number: how many turns comprehensions may take."""
 _TURN = "@turn"
 """Under this name an environment has the item, index or key that its turn is about."""
+
+
+class Compiler(Protocol):
+    """The part of the compiler that macros use."""
+
+    def visit(self, node: syntax.Expr) -> Typed: ...
+    def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed: ...
+    def fail(self, at: int, text: str) -> Typed: ...
+    def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]: ...
+    def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed: ...
 
 
 def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:

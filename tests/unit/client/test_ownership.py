@@ -14,7 +14,6 @@ from manager.client.ownership import (
     Ownership,
     field_path,
     may_repeat_keys,
-    without_fields,
 )
 from tests.support.effort import Effort
 
@@ -158,6 +157,12 @@ def test_ports_that_differ_by_protocol_alone_are_distinguished():
         }
     }
     assert holds_exactly(wanted, stored, owned)
+
+
+def test_holds_needs_the_whole_key_of_a_live_item():
+    port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
+    assert holds({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
+    assert not holds({"ports": [port]}, {"ports": [port]}, {"f:ports": record})
 
 
 def test_holds_exactly_compares_sets_by_member():
@@ -384,13 +389,3 @@ def test_field_path_reads_what_the_server_writes(text: str, path: tuple[str, ...
 def test_field_path_refuses_what_is_none(text: str):
     with pytest.raises(ValueError, match="is no path of a field, such as"):
         field_path(text)
-
-
-def test_without_fields_takes_out_fields_of_maps_and_items():
-    paths = tuple(
-        map(field_path, (".spec.replicas", '.spec.items[name="b"]', '.spec.items[name="a"].x', ".gone"))
-    )
-    wanted = {"spec": {"replicas": 1, "items": [{"name": "a", "x": 1}, {"name": "b"}]}}
-    before = copy.deepcopy(wanted)
-    assert without_fields(wanted, paths) == {"spec": {"items": [{"name": "a"}]}}
-    assert wanted == before

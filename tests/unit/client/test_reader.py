@@ -459,6 +459,7 @@ class TestReaderOwnedBy:
         self.others(world, *range(30))
         assert names(await world.client.list(Pod, owner=self.node)) == ["ours"]
         assert names(await world.client.list(Pod, owner=self.node, labels="app!=b")) == ["ours"]
+        assert names(await world.client.list(Pod, owner=self.node, labels="app=a,app notin (a)")) == []
         assert world.wire.sent("GET") == []
 
     async def test_list_reads_foreign_objects_by_one_list(self, world: World):

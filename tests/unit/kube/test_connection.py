@@ -429,21 +429,3 @@ def test_valid_answer_is_parsed_unchanged(prelude: bytes, status: int, parts: li
             assert headers.keys() <= {"Content-Length", "Transfer-Encoding"}
 
     asyncio.run(compare())
-
-
-PIECES = [b"HTTP/1.1 ", b"HTTP/9", b"100 Continue\r\n\r\n", b"101 x\r\n", b"204 x\r\n"]
-PIECES += [b"\r\n", b"\xff", b"\0", b":"]
-PIECES += [b"Content-Length: %b\r\n" % number for number in (b"5", b"-1", b"9" * 30)]
-PIECES += [b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"f" * 20 + b"\r\n", b"hello"]
-PIECES += [b"Connection: close\r\n", b"Connection: upgrade\r\nUpgrade: x\r\n", b"a: b\r\n"]
-garbled = st.lists(st.sampled_from(PIECES) | st.binary(max_size=8), max_size=12).map(b"".join)
-
-
-@given(garbage=garbled | st.binary(max_size=200))
-def test_connection_has_the_same_outcome_for_garbage_whole_or_byte_by_byte(garbage: bytes):
-    async def compare() -> None:
-        for before in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
-            single = [bytes([byte]) for byte in before + garbage]
-            assert await outcome_of([before + garbage]) == await outcome_of(single)
-
-    asyncio.run(compare())

