@@ -186,7 +186,7 @@ class Writer:
 
 
 class _Attempt:
-    """One attempt to create or update an object; `stored` is the object as it is, None for a new one."""
+    """Attempt to create or update an object; `stored` is the present object, None for a new one."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ Items = list[Any]
 
 
 class BadPatch(Exception):
-    """The patch is invalid; the message is the real server's, and the code is that of its answer."""
+    """The patch is invalid; message and status code are the real server's."""
 
     def __init__(self, message: str, code: int = 500) -> None:
         super().__init__(message)

@@ -164,7 +164,7 @@ def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
 
 
 class _Macro(NamedTuple):
-    """A macro with a loop: how many variables it has, what it does with the turns, and the type it makes."""
+    """A macro with a loop: the number of its variables, its use of the turns, and the type of its result."""
 
     names: int
     loop: Callable[[Any, list[Run]], Any]
