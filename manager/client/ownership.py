@@ -27,9 +27,7 @@ import copy
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
-from itertools import chain, compress, pairwise
-from operator import is_
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -353,33 +351,25 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    # Level by level and in C, because every creation comes by.
-    level: list[Any] = [wanted]
-    while level:
-        lists = [*compress(level, map(_is_list, map(type, level)))]
-        if any(map(_repeats_keys, lists)):
+    # One loop without calls: every creation comes by.
+    pending: list[dict[str, Any] | list[Any]] = [wanted]
+    for each in pending:  # with those that it finds
+        if isinstance(each, list) and len(each) > 1 and _repeats_keys(each):
             return True
-        dicts = compress(level, map(_is_dict, map(type, level)))
-        level = [*chain.from_iterable(lists), *chain.from_iterable(map(dict.values, dicts))]
+        for item in each.values() if isinstance(each, dict) else each:
+            if isinstance(item, (dict, list)):
+                pending.append(item)  # noqa: PERF401 - an `extend` would not see its own additions
     return False
-
-
-_is_list, _is_dict = partial(is_, list), partial(is_, dict)
 
 
 def _repeats_keys(items: list[Any]) -> bool:
-    if len(items) < 2:  # noqa: PLR2004 - to repeat anything
-        return False
-    seen = set[Any]()
+    keys = list[Any]()
     for item in items:
         if isinstance(item, dict):
-            keys: list[Any] = [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
+            keys += [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
         else:
-            keys = [str(item)]
-        if not seen.isdisjoint(keys):
-            return True
-        seen.update(keys)
-    return False
+            keys.append(str(item))
+    return len({*keys}) < len(keys)
 
 
 _MISSING = object()

@@ -11,7 +11,6 @@ import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from operator import itemgetter
 from typing import Any, cast
 
 import httptools
@@ -34,9 +33,6 @@ The warnings of admission policies can be long.
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
-_name = itemgetter(0)
-
-
 class Headers(Mapping[str, str]):
     """The headers of an answer; of those that came several times, one with all values, separated by commas.
 
@@ -51,10 +47,9 @@ class Headers(Mapping[str, str]):
     def get(self, name: str, default: Any = None) -> Any:
         """Return a header, or the default."""
         wanted = name.lower().encode()
-        if wanted not in map(bytes.lower, map(_name, self.lines)):  # in C: nearly always
-            return default
-        values = [value for each, value in self.lines if each.lower() == wanted]
-        return b", ".join(values).decode("utf-8", "replace")
+        length = len(wanted)
+        values = [value for each, value in self.lines if len(each) == length and each.lower() == wanted]
+        return b", ".join(values).decode("utf-8", "replace") if values else default
 
     def __getitem__(self, name: str) -> str:
         if (value := self.get(name)) is None:
