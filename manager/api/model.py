@@ -131,6 +131,8 @@ def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any
                 parts = (each.get(alias, _ABSENT) for each in (old, mine, new))
                 if (taken := take_over(value, getattr(fresh, name), *parts)) is not value:
                     setattr(held, name, taken)
+            if held.model_extra is None or fresh.model_extra is None:
+                return held  # a model that forbids or ignores other fields
             entries, others = held.model_extra, fresh.model_extra
         for name in {**others, **entries}:
             parts = (each.get(name, _ABSENT) for each in (old, mine, new))
