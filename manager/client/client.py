@@ -102,7 +102,7 @@ SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
 SETTLED_OBJECTS = 10_000
-"""How many objects the applier remembers as equal in the server's eyes."""
+"""How many objects a client remembers as having their wanted fields, whatever the spelling."""
 
 REFUSED_SECONDS = 300.0
 """For how long a repair is not tried again after the server has refused it. No event tells when the server

@@ -26,10 +26,10 @@ from manager.kube.transport import DEADLINE, Transport
 from manager.kube.wire import WebSocket
 
 PROCESS_CHANNELS = ("v5.channel.k8s.io",)
-"""How stdin, stdout and stderr share a WebSocket, with an end of stdin."""
+"""The subprotocol of a process: stdin, with its end, stdout and stderr share a WebSocket."""
 
 PORT_CHANNELS = ("v4.channel.k8s.io",)
-"""How the data of a port and the node's errors do."""
+"""The subprotocol of a port: its data and the node's errors share a WebSocket."""
 
 LONGEST_OUTPUT = 1024 * 1024
 """Bytes that a command may print, unless the caller takes more."""

@@ -181,7 +181,7 @@ def _held(obj: Resource) -> list[Any]:
         holder = status_of(obj)
     if not isinstance(holder, dict):
         if holder.conditions is None or "conditions" not in holder.model_fields_set:
-            # As a field that was set, because others are not written.
+            # The assignment marks the field as set: a write leaves out unset fields.
             holder.conditions = [] if holder.conditions is None else holder.conditions
         return holder.conditions  # type: ignore[no-any-return]
     holder["conditions"] = holder.get("conditions") or []
