@@ -46,8 +46,12 @@ def pytest_sessionstart() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Have what the test has made collected now, not in another test, which would fail for it."""
+    """Collect the garbage of the test now, and fail the test if it leaves another recursion limit."""
+    depth = sys.getrecursionlimit()
     yield
+    if sys.getrecursionlimit() != depth:
+        sys.setrecursionlimit(depth)
+        pytest.fail("the test has changed the recursion limit")
     request.node.funcargs.clear()
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         with contextlib.suppress(AttributeError):

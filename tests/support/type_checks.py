@@ -1,0 +1,18 @@
+"""mypy in the process of the tests."""
+
+from __future__ import annotations
+
+import sys
+
+from mypy import api
+
+
+def run_mypy(*arguments: str) -> str:
+    """Return the errors that mypy finds, and restore the recursion limit, which mypy raises."""
+    depth = sys.getrecursionlimit()
+    try:
+        said, problem, _ = api.run(["--no-error-summary", *arguments])
+    finally:
+        sys.setrecursionlimit(depth)
+    assert problem == ""
+    return said
