@@ -127,9 +127,7 @@ async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
 
 def shallow_at_once(raw: bytes) -> bytes:
     """Cut one object as `shallow` does, in the calling thread; leave a text longer than any object."""
-    if raw.count(b"{") + raw.count(b"[") <= MOST_LEVELS or len(raw) > _LARGEST or not is_too_deep(raw):
-        return raw
-    return _shallow(raw)
+    return _shallow(raw) if len(raw) <= _LARGEST and is_too_deep(raw) else raw
 
 
 def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
