@@ -308,12 +308,13 @@ class Connection(asyncio.Protocol):
         self._besides = 0
         answer.parts.append(part)
         answer.held += len(part)
-        is_much = answer.held > answer.limit
-        if is_much and not answer.paused and not answer.transport.is_closing():
-            answer.paused = True
-            answer.transport.pause_reading()
-        if is_much or not answer.whole:
-            answer.wake()
+        if answer.held > answer.limit:
+            if not answer.paused and not answer.transport.is_closing():
+                answer.paused = True
+                answer.transport.pause_reading()
+        elif answer.whole:
+            return
+        answer.wake()
 
     def on_message_complete(self) -> None:
         """Finish the response, unless it is informational (1xx) and the final one follows."""
