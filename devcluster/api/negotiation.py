@@ -116,10 +116,13 @@ def _yaml(value: bytes) -> bytes:
     """Return a JSON object as YAML; a list's items are decoded one by one, which bounds each step's time."""
     import yaml  # noqa: PLC0415 -- slow to import, and rarely needed
 
-    dump = functools.partial(yaml.dump, Dumper=_yaml_dumper(), allow_unicode=True, encoding="utf-8")
+    def dump(part: Any) -> bytes:
+        dumped: bytes = yaml.dump(part, Dumper=_yaml_dumper(), allow_unicode=True, encoding="utf-8")
+        return dumped
+
     parts: list[bytes] = []
     for name, raw in sorted(_fields.decode(value).items()):
-        items = _items.decode(raw) if name in _LISTED and memoryview(raw)[:1] == b"[" else []
+        items = _items.decode(raw) if name in _LISTED and memoryview(raw)[:1].tobytes() == b"[" else []
         if items:
             parts += f"{name}:\n".encode(), *(dump([msgspec.json.decode(each)]) for each in items)
         else:
