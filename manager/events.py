@@ -68,7 +68,8 @@ class ObjectReference(NamedTuple):
 
     def to_wire(self) -> dict[str, str]:
         """Return the JSON form of `involvedObject`."""
-        return {name: value for name, value in zip(_REFERENCE, self, strict=True) if value}
+        wire = dict(zip(_REFERENCE, self, strict=True))
+        return wire if all(self) else {name: value for name, value in wire.items() if value}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectReference) and self[:-1] == other[:-1]

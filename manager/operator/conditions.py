@@ -143,11 +143,14 @@ class ConditionList:
         message: str,
     ) -> None:
         """Set the one of type `kind`, as `set_condition` does, for the object's present generation."""
-        held, generation = _held(obj), obj.metadata.generation
-        plain = type(obj) is self.plain
-        ours = held if plain else self.read(obj)
-        changed = set_condition(ours, kind, status, reason, message, generation=generation, now=clock.now)
-        if plain or not changed:
+        generation = obj.metadata.generation
+        if type(obj) is self.plain:
+            held = getattr(obj.status, "conditions", None)  # type: ignore[attr-defined]
+            held = _held(obj) if held is None else held
+            set_condition(held, kind, status, reason, message, generation=generation, now=clock.now)
+            return
+        held, ours = _held(obj), self.read(obj)
+        if not set_condition(ours, kind, status, reason, message, generation=generation, now=clock.now):
             return
         index = [each.type for each in ours].index(kind)
         theirs: Any = ours[index]

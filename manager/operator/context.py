@@ -414,7 +414,7 @@ class Context:
                 await self.confirm()
                 how["adopt"] = True
         if applied.outcome is Outcome.CREATED:
-            if not any(each is kind for each, _ in self.created):
+            if not self.created or not any(each is kind for each, _ in self.created):
                 of_kind = kind, self._any_name
                 writes.wrote(self.object, of_kind, Outcome.CREATED, current_record(), str, most=MOST_LOOPS)
             self.created |= {(kind, key)}
