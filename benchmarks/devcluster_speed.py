@@ -1,6 +1,6 @@
 """Measure the speed of devcluster, next to the real control plane.
 
-    python -m benchmarks.devcluster_speed [--scale 1.0] [--only start requests watch objects data converge]
+    python -m benchmarks.devcluster_speed [--scale 1.0] [--only start requests watch objects]
 
 The real control plane takes part when KUBEBUILDER_ASSETS names the folder with its programs. Each client has
 its own process. CPU is the sum over the server's processes, and is more reliable than the rate on a busy
@@ -16,7 +16,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import ssl
 import statistics
 import subprocess
@@ -27,17 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.api_load import CONFIG_MAPS
-from benchmarks.peers.ours import manager
 from benchmarks.program import ROOT
-from benchmarks.status_watch import StatusWatch
 from benchmarks.table import table
 from tests.support.crds import install_crds
 from tests.support.devcluster_plane import PROGRAM, DevclusterControlPlane
 from tests.support.envtest import BARE, EnvtestControlPlane, why_not
-from tests.support.memcacheds import memcached, memcached_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from tests.support.control_plane import ControlPlane
@@ -47,19 +43,9 @@ if TYPE_CHECKING:
 
 STARTS = 5
 # The order matters: earlier kinds create the objects of later ones.
-KINDS = (
-    "create ConfigMap",
-    "get ConfigMap",
-    "update ConfigMap",
-    "apply ConfigMap",
-    "create custom object",
-    "patch status",
-    "create Deployment",
-    "delete ConfigMap",
-)
+KINDS = ("create ConfigMap", "get ConfigMap", "apply ConfigMap", "create custom object", "patch status")
 LISTED = 5_000
 HELD = 50_000
-CONVERGED = 500
 EVENTS = 500
 TIMEOUT = 300.0
 
@@ -101,9 +87,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def devcluster(folder: Path, *, persistent: bool = False) -> Iterator[Served]:
+def devcluster(folder: Path) -> Iterator[Served]:
     """Run a devcluster."""
-    with DevclusterControlPlane(folder, parts=BARE, persistent=persistent) as plane:
+    with DevclusterControlPlane(folder, parts=BARE) as plane:
         install_crds(plane)
         yield Served(plane, [plane.process])
 
@@ -116,16 +102,13 @@ def real(folder: Path) -> Iterator[Served]:
         yield Served(plane, [plane.part(name) for name in BARE])
 
 
-def start_seconds(data: Path | None = None, *, environ: Mapping[str, str] | None = None) -> float:
+def start_seconds() -> float:
     """Return the seconds from the start of `devcluster up` until its first response."""
-    command = [str(PROGRAM), "up", *([f"--data={data}"] if data else [])]
     # The client skips verification, because loading a certificate store takes time.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     started = time.monotonic()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environ or {})}
-    ) as process:
+    with subprocess.Popen([str(PROGRAM), "up"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         output = ""
         for line in process.stdout:
@@ -156,15 +139,8 @@ def both(measure: Callable[[Served], Rows]) -> Rows:
 
 
 def start(_: float) -> Rows:
-    """Measure the seconds until the first response, at the first start after a clone and later (median)."""
-    with tempfile.TemporaryDirectory() as folder:
-        warm = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
-        start_seconds(environ=warm)
-        # Libraries are compiled at their installation.
-        shutil.rmtree(folder + str(ROOT / "devcluster"))
-        first = start_seconds(environ=warm)
-        following = statistics.median(start_seconds(environ=warm) for _ in range(STARTS))
-    return [["start, no bytecode yet, s", first], ["start, s", following]]
+    """Measure the seconds until the first response (median)."""
+    return [["start, s", statistics.median(start_seconds() for _ in range(STARTS))]]
 
 
 def requests(scale: float) -> Rows:
@@ -174,18 +150,21 @@ def requests(scale: float) -> Rows:
     return [[*row, row[1] / row[3]] if len(row) > 3 else row for row in rows]
 
 
-def watch(scale: float) -> Rows:
-    """Measure the delay from a write to its event, in ms, and creates per second with watches."""
+def watch(_: float) -> Rows:
+    """Measure the delay from a write to its event, in ms: the median and the 99th percentile."""
 
     def measure(served: Served) -> Rows:
-        alone, crowd, count = _delays(served, 1), _delays(served, 100), round(5_000 * scale)
-        with _watching(served, 20, count):
-            rate = _load(served, "create ConfigMap", count, prefix="watched")
-        return [
-            ["event with one watch, ms p50 p99", *alone],
-            ["event with 100 watches, ms p50 p99", *crowd],
-            ["create, 20 watches", *rate],
-        ]
+        job = served.begin("watch", events=EVENTS)
+        try:
+            assert job.stdout is not None
+            job.stdout.readline()
+            served.run("writes", count=EVENTS, rate=100.0)
+            output, _ = job.communicate(timeout=TIMEOUT)
+        finally:
+            job.kill()
+            job.wait()
+        result: dict[str, float] = json.loads(output.splitlines()[-1])
+        return [["event of a watch, ms p50 p99", result["p50"], result["p99"]]]
 
     return both(measure)
 
@@ -212,50 +191,12 @@ def objects(_: float) -> Rows:
     return both(measure)
 
 
-def data(scale: float) -> Rows:
-    """Measure a server with a data file."""
-    count = round(5_000 * scale)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "plane")
-        with devcluster(path, persistent=True) as served:
-            rate = _load(served, "create ConfigMap", count)
-            _load(served, "create ConfigMap", HELD - count, first=count)
-            # The process is killed, because a clean stop would delete the data file.
-            served.processes[0].kill()
-            for file in path.glob("data*"):
-                file.rename(file.with_name("kept" + file.name.removeprefix("data")))
-        again = start_seconds(path / "kept")
-    return [["create ConfigMap, data file", *rate], [f"start with {HELD} objects, s", again]]
-
-
-def converge(_: float) -> Rows:
-    """Measure the manager's convergence of 500 Memcacheds: seconds, and the servers' CPU seconds."""
-
-    def measure(served: Served) -> Rows:
-        names = [f"bench-{index}" for index in range(CONVERGED)]
-        served.plane.api.create_many(memcached_path("default"), map(memcached, names))
-        with StatusWatch(served.plane) as seen:
-            process = manager().daemon(served.plane.kubeconfig, served.plane.folder)
-            started, cpu = time.monotonic(), served.cpu_seconds()
-            process.start()
-            try:
-                seen.wait(CONVERGED, process, TIMEOUT)
-                used = [time.monotonic() - started, served.cpu_seconds() - cpu]
-            finally:
-                process.stop()
-        return [[f"manager on {CONVERGED} Memcacheds, s, CPU s", *used]]
-
-    return both(measure)
-
-
 HEADER = ["", "devcluster", "", "real", ""]
 PARTS: dict[str, tuple[Callable[[float], Rows], list[str]]] = {
     "start": (start, HEADER[:2]),
     "requests": (requests, ["", "/s", "CPU us", "real /s", "real CPU us", "times as fast"]),
     "watch": (watch, HEADER),
     "objects": (objects, HEADER),
-    "data": (data, HEADER[:3]),
-    "converge": (converge, HEADER),
 }
 
 
@@ -277,27 +218,6 @@ def _load(served: Served, kind: str, count: int, **more: Any) -> list[float]:
     """Return the requests per second, and the CPU per request in µs."""
     result = served.run("requests", kind=kind, count=count, **more)
     return [result["rate"], result["cpu"] / count * 1e6]
-
-
-def _delays(served: Served, watchers: int) -> list[float]:
-    """Return the median and the 99th percentile in ms."""
-    with _watching(served, watchers, EVENTS) as job:
-        served.run("writes", count=EVENTS, rate=100.0, prefix=f"seen-by-{watchers}")
-        output, _ = job.communicate(timeout=TIMEOUT)
-    result: dict[str, float] = json.loads(output.splitlines()[-1])
-    return [result["p50"], result["p99"]]
-
-
-@contextlib.contextmanager
-def _watching(served: Served, watchers: int, events: int) -> Iterator[Any]:
-    job = served.begin("watch", watchers=watchers, events=events)
-    try:
-        assert job.stdout is not None
-        job.stdout.readline()
-        yield job
-    finally:
-        job.kill()
-        job.wait()
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from apis.cache.v1.memcached import Memcached
 from benchmarks.table import table
 from controllers.cache.memcached import MemcachedOperator
 from manager.kube.transport import Transport
+from manager.kube.wire import Wire
 from manager.operator.reconciler import add_controller
 from manager.process.manager import Manager
 from manager.settings import SettingValues
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from manager.kube.wire import Wire, WireRequest, WireResponse
+    from manager.kube.wire import WireRequest, WireResponse
 
     Work = Callable[[], Awaitable[None]]
 
@@ -110,7 +111,7 @@ class Answer:
             yield await self._arriving.get()
 
 
-class Server:
+class Server(Wire):
     """A fake of `manager.kube.wire.Wire` that knows only this operator's requests."""
 
     host = "at-once"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -13,33 +13,23 @@ __all__ = ["Budget", "Progress", "minutes"]
 
 
 class Progress:
-    """A status line on a terminal; in a pipe or a file, a line per step."""
+    """A line on standard error for each step."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self) -> None:
         self._began = time.monotonic()
 
     def step(self, number: int | str, peer: str, what: str) -> None:
-        """Show the step that begins and, for a step of a round, the round's `number`."""
+        """Print the step that begins and, for a step of a round, the round's `number`."""
         which = f"round {number}, {peer}" if number else peer
-        self._clear()
-        end = "" if self._stream.isatty() else "\n"
-        gone = minutes(time.monotonic() - self._began)
-        print(f"{gone} gone: {which}: {what}", end=end, file=self._stream, flush=True)
+        self.note(f"{minutes(time.monotonic() - self._began)} gone: {which}: {what}")
 
     def note(self, text: str) -> None:
-        """Print a line that stays on the screen."""
-        self._clear()
-        print(text, file=self._stream, flush=True)
+        """Print a line."""
+        print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Print the total time."""
-        self._clear()
-        print(f"done in {minutes(time.monotonic() - self._began)}", file=self._stream, flush=True)
-
-    def _clear(self) -> None:
-        if self._stream.isatty():
-            print("\r\x1b[K", end="", file=self._stream)
+        self.note(f"done in {minutes(time.monotonic() - self._began)}")
 
 
 def minutes(seconds: float) -> str:

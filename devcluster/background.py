@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 class BackgroundCluster:
     """A `DevCluster` in a thread, running within a `with` block; the arguments are the same.
 
-    The cluster's own methods belong to its thread: `run` runs a coroutine there, `call` a function.
+    The cluster's own methods belong to its thread: `run` runs a coroutine there.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -30,21 +30,14 @@ class BackgroundCluster:
         self._thread = threading.Thread(target=self._work, name="devcluster", daemon=True)
 
     def __enter__(self) -> Self:
-        self.start()
+        """Return once the cluster is ready; raises what `DevCluster` raises."""
+        self._thread.start()
+        self._started.result()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Return once it is ready; raises what `DevCluster` raises."""
-        self._thread.start()
-        self._started.result()
-
-    def stop(self) -> None:
-        """Return once it is gone."""
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
@@ -59,14 +52,6 @@ class BackgroundCluster:
         """Run it in the cluster's thread, and return its result; blocks until then."""
         assert self._loop is not None, "not started"
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    def call(self, function: Any, *arguments: Any, **options: Any) -> Any:
-        """Call it in the cluster's thread, and return its result; blocks until then."""
-
-        async def calling() -> Any:
-            return function(*arguments, **options)
-
-        return self.run(calling())
 
     def _work(self) -> None:
         try:

@@ -10,14 +10,16 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.shell_completion import shell_complete
 
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
-from devcluster.cluster import DevCluster
 from devcluster.loop import new_event_loop
+
+if TYPE_CHECKING:
+    from devcluster.cluster import DevCluster
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _COLLECT_AFTER = (10_000, 20, 20)

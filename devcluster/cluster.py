@@ -27,7 +27,7 @@ from devcluster.clock import Clock
 from devcluster.controllers.images import Image
 from devcluster.crd.definition import definitions_resource
 from devcluster.crd.establish import Establisher
-from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
+from devcluster.faults import FaultControl
 from devcluster.http_call import ApiRequest, ApiResponse, User
 from devcluster.kinds.registry import Registry
 from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, write_kubeconfig
@@ -109,9 +109,11 @@ class DevCluster:
         self._data = Path(data) if data is not None else None
         self._kubeconfig_file = Path(kubeconfig) if kubeconfig is not None else None
         self._with_controllers = controllers
-        self._pod_ready_delay = pod_ready_delay
-        self._pod_stop_delay = pod_stop_delay
-        self._images = images
+        self._workloads: dict[str, Any] = {
+            "pod_ready_delay": pod_ready_delay,
+            "pod_stop_delay": pod_stop_delay,
+            "images": images,
+        }
         self._files: LocalFiles | None = None
         self._running = contextlib.AsyncExitStack()
 
@@ -125,9 +127,7 @@ class DevCluster:
         self.authorizer = RbacAuthorizer(self.store)
         key_file = None if self._data is None else signing_key_file(self._data)
         tokens = ServiceAccountTokens(self.store, self.clock, self.rng, key_file)
-        self.authenticator = Authenticator(
-            self.authorizer, tokens, lambda request: target_of(request).attributes()
-        )
+        self.authenticator = Authenticator(self.authorizer, tokens, target_of)
         self.webhooks = webhooks or WebhookClient(self.store)
         self._establisher = Establisher(
             self.store,
@@ -162,10 +162,7 @@ class DevCluster:
         MetricsApi(self.store, self.registry, self.clock)
         self.client = LocalClient(self.server)
         self.sessions = self.server.subresources.pods.sessions
-        self.faults = FaultControl(self.store)
-        self._handler = with_fault_endpoint(
-            with_faults(self.server.handle, self.faults), self.faults, self.authenticator.authenticate
-        )
+        self.faults = FaultControl(self.store, self.server.handle, self.authenticator.authenticate)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -188,7 +185,8 @@ class DevCluster:
                 starting.push_async_callback(self._journal.aclose)
             listener = None
             if self._listens:
-                listener = socket.create_server((self.address, self.port), family=_family(self.address))
+                family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+                listener = socket.create_server((self.address, self.port), family=family)
                 starting.callback(listener.close)
                 self.port = listener.getsockname()[1]
             starting.push_async_callback(self.webhooks.close)
@@ -210,7 +208,7 @@ class DevCluster:
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
         """Answer a request as if it had come over the network, faults included."""
-        return await self._handler(request)
+        return await self.faults.handle(request)
 
     @property
     def server_url(self) -> str:
@@ -264,7 +262,6 @@ class DevCluster:
         server = HttpServer(self.handle)
         await server.start(listener, context)
         starting.push_async_callback(server.stop)
-        self.faults.connections = server.cut_connections
 
     def _prepare(self, files: LocalFiles) -> ssl.SSLContext:
         """Make what clients and TLS need; reads and writes files."""
@@ -285,15 +282,9 @@ class DevCluster:
             self.store,
             self.clock,
             self.rng,
-            pod_ready_delay=self._pod_ready_delay,
-            pod_stop_delay=self._pod_stop_delay,
-            images=self._images,
             ca_pem=self.ca_pem.decode(),
             ledger=self._quotas,
+            **self._workloads,
         )
-        self.sessions.logs = PodLogs(self.store, self.clock, controllers.runtime)
+        self.sessions.logs = PodLogs(self.store, self.clock, controllers.runtime).stream
         await starting.enter_async_context(controllers)
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -174,9 +174,9 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def unauthorized(message: str = "Unauthorized") -> StatusError:
+def unauthorized() -> StatusError:
     """Build the error for unknown credentials."""
-    return StatusError(401, "Unauthorized", message)
+    return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
@@ -225,11 +225,6 @@ def internal_error(message: str) -> StatusError:
         f"Internal error occurred: {message}",
         details={"causes": [{"message": message}]},
     )
-
-
-def unavailable(message: str) -> StatusError:
-    """Build the error for a temporary failure."""
-    return StatusError(503, "ServiceUnavailable", message)
 
 
 def timed_out(message: str, *, retry_after: int = 0) -> StatusError:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from types import MappingProxyType
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -92,19 +91,11 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         if self.lines < 0:
             raise ValueError("lines must not be negative")
 
-    @property
-    def used_up(self) -> bool:
-        """Whether the fault has occurred `times` times."""
-        return self.times is not None and self.hits >= self.times
-
-    @property
-    def streams_only(self) -> bool:
-        """Whether the fault affects only streams."""
-        return self.do in {Action.CUT_WATCH, Action.STALL_WATCH}
-
     def applies_to(self, request: ApiRequest) -> bool:
         """Return whether the fault affects `request`."""
-        if self.used_up or (self.streams_only and request.option("watch").lower() not in _TRUE):
+        is_used_up = self.times is not None and self.hits >= self.times
+        streams_only = self.do in {Action.CUT_WATCH, Action.STALL_WATCH}
+        if is_used_up or (streams_only and request.option("watch").lower() not in _TRUE):
             return False
         return self.match(request)
 
@@ -126,22 +117,15 @@ _REASONS = {
 }
 
 
-def with_faults(handler: Handler, control: FaultControl) -> Handler:
-    """Return `handler` with the faults of `control` applied to its requests."""
-
-    async def handle(request: ApiRequest) -> ApiResponse:
-        fault = control.take(request)
-        return await handler(request) if fault is None else await _happen(fault, request, handler)
-
-    return handle
-
-
 async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiResponse:
     if fault.seconds:
         await asyncio.sleep(fault.seconds)
     match fault.do:
         case Action.FAIL:
-            return ApiResponse.failure(_failure(fault))
+            reason, message = _REASONS.get(fault.code, ("", f"an injected fault answered {fault.code}"))
+            return ApiResponse.failure(
+                StatusError(fault.code, reason, message, retry_after=fault.retry_after)
+            )
         case Action.CUT_REQUEST:
             raise ConnectionCut
         case Action.DELAY:
@@ -154,11 +138,6 @@ async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiRes
     if response.stream is not None:
         response.stream = _disturbed(response.stream, fault.lines, stall=fault.do is Action.STALL_WATCH)
     return response
-
-
-def _failure(fault: Fault) -> StatusError:
-    reason, message = _REASONS.get(fault.code, ("", f"an injected fault answered {fault.code}"))
-    return StatusError(fault.code, reason, message, retry_after=fault.retry_after)
 
 
 async def _disturbed(stream: AsyncIterator[bytes], lines: int, *, stall: bool) -> AsyncIterator[bytes]:
@@ -188,20 +167,26 @@ async def _close(stream: AsyncIterator[bytes]) -> None:
         await close()
 
 
-class FaultControl:
-    """The control of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP."""
+PREFIX = "/devcluster/"
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
+_ADMINISTRATORS = "system:masters"
 
-    def __init__(self, store: Store) -> None:
+
+class FaultControl:
+    """The control of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP.
+
+    The endpoint is for members of system:masters only.
+    """
+
+    def __init__(
+        self, store: Store, handler: Handler, authenticate: Callable[[ApiRequest], User | None]
+    ) -> None:
+        """Stand before `handler`; `authenticate` returns a request's user, or raises StatusError."""
         self._store = store
+        self._handler = handler
+        self._authenticate = authenticate
         self._faults: dict[int, Fault] = {}
         self._last = 0
-        self.connections: Callable[[], int] = lambda: 0
-        """Cuts every open connection and returns their number; set by the HTTP server."""
-
-    @property
-    def faults(self) -> Mapping[int, Fault]:
-        """Return the active faults by number."""
-        return MappingProxyType(self._faults)
 
     def add(self, do: Action | str, match: Match | None = None, **options: Any) -> int:
         """Set a fault and return its number; `options` are the further fields of `Fault`.
@@ -211,13 +196,7 @@ class FaultControl:
         Raises:
             ValueError: the fault makes no sense; the text names the field.
         """
-        return self.put(Fault(do=Action(do), match=match or Match(), **options))
-
-    def put(self, fault: Fault) -> int:
-        """Add a fault, and return its number."""
-        self._last += 1
-        self._faults[self._last] = fault
-        return self._last
+        return self._put(Fault(do=Action(do), match=match or Match(), **options))
 
     def remove(self, number: int) -> Fault | None:
         """Remove a fault, and return it with its hit count; None for an unknown number."""
@@ -227,80 +206,53 @@ class FaultControl:
         """Remove all faults."""
         self._faults.clear()
 
-    def take(self, request: ApiRequest) -> Fault | None:
-        """Return the fault for `request`, and count the hit; None without one."""
-        if not self._faults:
-            return None
+    def expire_history(self) -> None:
+        """Forget the past: watches and lists that go back there get 410."""
+        self._store.expire_history()
+
+    async def handle(self, request: ApiRequest) -> ApiResponse:
+        """Answer a request to the endpoint; hand on any other, with the fault that applies to it."""
+        if request.path.startswith(PREFIX):
+            try:
+                return self._answer(request)
+            except StatusError as error:
+                return ApiResponse.failure(error)
         for fault in self._faults.values():
             if fault.applies_to(request):
                 fault.hits += 1
-                return fault
-        return None
+                return await _happen(fault, request, self._handler)
+        return await self._handler(request)
 
-    def expire_history(self, keep: int = 0) -> None:
-        """Forget the past but for the last `keep` changes: watches and lists that go back there get 410."""
-        self._store.expire_history(keep)
+    def _put(self, fault: Fault) -> int:
+        self._last += 1
+        self._faults[self._last] = fault
+        return self._last
 
-    def cut_connections(self) -> int:
-        """Reset every connection there is, and return how many there were."""
-        return self.connections()
-
-
-PREFIX = "/devcluster/"
-_NUMBER = re.compile(r"[0-9]{1,9}\Z")
-_ADMINISTRATORS = "system:masters"
-
-
-def with_fault_endpoint(
-    handler: Handler, control: FaultControl, authenticate: Callable[[ApiRequest], User | None]
-) -> Handler:
-    """Return `handler` with the fault endpoint in front of it, for members of system:masters only.
-
-    `authenticate` returns the request's user, or raises StatusError.
-    """
-
-    async def handle(request: ApiRequest) -> ApiResponse:
-        if not request.path.startswith(PREFIX):
-            return await handler(request)
-        try:
-            _check_administrator(authenticate(request))
-            return _answer(request, control)
-        except StatusError as error:
-            return ApiResponse.failure(error)
-
-    return handle
-
-
-def _check_administrator(user: User | None) -> None:
-    if user is None:
-        raise unauthorized()
-    if _ADMINISTRATORS not in user.groups:
-        raise StatusError(403, "Forbidden", "only members of system:masters may inject faults")
-
-
-def _answer(request: ApiRequest, control: FaultControl) -> ApiResponse:
-    path = request.path.removeprefix(PREFIX).rstrip("/")
-    match request.method, path:
-        case "GET", "faults":
-            shown = [{"number": number, **fault.to_json()} for number, fault in control.faults.items()]
-            return ApiResponse.json({"faults": shown})
-        case "POST", "faults":
-            return ApiResponse.json({"number": control.put(_fault(request.body))}, status=201)
-        case "DELETE", "faults":
-            control.clear()
-            return ApiResponse.json({})
-        case "DELETE", _ if path.startswith("faults/"):
-            number = path.removeprefix("faults/")
-            fault = control.remove(int(number)) if _NUMBER.match(number) else None
-            if fault is None:
-                raise StatusError(404, "NotFound", f"fault {number} does not exist")
-            return ApiResponse.json(fault.to_json())
-        case "POST", "history/expire":
-            control.expire_history()
-            return ApiResponse.json({})
-        case "POST", "connections/cut":
-            return ApiResponse.json({"connections": control.cut_connections()})
-    raise StatusError(404, "NotFound", f"{request.method} {request.path} does not exist")
+    def _answer(self, request: ApiRequest) -> ApiResponse:
+        if (user := self._authenticate(request)) is None:
+            raise unauthorized()
+        if _ADMINISTRATORS not in user.groups:
+            raise StatusError(403, "Forbidden", "only members of system:masters may inject faults")
+        path = request.path.removeprefix(PREFIX).rstrip("/")
+        match request.method, path:
+            case "GET", "faults":
+                shown = [{"number": number, **fault.to_json()} for number, fault in self._faults.items()]
+                return ApiResponse.json({"faults": shown})
+            case "POST", "faults":
+                return ApiResponse.json({"number": self._put(_fault(request.body))}, status=201)
+            case "DELETE", "faults":
+                self.clear()
+                return ApiResponse.json({})
+            case "DELETE", _ if path.startswith("faults/"):
+                number = path.removeprefix("faults/")
+                fault = self.remove(int(number)) if _NUMBER.match(number) else None
+                if fault is None:
+                    raise StatusError(404, "NotFound", f"fault {number} does not exist")
+                return ApiResponse.json(fault.to_json())
+            case "POST", "history/expire":
+                self.expire_history()
+                return ApiResponse.json({})
+        raise StatusError(404, "NotFound", f"{request.method} {request.path} does not exist")
 
 
 def _fault(body: bytes) -> Fault:

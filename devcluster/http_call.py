@@ -64,10 +64,10 @@ class ApiRequest:
     `X509SHA256` is its fingerprint, if known.
     """
 
-    def option(self, name: str, default: str = "") -> str:
+    def option(self, name: str) -> str:
         """Return the first value of a query parameter."""
         values = self.query.get(name)
-        return values[0] if values else default
+        return values[0] if values else ""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

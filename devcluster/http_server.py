@@ -168,7 +168,10 @@ class HttpServer:
         path, query = _split_target(target)
         headers = _headers_of(request.raw_headers)
         try:
-            body = await _read_body(request) if request.can_read_body else b""
+            try:
+                body = await _read_body(request) if request.can_read_body else b""
+            except TimeoutError:
+                return _refusal(408)
             connection = request.protocol
             assert isinstance(connection, _Connection)
             answer = await self._handle(
@@ -181,8 +184,6 @@ class HttpServer:
                     client_certificate=connection.subject,
                 )
             )
-        except _TooSlow:
-            return _refusal(408)
         except StatusError as error:
             answer = ApiResponse.failure(error)
         except ConnectionCut:
@@ -196,7 +197,8 @@ class HttpServer:
         if answer.stream is not None:
             return await self._stream(request, task, answer, answer.stream)
         content = answer.body
-        if len(content) > _COMPRESSED_FROM and _accepts_gzip(headers.get("accept-encoding", "")):
+        accepted = [token.strip() for token in headers.get("accept-encoding", "").split(",")]
+        if len(content) > _COMPRESSED_FROM and "gzip" in accepted:
             answer.headers["Content-Encoding"] = "gzip"
             answer.headers["Vary"] = "Accept-Encoding"
             content = await asyncio.to_thread(_gzip, content)  # zlib releases the GIL
@@ -206,11 +208,7 @@ class HttpServer:
         return response
 
     async def _stream(
-        self,
-        request: web.BaseRequest,
-        task: asyncio.Task[Any],
-        answer: ApiResponse,
-        stream: Any,
+        self, request: web.BaseRequest, task: asyncio.Task[Any], answer: ApiResponse, stream: Any
     ) -> web.StreamResponse:
         """Send chunk by chunk until the stream ends, the client has gone or the server stops."""
         response = web.StreamResponse(status=answer.status, headers=_head_of(answer))
@@ -322,10 +320,6 @@ class _Socket:
         await self._response.send_bytes(message)
 
 
-class _TooSlow(Exception):
-    """A body has not arrived in time."""
-
-
 def server_context(identity: tuple[Path, Path], authority: Path) -> ssl.SSLContext:
     """Return a context with the server's certificate; clients may present one signed by `authority`.
 
@@ -342,21 +336,19 @@ def server_context(identity: tuple[Path, Path], authority: Path) -> ssl.SSLConte
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:
+    """Return the body; raises TimeoutError if it has not arrived in time."""
     if request.version == HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     if request.content.is_eof():
         return request.content.read_nowait()  # aiohttp stops reading long before the limit
     parts: list[bytes] = []
     size = 0
-    try:
-        async with asyncio.timeout(_BODY_TIMEOUT):
-            while part := await request.content.readany():
-                parts.append(part)
-                size += len(part)
-                if size > BODY_LIMIT:
-                    raise request_entity_too_large(f"Request entity too large: limit is {BODY_LIMIT}")
-    except TimeoutError:
-        raise _TooSlow from None
+    async with asyncio.timeout(_BODY_TIMEOUT):
+        while part := await request.content.readany():
+            parts.append(part)
+            size += len(part)
+            if size > BODY_LIMIT:
+                raise request_entity_too_large(f"Request entity too large: limit is {BODY_LIMIT}")
     return b"".join(parts)
 
 
@@ -441,10 +433,6 @@ def _reset(transport: asyncio.Transport | None) -> None:
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         transport.abort()
-
-
-def _accepts_gzip(accept_encoding: str) -> bool:
-    return "gzip" in (token.strip() for token in accept_encoding.split(","))
 
 
 def _gzip(body: bytes) -> bytes:

@@ -76,8 +76,6 @@ class LocalFiles:
         return self.directory / "ca.crt"
 
     def _authority(self) -> Authority:
-        from devcluster.access.certificates import Authority  # noqa: PLC0415 -- 0.1 s, and not without TLS
-
         certificate, key = self.directory / "ca.crt", self.directory / "ca.key"
         if certificate.exists() and key.exists():
             with contextlib.suppress(ValueError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from typing import Any
 
 LABEL_MAXIMUM = 63
 SUBDOMAIN_MAXIMUM = 253
@@ -35,51 +36,64 @@ _is_header = re.compile(_HEADER).fullmatch
 _is_printable_but_equals = re.compile("[ -<>-~]*").fullmatch
 _is_port_charset = re.compile("[-a-z0-9]+").fullmatch
 
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
-    "start and end "
-    f"with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+
+def _rule(text: str, pattern: str, *examples: str) -> str:
+    """Complete the text of a rule by its examples and its pattern."""
+    shown = ",  or ".join(f"'{each}'" for each in examples)
+    return f"{text} (e.g. {shown}, regex used for validation is '{pattern}')"
+
+
+_LABEL_TEXT = _rule(
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character",
+    _LABEL,
+    "my-name",
+    "123-abc",
 )
-_LABEL_1035_TEXT = (
+_LABEL_1035_TEXT = _rule(
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-    "validation is "
-    f"'{_LABEL_1035}')"
+    "character, and end with an alphanumeric character",
+    _LABEL_1035,
+    "my-name",
+    "abc-123",
 )
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
-    "must start "
-    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{_SUBDOMAIN}')"
+_SUBDOMAIN_TEXT = _rule(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character",
+    _SUBDOMAIN,
+    "example.com",
 )
-_WILDCARD_TEXT = (
+_WILDCARD_TEXT = _rule(
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must "
-    "consist of "
-    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. "
-    "'*.example.com', "
-    f"regex used for validation is '{_WILDCARD}')"
+    "consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    _WILDCARD,
+    "*.example.com",
 )
-_KEY_TEXT = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character "
-    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY}')"
+_KEY_TEXT = _rule(
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character",
+    _KEY,
+    "MyName",
+    "my.name",
+    "123-abc",
 )
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and "
-    "must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
-    "validation is "
-    f"'{_VALUE}')"
+_VALUE_TEXT = _rule(
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character",
+    _VALUE,
+    "MyValue",
+    "my_value",
+    "12345",
 )
-_CONFIG_KEY_TEXT = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-    "'KEY_NAME',  "
-    f"or 'key-name', regex used for validation is '{_CONFIG_KEY}')"
+_CONFIG_KEY_TEXT = _rule(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    _CONFIG_KEY,
+    "key.name",
+    "KEY_NAME",
+    "key-name",
 )
-_HEADER_TEXT = (
-    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex "
-    "used for "
-    f"validation is '{_HEADER}')"
+_HEADER_TEXT = _rule(
+    "a valid HTTP header must consist of alphanumeric characters or '-'", _HEADER, "X-Header-Name"
 )
 
 
@@ -107,38 +121,25 @@ def _remembering(check: Callable[..., list[str]]) -> Callable[..., list[str]]:
 @_remembering
 def dns_subdomain(name: str, *, prefix: bool = False) -> list[str]:
     """Check a DNS subdomain, the name of most objects: labels joined by dots."""
-    name = _masked(name) if prefix else name
-    wrong = _length(name, SUBDOMAIN_MAXIMUM)
-    if not _is_subdomain(name):
-        wrong.append(_SUBDOMAIN_TEXT)
-    return wrong
+    return _wrong(name, SUBDOMAIN_MAXIMUM, _is_subdomain, _SUBDOMAIN_TEXT, prefix=prefix)
 
 
 @_remembering
 def dns_label(name: str, *, prefix: bool = False) -> list[str]:
     """Check a DNS label, a name without dots, such as a namespace's or a container's."""
-    name = _masked(name) if prefix else name
-    wrong = _length(name, LABEL_MAXIMUM)
-    if not _is_label(name):
-        wrong.append("must not contain dots" if _is_subdomain(name) else _LABEL_TEXT)
-    return wrong
+    has_dots = _is_subdomain(_masked(name) if prefix else name)
+    text = "must not contain dots" if has_dots else _LABEL_TEXT
+    return _wrong(name, LABEL_MAXIMUM, _is_label, text, prefix=prefix)
 
 
 def dns_label_1035(name: str, *, prefix: bool = False) -> list[str]:
     """Check a DNS label that starts with a letter, such as the name of a webhook's service."""
-    name = _masked(name) if prefix else name
-    wrong = _length(name, LABEL_MAXIMUM)
-    if not _is_label_1035(name):
-        wrong.append(_LABEL_1035_TEXT)
-    return wrong
+    return _wrong(name, LABEL_MAXIMUM, _is_label_1035, _LABEL_1035_TEXT, prefix=prefix)
 
 
 def wildcard_subdomain(name: str) -> list[str]:
     """Check a wildcard DNS name such as `*.example.com`."""
-    wrong = _length(name, SUBDOMAIN_MAXIMUM)
-    if not _is_wildcard(name):
-        wrong.append(_WILDCARD_TEXT)
-    return wrong
+    return _wrong(name, SUBDOMAIN_MAXIMUM, _is_wildcard, _WILDCARD_TEXT)
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
@@ -177,19 +178,13 @@ def label_key(key: str) -> list[str]:
 @_remembering
 def label_value(value: str) -> list[str]:
     """Check a label's value."""
-    wrong = []
-    if len(value.encode()) > LABEL_MAXIMUM:
-        wrong.append(f"must be no more than {LABEL_MAXIMUM} bytes")
-    if not _is_value(value):
-        wrong.append(_VALUE_TEXT)
-    return wrong
+    too_long = [f"must be no more than {LABEL_MAXIMUM} bytes"] if len(value.encode()) > LABEL_MAXIMUM else []
+    return too_long if _is_value(value) else [*too_long, _VALUE_TEXT]
 
 
 def config_key(key: str) -> list[str]:
     """Check a key in the data of a ConfigMap or Secret: a file name."""
-    wrong = _length(key, SUBDOMAIN_MAXIMUM)
-    if not _is_config_key(key):
-        wrong.append(_CONFIG_KEY_TEXT)
+    wrong = _wrong(key, SUBDOMAIN_MAXIMUM, _is_config_key, _CONFIG_KEY_TEXT)
     if key in {".", ".."}:
         wrong.append(f"must not be '{key}'")
     elif key.startswith(".."):
@@ -215,9 +210,8 @@ def header_name(name: str) -> list[str]:
 
 def port_name(name: str) -> list[str]:
     """Check the name of a container's port, an IANA service name."""
-    wrong = _length(name, PORT_NAME_MAXIMUM)
-    if not _is_port_charset(name):
-        wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    charset = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+    wrong = _wrong(name, PORT_NAME_MAXIMUM, _is_port_charset, charset)
     if not any("a" <= each <= "z" for each in name):
         wrong.append("must contain at least one letter (a-z)")
     if "--" in name:
@@ -237,5 +231,10 @@ def _masked(name: str) -> str:
     return f"{name[:-2]}a" if len(name) > 1 and name.endswith("-") else name
 
 
-def _length(value: str, maximum: int) -> list[str]:
-    return [f"must be no more than {maximum} characters"] if len(value.encode()) > maximum else []
+def _wrong(
+    value: str, maximum: int, matches: Callable[[str], Any], text: str, *, prefix: bool = False
+) -> list[str]:
+    """Return the errors in a value by its length and its form."""
+    value = _masked(value) if prefix else value
+    wrong = [f"must be no more than {maximum} characters"] if len(value.encode()) > maximum else []
+    return wrong if matches(value) else [*wrong, text]

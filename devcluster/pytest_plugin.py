@@ -27,8 +27,6 @@ def devcluster_options() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def devcluster(devcluster_options: dict[str, Any]) -> Iterator[BackgroundCluster]:
     """Provide the cluster of the test session."""
-    from devcluster.background import BackgroundCluster  # noqa: PLC0415 -- only for users of a cluster
-
     with BackgroundCluster(**devcluster_options) as cluster:
         yield cluster
 

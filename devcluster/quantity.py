@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from fractions import Fraction
 
 _SMALLEST_PLAIN = -4
@@ -16,17 +17,12 @@ def show_float(value: float) -> str:
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     if not value:
         return "0"
-    digits, _, exponent = f"{value:.17e}".partition("e")
-    for precision in range(17):
-        text = f"{value:.{precision}e}"
-        if float(text) == value:
-            digits, _, exponent = text.partition("e")
-            break
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():e}".partition("e")
     magnitude = int(exponent)
     if _SMALLEST_PLAIN <= magnitude <= _LARGEST_PLAIN:
         decimals = max(0, len(digits.lstrip("-").replace(".", "")) - 1 - magnitude)
         return f"{value:.{decimals}f}"
-    return f"{digits}e{exponent}"
+    return f"{digits}e{exponent[0]}{exponent[1:].zfill(2)}"
 
 
 _QUANTITY = re.compile(

@@ -70,12 +70,15 @@ class ObjectReference:
 
     def to_wire(self) -> dict[str, str]:
         """Return the JSON form of `involvedObject`."""
-        fields = {to_camel(each.name): getattr(self, each.name) for each in dataclasses.fields(self)}
-        return {name: value for name, value in fields.items() if value}
+        values = (getattr(self, name) for name in _REFERENCE)
+        return {key: value for key, value in zip(_REFERENCE.values(), values, strict=True) if value}
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
+
+_REFERENCE = {each.name: to_camel(each.name) for each in dataclasses.fields(ObjectReference)}
+"""The fields of a reference, and their names in JSON."""
 
 # The limits of the API server.
 MESSAGE_BYTES = 1024
@@ -153,7 +156,7 @@ class Correlator:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._last_name = 0
-        self._series: OrderedDict[tuple[_SimilarKey, str | None], Series] = OrderedDict()
+        self._series_of = lru_cache(REMEMBERED)(self._begin)
         self._similar = lru_cache(REMEMBERED)(lambda _key: _Similar())
         self._budget_of = lru_cache(REMEMBERED)(lambda _reference: TokenBucket(rate=RATE, burst=BURST))
 
@@ -167,21 +170,18 @@ class Correlator:
         """Count the event in its series; return that, and how the event ends if it is not to be sent."""
         similar = (reference, type, reason)
         combined = self._is_one_of_many(similar, message)
-        now = clock.now()
-        key = (similar, None if combined else message)
-        series = self._series.pop(key, None)
-        if series is None:
-            series = Series(reference, type, reason, name=self.new_name(reference), first=now, last=now)
-        self._series[key] = series  # the most recent is the last
-        if len(self._series) > REMEMBERED:
-            self._series.popitem(last=False)
+        series = self._series_of(similar, None if combined else message)
         series.count += 1
         series.message = bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message
-        series.last = now
+        series.last = clock.now()
         if series.waiting:
             return series, "merged"
         is_within_budget = self._budget_of(reference).try_acquire()
         return series, None if is_within_budget else "filtered"
+
+    def _begin(self, similar: _SimilarKey, _message: str | None) -> Series:
+        now = clock.now()
+        return Series(*similar, name=self.new_name(similar[0]), first=now, last=now)
 
     def renew(self, series: Series) -> None:
         """Continue the series in a new Event object."""
@@ -237,6 +237,12 @@ _ATTEMPTS = 5
 _ATTEMPTS_ASIDE = 8
 """How often one is tried on which the server fails, in some two minutes, while others are sent."""
 
+SENT_RATE, SENT_BURST = 30.0, 50
+"""So many Events are sent per second, on average, and so many above that after a quiet time."""
+
+CAPACITY = 4096
+"""How many wait to be sent, about a kilobyte each."""
+
 _DEADLINE = 10.0
 """Seconds for one request: an Event is not worth waiting for longer."""
 
@@ -269,15 +275,10 @@ class EventRecorder:
         instance: str,
         metrics: Metrics,
         rng: Random,
-        rate: float = 30.0,
-        burst: int = 50,
-        capacity: int = 4096,
     ) -> None:
         """Prepare to record; nothing is sent until `run`.
 
-        `component` is the reporting program, the same for all replicas, and `instance` the replica. At most
-        `rate` Events are sent per second, on average, and `burst` above that after a quiet time. At most
-        `capacity` wait to be sent, about a kilobyte each.
+        `component` is the reporting program, the same for all replicas, and `instance` the replica.
         """
         self._transport = transport
         self._component = bounded(component, REASON_BYTES)
@@ -286,8 +287,7 @@ class EventRecorder:
         self._counters = {outcome: metrics.events_total.labels(outcome) for outcome in get_args(Outcome)}
         self._correlator = Correlator(rng)
         self._rng = rng
-        self._budget = TokenBucket(rate=rate, burst=burst)
-        self._capacity = capacity
+        self._budget = TokenBucket(rate=SENT_RATE, burst=SENT_BURST)
         self._backlog: OrderedDict[str, deque[Series]] = OrderedDict()
         """Each once, by namespaces, which take turns: a large Event, or a flood of them, delays its own."""
         self._waiting = 0
@@ -318,7 +318,7 @@ class EventRecorder:
             else:
                 series.waiting = True
                 self._append(series)
-                if self._waiting + len(self._aside) > self._capacity:
+                if self._waiting + len(self._aside) > CAPACITY:
                     if self._aside:
                         self._give_up(next(iter(self._aside)))
                     else:

@@ -6,7 +6,6 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -63,9 +62,6 @@ _PLACEHOLDERS: dict[object, str] = {
     parse_duration: "DURATION",
     parse_wait: "DURATION",
 }
-_READ_BACK = {int, float, parse_text, *_PLACEHOLDERS}
-"""Parsers that read each of their values back from its text."""
-
 _EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a number is expected"}
 """What Python's own types say better so."""
 
@@ -134,7 +130,7 @@ class Setting(Generic[T]):
             parse: converts the text of a value; raises ValueError that says what is expected. By default, any
                 text that is not empty is accepted. There are `parse_duration` and `parse_address` in the
                 modules of these names, and `parse_bool` here, for which `bool` may stand.
-            default: the value itself, or a text that `parse` reads, as a user would write it; None allows the
+            default: a text, as a user would write it, or a value whose text `parse` reads; None allows the
                 setting to have no value.
             about: `description` is the text in `--help`, without the default. `placeholder` stands for the
                 value in `--help`, where the parser does not define it. `unset` stands there for a default
@@ -154,8 +150,6 @@ class Setting(Generic[T]):
         self.name = name
         self.parse: Callable[[str], T] = parse
         self.default = _shown(default, parse)
-        # Other parsers' values need not read back from their text.
-        self._default: Any = None if isinstance(default, str) or parse in _READ_BACK else default
         self.describe("", about.get("placeholder", ""), about.get("description", ""))
         self.unset = about.get("unset", "none")
         self.many = about.get("many", False)
@@ -188,10 +182,7 @@ class Setting(Generic[T]):
 
     def default_value(self) -> T:
         """Return the value without any source."""
-        text = self.in_pod if self.in_pod is not None and in_pod(os.environ) else None
-        if text is None and self._default is not None:
-            return cast("T", self._default)
-        text = self.default if text is None else text
+        text = self.in_pod if self.in_pod is not None and in_pod(os.environ) else self.default
         # Without a default, the overloads have made None part of T.
         return cast("T", None) if text is None else self.parse(text)
 
@@ -213,13 +204,7 @@ def _shown(default: Any, parse: Callable[[str], Any]) -> str | None:
         return default
     if isinstance(default, bool):
         return str(default).lower()
-    if isinstance(default, Enum):
-        return str(default.value)
-    if parse in {parse_duration, parse_wait} and isinstance(default, int | float):
-        return format_duration(default)
-    if isinstance(default, list | tuple | set | frozenset):
-        return ",".join(map(str, default))
-    return str(default)
+    return format_duration(default) if parse in {parse_duration, parse_wait} else str(default)
 
 
 class SettingValues:

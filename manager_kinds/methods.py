@@ -62,8 +62,9 @@ class DeploymentMethods:
     @property
     def failure(self) -> Problem | None:
         """Why it does not get on: its pods are refused, or do not become ready in time; None if it does."""
+        conditions = self._conditions
         for name, wrong in (("ReplicaFailure", "True"), ("Progressing", "False")):
-            condition = self._conditions.get(name, {})
+            condition = conditions.get(name, {})
             if text(condition.get("status")) == wrong:
                 reason = text(condition.get("reason")) or {"Progressing": "NotProgressing"}.get(name, name)
                 return Problem(reason, text(condition.get("message")))

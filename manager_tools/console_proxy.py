@@ -254,7 +254,7 @@ class AccountToken(Credentials):
         self._path = f"/api/v1/{place}/token"
         self._audience = audience
 
-    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - each is a new one
+    async def obtain(self) -> Obtained:
         """See `Credentials`."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",

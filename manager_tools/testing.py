@@ -684,7 +684,7 @@ def _recorded(event: Mapping[str, Any]) -> int:
     return int(event["metadata"]["resourceVersion"])
 
 
-class LocalWire:
+class LocalWire(Wire):
     """`manager.kube.wire.Wire` to a control plane of the same process."""
 
     host = "devcluster"
@@ -716,7 +716,7 @@ class LocalWire:
     async def websocket(
         self, request: WireRequest, protocols: Sequence[str], *, longest: int
     ) -> AsyncIterator[_Socket]:
-        """See `manager.kube.wire.WebSocketWire.websocket`; `world.cluster.sessions` says what it leads to."""
+        """See `manager.kube.wire.Wire.websocket`; `world.cluster.sessions` says what it leads to."""
         permit = request.permit or (lambda: None)
         permit()
         headers = {

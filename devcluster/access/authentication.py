@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import unquote
 
@@ -13,7 +14,7 @@ from devcluster.http_call import ApiRequest, User
 
 _EXTRA = "impersonate-extra-"
 _ACCOUNT = "system:serviceaccount:"
-_AUTHENTICATED = "system:authenticated"
+AUTHENTICATED = "system:authenticated"
 _UNAUTHENTICATED = "system:unauthenticated"
 
 
@@ -53,28 +54,20 @@ def impersonate(
 
 def _needed(wanted: User) -> Iterator[Attributes]:
     """Yield the permissions that the requester needs, in the order in which the server checks them."""
+    impersonate = functools.partial(Attributes, verb="impersonate", version="v1")
+    identity = functools.partial(impersonate, group="authentication.k8s.io")
     namespace, _, account = wanted.name.removeprefix(_ACCOUNT).partition(":")
     if wanted.name.startswith(_ACCOUNT) and namespace and account:
-        yield Attributes(
-            verb="impersonate", version="v1", resource="serviceaccounts", namespace=namespace, name=account
-        )
+        yield impersonate(resource="serviceaccounts", namespace=namespace, name=account)
     else:
-        yield Attributes(verb="impersonate", version="v1", resource="users", name=wanted.name)
-    identity = "authentication.k8s.io"
+        yield impersonate(resource="users", name=wanted.name)
     if wanted.uid:
-        yield Attributes(verb="impersonate", group=identity, version="v1", resource="uids", name=wanted.uid)
+        yield identity(resource="uids", name=wanted.uid)
     for group in wanted.groups:
-        yield Attributes(verb="impersonate", version="v1", resource="groups", name=group)
+        yield impersonate(resource="groups", name=group)
     for key, values in wanted.extra.items():
         for value in values:
-            yield Attributes(
-                verb="impersonate",
-                group=identity,
-                version="v1",
-                resource="userextras",
-                subresource=key,
-                name=value,
-            )
+            yield identity(resource="userextras", subresource=key, name=value)
 
 
 def _constrained_mode(wanted: User) -> str:
@@ -96,9 +89,9 @@ def _effective_groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
     if name == "system:anonymous":
         return groups if _UNAUTHENTICATED in groups else (*groups, _UNAUTHENTICATED)
-    if _AUTHENTICATED in groups or _UNAUTHENTICATED in groups:
+    if AUTHENTICATED in groups or _UNAUTHENTICATED in groups:
         return groups
-    return (*groups, _AUTHENTICATED)
+    return (*groups, AUTHENTICATED)
 
 
 def _without_user(uid: str, groups: tuple[str, ...], extra: Mapping[str, tuple[str, ...]]) -> Exception:
@@ -113,10 +106,9 @@ def _without_user(uid: str, groups: tuple[str, ...], extra: Mapping[str, tuple[s
     )
 
 
-AUTHENTICATED = "system:authenticated"
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 ADMIN = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS = User("system:anonymous", (_UNAUTHENTICATED,))
 
 
 class Authenticator:

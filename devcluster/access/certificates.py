@@ -12,6 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from devcluster.access.tokens import private_pem
+
 _VALID = datetime.timedelta(days=3650)
 _SKEW = datetime.timedelta(hours=1)
 """The tolerated lag of a client's clock."""
@@ -32,12 +34,9 @@ class Authority:
         """Make a new self-signed authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        builder = _builder(subject, subject, key).add_extension(
-            x509.BasicConstraints(ca=True, path_length=None), critical=True
-        )
-        builder = builder.add_extension(_usage(signs=True), critical=True)
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        return cls(_sign(builder.add_extension(identifier, critical=False), key), key)
+        builder = _builder(subject, subject, key, signs=True).add_extension(identifier, critical=False)
+        return cls(builder.sign(key, hashes.SHA256()), key)
 
     @classmethod
     def load(cls, identity: Identity) -> Authority:
@@ -67,9 +66,7 @@ class Authority:
             [x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, each) for each in organizations]
             + [x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]
         )
-        builder = _builder(subject, self._certificate.subject, key)
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_usage(signs=False), critical=True)
+        builder = _builder(subject, self._certificate.subject, key, signs=False)
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
@@ -77,14 +74,15 @@ class Authority:
         if hosts:
             names = x509.SubjectAlternativeName([_general_name(host) for host in dict.fromkeys(hosts)])
             builder = builder.add_extension(names, critical=False)
-        return _identity(_sign(builder, self._key), key)
+        return _identity(builder.sign(self._key, hashes.SHA256()), key)
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, signs: bool
 ) -> x509.CertificateBuilder:
+    """Begin a certificate; `signs` says whether it may sign others."""
     now = datetime.datetime.now(datetime.UTC)
-    return x509.CertificateBuilder(
+    builder = x509.CertificateBuilder(
         issuer_name=issuer,
         subject_name=subject,
         public_key=key.public_key(),
@@ -92,14 +90,7 @@ def _builder(
         not_valid_before=now - _SKEW,
         not_valid_after=now + _VALID,
     )
-
-
-def _sign(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    return builder.sign(key, hashes.SHA256())
-
-
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
+    usage = x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
         key_encipherment=False,
@@ -110,6 +101,8 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+    builder = builder.add_extension(x509.BasicConstraints(ca=signs, path_length=None), critical=True)
+    return builder.add_extension(usage, critical=True)
 
 
 def _general_name(host: str) -> x509.GeneralName:
@@ -120,11 +113,4 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _identity(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Identity:
-    return (
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-    )
+    return certificate.public_bytes(serialization.Encoding.PEM), private_pem(key)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from devcluster.errors import StatusError, forbidden
 from devcluster.http_call import User
@@ -57,9 +57,7 @@ def refusal(user: User, wanted: Attributes, decision: Decision | None = None) ->
     if decision is not None and decision.reason:
         detail += f": {decision.reason}"
     if wanted.path:
-        error = StatusError(403, "Forbidden", f"forbidden: {detail}")
-        error.empty_details = True
-        return error
+        return StatusError(403, "Forbidden", f"forbidden: {detail}", details={})
     return forbidden(wanted.group, wanted.resource, wanted.name, detail)
 
 
@@ -128,10 +126,6 @@ class Rule:
             and (not self.names or (bool(part.names) and part.names[0] in self.names))
         )
 
-    def with_verbs(self, verbs: Iterable[str]) -> Rule:
-        """Return the same rule with other verbs."""
-        return dataclasses.replace(self, verbs=tuple(verbs))
-
     def __str__(self) -> str:
         """Format the rule as Go prints it."""
         fields = {
@@ -171,23 +165,22 @@ _MOST_CACHED = 1000
 _ALLOWED = Decision(allowed=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Grants:
+class _Grants(NamedTuple):
     """The rules that apply to one user in one namespace, each with the binding that grants it."""
 
-    rules: tuple[tuple[Rule, str], ...]
-    problems: tuple[str, ...]
-    """Bindings whose role could not be read."""
+    rules: list[tuple[Rule, str]]
+    problem: str
+    """Which bindings' roles cannot be read."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Binding:
+class _Binding(NamedTuple):
     """A binding's subjects and role; the role is read when a user first matches, as few do."""
 
-    subjects: tuple[dict[str, Any], ...]
+    subjects: list[dict[str, Any]]
     namespace: str
     role: dict[str, Any]
-    describe: Callable[[dict[str, Any]], str]
+    head: str
+    """What it is, as the reason of a decision begins."""
 
 
 class RbacAuthorizer:
@@ -220,13 +213,12 @@ class RbacAuthorizer:
         for rule, source in grants.rules:
             if rule.allows(wanted):
                 return Decision(allowed=True, reason=f"RBAC: allowed by {source}")
-        problems = _joined(grants.problems)
-        return Decision(allowed=False, reason=f"RBAC: {problems}" if problems else "")
+        return Decision(allowed=False, reason=f"RBAC: {grants.problem}" if grants.problem else "")
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
         """Return the user's rules in the namespace and the cluster, and a text about unreadable bindings."""
         grants = self._grants_of(user, namespace)
-        return [rule for rule, _ in grants.rules], _joined(grants.problems)
+        return [rule for rule, _ in grants.rules], grants.problem
 
     def _forget(self, change: Change) -> None:
         stored = change.new or change.old
@@ -246,7 +238,7 @@ class RbacAuthorizer:
 
     def _collect(self, user: User, namespace: str) -> _Grants:
         rules: list[tuple[Rule, str]] = []
-        problems: list[str] = []
+        problems: dict[str, None] = {}
         bindings = self._bindings_in("")
         if namespace:
             bindings = bindings + self._bindings_in(namespace)
@@ -256,10 +248,10 @@ class RbacAuthorizer:
                 continue
             granted, problem = self.rules_of_role(binding.role, binding.namespace)
             if problem:
-                problems.append(problem)
-            source = binding.describe(subject)
+                problems[problem] = None
+            source = binding.head + _described(subject, binding.namespace)
             rules += [(rule, source) for rule in granted]
-        return _Grants(tuple(rules), tuple(dict.fromkeys(problems)))
+        return _Grants(rules, f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
         """Return the RoleBindings of a namespace; the ClusterRoleBindings for ""."""
@@ -276,12 +268,7 @@ class RbacAuthorizer:
             name = binding["metadata"]["name"]
             shown = f"{name}/{namespace}" if namespace else name
             head = f"{kind} {quoted(shown)} of {role['kind']} {quoted(role['name'])} to "
-            yield _Binding(
-                tuple(binding.get("subjects") or ()),
-                namespace,
-                role,
-                lambda subject, head=head: head + _described(subject, namespace),  # type: ignore[misc]
-            )
+            yield _Binding(binding.get("subjects") or [], namespace, role, head)
 
     def rules_of_role(self, role: dict[str, Any], namespace: str) -> tuple[tuple[Rule, ...], str]:
         """Return the rules of the role in a binding's `roleRef`, or the reason why they are unknown."""
@@ -311,7 +298,3 @@ def _described(subject: dict[str, Any], namespace: str) -> str:
     if subject["kind"] == "ServiceAccount":
         name = f"{name}/{subject.get('namespace') or namespace}"
     return f"{subject['kind']} {quoted(name)}"
-
-
-def _joined(problems: tuple[str, ...]) -> str:
-    return f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems)

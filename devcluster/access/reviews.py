@@ -92,11 +92,9 @@ class AccessReviews:
         namespace = (obj.get("metadata") or {}).get("namespace", "")
         spec = obj.get("spec") or {}
         wanted = spec.get("resourceAttributes") or {}
-        if wanted.get("namespace", "") != namespace:
-            problem = "must match metadata.namespace"
-            raise _invalid(
-                [field_invalid("spec.resourceAttributes.namespace", wanted.get("namespace", ""), problem)]
-            )
+        field, given = "spec.resourceAttributes.namespace", wanted.get("namespace", "")
+        if given != namespace:
+            raise _invalid([field_invalid(field, given, "must match metadata.namespace")])
         if spec.get("nonResourceAttributes"):
             problem = "disallowed on this kind of request"
             raise _invalid([field_forbidden("spec.nonResourceAttributes", problem)])
@@ -124,11 +122,8 @@ class AccessReviews:
         paths = []
         for rule in rules:
             if rule.resources:
-                each = {
-                    "verbs": list(rule.verbs),
-                    "apiGroups": list(rule.groups),
-                    "resources": list(rule.resources),
-                }
+                each = {"verbs": list(rule.verbs), "apiGroups": list(rule.groups)}
+                each["resources"] = list(rule.resources)
                 resources.append({**each, "resourceNames": list(rule.names)} if rule.names else each)
             if rule.paths:
                 paths.append({"verbs": list(rule.verbs), "nonResourceURLs": list(rule.paths)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import hashlib
 import random
 import uuid
@@ -85,15 +84,15 @@ class Signer:
         key = ec.generate_private_key(ec.SECP256R1())
         if self._file is not None:
             self._file.parent.mkdir(mode=0o700, exist_ok=True)
-            write_private(
-                self._file,
-                key.private_bytes(
-                    serialization.Encoding.PEM,
-                    serialization.PrivateFormat.PKCS8,
-                    serialization.NoEncryption(),
-                ),
-            )
+            write_private(self._file, private_pem(key))
         return key
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return the key as PEM, without a password."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _encode(data: bytes) -> bytes:
@@ -131,14 +130,8 @@ class ServiceAccountTokens:
         self._store = store
         self._clock = clock
         self._rng = rng
-        self._key_file = key_file
+        self._signer = Signer(key_file)
         self._verified: dict[str, Object] = {}
-
-    @functools.cached_property
-    def _signer(self) -> Signer:
-        from devcluster.access.tokens import Signer  # noqa: PLC0415 -- 0.1 s, and often not needed
-
-        return Signer(self._key_file)
 
     def issue(self, account: Object, request: Object) -> Object:
         """Return the TokenRequest with the issued token in its status.
@@ -265,10 +258,7 @@ class ServiceAccountTokens:
 
 
 def _check_life(seconds: int) -> None:
-    if seconds < _SHORTEST_LIFE:
-        problem = "may not specify a duration less than 10 minutes"
-    elif seconds > _LONGEST_LIFE:
-        problem = "may not specify a duration larger than 2^32 seconds"
-    else:
-        return
-    raise invalid(_GROUP, "TokenRequest", "", [field_invalid("spec.expirationSeconds", seconds, problem)])
+    if not _SHORTEST_LIFE <= seconds <= _LONGEST_LIFE:
+        bound = "less than 10 minutes" if seconds < _SHORTEST_LIFE else "larger than 2^32 seconds"
+        wrong = field_invalid("spec.expirationSeconds", seconds, f"may not specify a duration {bound}")
+        raise invalid(_GROUP, "TokenRequest", "", [wrong])

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from devcluster.access.rbac import RbacAuthorizer
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
 from devcluster.admission.limits import LimitRanger, ResourceQuotas
@@ -13,15 +14,15 @@ from devcluster.admission.plugins import (
     Escalation,
     NamespaceLifecycle,
     OwnerReferences,
+    Plugin,
     ServiceAccounts,
-    check_growth,
-    default_storage_class,
+    StorageClasses,
 )
 from devcluster.admission.pod_security import PodSecurity
 from devcluster.admission.policies import AdmissionPolicies
 from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
-from devcluster.api.interfaces import AdmissionInfo, Authorizer
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.builtin.quotas import QuotaLedger
 from devcluster.kinds.registry import Registry
 from devcluster.storage.store import Store
@@ -40,7 +41,7 @@ class ClusterAdmission:
         rng: random.Random,
         *,
         service_accounts: bool = True,
-        authorizer: Authorizer | None = None,
+        authorizer: RbacAuthorizer | None = None,
         plugins: Sequence[str] = (),
     ) -> None:
         """Set up the plugins; `service_accounts` says whether every pod must have a ServiceAccount.
@@ -52,17 +53,14 @@ class ClusterAdmission:
             UnknownPlugin: one of `plugins` does not exist.
         """
         check_plugins(plugins)
-        self._store = store
         self._namespaces = NamespaceLifecycle(store)
-        self._accounts = ServiceAccounts(store, rng) if service_accounts else None
-        self._owners = (
-            OwnerReferences(authorizer, registry)
-            if authorizer is not None and OWNER_REFERENCES in plugins
-            else None
-        )
-        self._escalation = Escalation(authorizer) if authorizer is not None else None
-        self._limits = LimitRanger(store)
-        self._security = PodSecurity(store)
+        self._plugins: list[Plugin] = [StorageClasses(store), LimitRanger(store), PodSecurity(store)]
+        if service_accounts:
+            self._plugins.append(ServiceAccounts(store, rng))
+        if authorizer is not None and OWNER_REFERENCES in plugins:
+            self._plugins.insert(0, OwnerReferences(authorizer, registry))
+        if authorizer is not None:
+            self._plugins.insert(0, Escalation(authorizer))
         self.ledger = QuotaLedger(store)
         """The sums of quotas, which the quotas' controller shows."""
         self._quotas = ResourceQuotas(self.ledger)
@@ -74,12 +72,8 @@ class ClusterAdmission:
         """Return whether admission applies to the write; a quick check, False for most writes."""
         return (
             self._namespaces.objects_to(info)
-            or _is_creation_of(info, "pods")
-            or _is_creation_of(info, "persistentvolumeclaims")
-            or _is_update_of(info, "persistentvolumeclaims")
-            or any(each.concerns(info) for each in (self._limits, self._security, self._quotas))
-            or (self._owners is not None and self._owners.concerns(info))
-            or (self._escalation is not None and self._escalation.concerns(info))
+            or any(each.concerns(info) for each in self._plugins)
+            or self._quotas.concerns(info)
             or self._policies.concerns(info)
             or self._configuration.concerns(info)
         )
@@ -101,34 +95,19 @@ class ClusterAdmission:
 
     async def validate(self, info: AdmissionInfo) -> None:
         """Validate the write. Raises StatusError to deny it."""
-        if self._escalation is not None:
-            self._escalation.check(info)
-        if self._owners is not None:
-            self._owners.check(info)
-        if _is_update_of(info, "persistentvolumeclaims"):
-            check_growth(self._store, info)
-        self._limits.check(info)
-        self._security.check(info)
+        for each in self._plugins:
+            if each.concerns(info):
+                each.check(info)
         if self._policies.concerns(info):
             await self._policies.validate(info)
         if self._configuration.concerns(info):
             await self._webhooks.validate(info)
         # No other task runs between this and the write, so two creations cannot both take what is left.
-        self._quotas.check(info)
+        if self._quotas.concerns(info):
+            self._quotas.check(info)
 
     async def _complete(self, info: AdmissionInfo) -> None:
         """Apply the plugins' defaults; a second call changes nothing."""
-        self._limits.default(info)
-        if _is_creation_of(info, "pods") and self._accounts is not None:
-            await self._accounts.admit(info)
-        elif _is_creation_of(info, "persistentvolumeclaims"):
-            assert info.obj is not None
-            default_storage_class(self._store, info.obj)
-
-
-def _is_creation_of(info: AdmissionInfo, resource: str) -> bool:
-    return info.operation == "CREATE" and not info.subresource and info.resource.name == resource
-
-
-def _is_update_of(info: AdmissionInfo, resource: str) -> bool:
-    return info.operation == "UPDATE" and not info.subresource and info.resource.name == resource
+        for each in self._plugins:
+            if each.concerns(info):
+                await each.complete(info)

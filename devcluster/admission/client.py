@@ -85,7 +85,7 @@ class WebhookClient:
         if self._session is None:
             self._session = aiohttp.ClientSession()
         shown, connect_to, server_name = self._where(client_config, f"timeout={math.ceil(timeout)}s")
-        address = _with_host(shown, connect_to) if connect_to else shown
+        address = urlsplit(shown)._replace(netloc=connect_to).geturl() if connect_to else shown
         try:
             async with self._session.post(
                 address,
@@ -162,10 +162,6 @@ class WebhookClient:
                 self._contexts.clear()
             self._contexts[bundle] = context
         return context
-
-
-def _with_host(url: str, host: str) -> str:
-    return urlsplit(url)._replace(netloc=host).geturl()
 
 
 def _decoded(status: int, body: bytes, *, is_text: bool) -> Object:

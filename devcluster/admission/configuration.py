@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from devcluster.api.interfaces import AdmissionInfo
-from devcluster.errors import StatusError, forbidden
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.schema.cel import CelError, Program, compile_expression
@@ -55,7 +54,7 @@ class Conditions:
             return True
         if self._ignores_failure:
             return False
-        raise self._failed(errors, info)
+        raise info.refusal(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
     def _compiled(self) -> list[tuple[str, Program]]:
         if self._programs is None:
@@ -65,11 +64,6 @@ class Conditions:
                 for each in self._conditions
             ]
         return self._programs
-
-    @staticmethod
-    def _failed(errors: list[str], info: AdmissionInfo) -> StatusError:
-        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-        return forbidden(info.resource.group, info.resource.plural, info.name, text)
 
 
 _GROUP = "admissionregistration.k8s.io"
@@ -99,13 +93,17 @@ class Matcher:
     @classmethod
     def of_policy(cls, match: Object) -> Matcher:
         """Read the constraints of a policy or binding."""
-        return cls(
-            rules=tuple(match.get("resourceRules") or ()),
-            excluded=tuple(match.get("excludeResourceRules") or ()),
-            namespaces=LabelSelector.of(match.get("namespaceSelector") or {}),
-            objects=LabelSelector.of(match.get("objectSelector") or {}),
-            equivalent=match.get("matchPolicy", "Equivalent") == "Equivalent",
-        )
+        excluded = tuple(match.get("excludeResourceRules") or ())
+        return cls(excluded=excluded, **cls._selection(match, "resourceRules"))
+
+    @staticmethod
+    def _selection(spec: Object, rules: str) -> dict[str, Any]:
+        return {
+            "rules": tuple(spec.get(rules) or ()),
+            "namespaces": LabelSelector.of(spec.get("namespaceSelector") or {}),
+            "objects": LabelSelector.of(spec.get("objectSelector") or {}),
+            "equivalent": spec.get("matchPolicy", "Equivalent") == "Equivalent",
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +131,13 @@ class Hook(Matcher):
             identity=identity,
             name=hook.get("name", ""),
             client_config=hook.get("clientConfig") or {},
-            rules=tuple(hook.get("rules") or ()),
-            namespaces=LabelSelector.of(hook.get("namespaceSelector") or {}),
-            objects=LabelSelector.of(hook.get("objectSelector") or {}),
             conditions=Conditions(hook.get("matchConditions") or (), ignores_failure=ignores),
-            equivalent=hook.get("matchPolicy", "Equivalent") == "Equivalent",
             ignores_failure=ignores,
             reinvocable=hook.get("reinvocationPolicy") == "IfNeeded",
             side_effects=hook.get("sideEffects") not in {"None", "NoneOnDryRun"},
             timeout=float(hook.get("timeoutSeconds") or 10),
             versions=tuple(hook.get("admissionReviewVersions") or ()),
+            **cls._selection(hook, "rules"),
         )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from devcluster.admission.plugins import Plugin
 from devcluster.api.interfaces import AdmissionInfo
 from devcluster.builtin.checks import value_of
 from devcluster.builtin.pods import pod_resources
 from devcluster.builtin.quotas import QuotaLedger, amounts_text, counts, missing_amounts, usage_of
-from devcluster.errors import StatusError, forbidden
 from devcluster.storage.store import Store
 
 Object = dict[str, Any]
@@ -21,23 +21,22 @@ UPDATED = frozenset({CLAIMS, ("", "services")})
 ANNOTATION = "kubernetes.io/limit-ranger"
 
 
-class LimitRanger:
+class LimitRanger(Plugin):
     """The plugin that applies the LimitRanges of a namespace."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether a range may apply to the write."""
         place = info.resource.stored
         is_ours = (place == PODS and info.operation == "CREATE") or (
             place == CLAIMS and info.operation in {"CREATE", "UPDATE"}
         )
         return is_ours and not info.subresource and bool(self._ranges(info.namespace))
 
-    def default(self, info: AdmissionInfo) -> None:
+    async def complete(self, info: AdmissionInfo) -> None:
         """Give the containers of a new pod the requests and limits that they leave out."""
-        if info.resource.stored != PODS or not self.concerns(info):
+        if info.resource.stored != PODS:
             return
         assert info.obj is not None
         done: list[str] = []
@@ -57,8 +56,6 @@ class LimitRanger:
 
     def check(self, info: AdmissionInfo) -> None:
         """Raise StatusError for a pod or claim outside of the bounds."""
-        if not self.concerns(info):
-            return
         assert info.obj is not None
         spec = info.obj.get("spec") or {}
         for limits in self._ranges(info.namespace):
@@ -70,7 +67,7 @@ class LimitRanger:
             ]
             if wrong:
                 text = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
-                raise _refusal(info, text)
+                raise info.refusal(text)
 
     def _ranges(self, namespace: str) -> list[list[Object]]:
         found = self._store.select("", "limitranges", namespace) if namespace else ()
@@ -140,22 +137,19 @@ def _ratios(limit: Object, requests: dict[str, Fraction], ends: dict[str, Fracti
             yield f"{head} provided ratio is {float(found):.6f}"
 
 
-class ResourceQuotas:
+class ResourceQuotas(Plugin):
     """The plugin that refuses what exceeds a quota whose controller has taken it up."""
 
     def __init__(self, ledger: QuotaLedger) -> None:
         self._ledger = ledger
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether a quota may apply to the write."""
         if info.subresource or not info.namespace or not self._ledger.quotas(info.namespace):
             return False
         return info.operation == "CREATE" or (info.operation == "UPDATE" and info.resource.stored in UPDATED)
 
     def check(self, info: AdmissionInfo) -> None:
         """Raise StatusError if the write takes more than a quota has left."""
-        if not self.concerns(info):
-            return
         assert info.obj is not None
         place = info.resource.stored
         taken = usage_of(*place, info.obj)
@@ -165,7 +159,7 @@ class ResourceQuotas:
         if place == PODS:
             for quota in applied:
                 if text := missing_amounts(info.obj["spec"], _hard(quota)):
-                    raise _refusal(info, f"failed quota: {quota['metadata']['name']}: {text}")
+                    raise info.refusal(f"failed quota: {quota['metadata']['name']}: {text}")
         for quota in applied:
             used, hard = self._ledger.used(quota), _hard(quota)
             exceeded = sorted(
@@ -179,12 +173,8 @@ class ResourceQuotas:
                     f"{title}: {','.join(f'{name}={amounts[name]}' for name in exceeded)}"
                     for title, amounts in (("requested", requested), ("used", present), ("limited", hard))
                 )
-                raise _refusal(info, f"exceeded quota: {quota['metadata']['name']}, {', '.join(parts)}")
+                raise info.refusal(f"exceeded quota: {quota['metadata']['name']}, {', '.join(parts)}")
 
 
 def _hard(quota: Object) -> dict[str, Any]:
     return (quota.get("status") or {}).get("hard") or {}
-
-
-def _refusal(info: AdmissionInfo, text: str) -> StatusError:
-    return forbidden(info.resource.group, info.resource.plural, info.name, text)

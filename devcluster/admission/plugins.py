@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import random
 from collections.abc import Iterable
 from fractions import Fraction
@@ -11,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from devcluster.access.rbac import Attributes, Rule, quoted
-from devcluster.api.interfaces import AdmissionInfo, Authorizer
+from devcluster.access.rbac import Attributes, RbacAuthorizer, Rule, quoted
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.builtin.checks import value_of
 from devcluster.errors import StatusError, forbidden, not_found
 from devcluster.kinds.registry import Registry
@@ -23,34 +24,58 @@ _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
-def default_storage_class(store: Store, claim: dict[str, Any]) -> None:
-    """Give a PersistentVolumeClaim the default class, if there is one; of several, the newest."""
-    spec = claim.setdefault("spec", {})
-    if spec.get("storageClassName") is not None or _OLD_CLASS in (claim["metadata"].get("annotations") or {}):
-        return
-    classes = []
-    for stored in store.select("storage.k8s.io", "storageclasses"):
-        metadata = stored.decode()["metadata"]
-        if (metadata.get("annotations") or {}).get(_DEFAULT) == "true":
-            classes.append((metadata["creationTimestamp"], metadata["name"]))
-    if classes:
-        newest = max(created for created, _ in classes)
-        spec["storageClassName"] = min(name for created, name in classes if created == newest)
+class Plugin:
+    """A part of admission that may complete an object or refuse a write, if that `concerns` the plugin."""
+
+    def concerns(self, info: AdmissionInfo) -> bool:
+        """Return whether the plugin may apply to the write; a quick check, False for most writes."""
+        raise NotImplementedError
+
+    async def complete(self, info: AdmissionInfo) -> None:
+        """Fill in defaults; a second call changes nothing. Raises StatusError to deny the write."""
+
+    def check(self, info: AdmissionInfo) -> None:
+        """Raise StatusError to deny the write."""
 
 
-def check_growth(store: Store, info: AdmissionInfo) -> None:
-    """Let a claim grow only where its class allows it; raises StatusError."""
-    before, after = _spec(info.old), _spec(info.obj)
-    if _storage(after) <= _storage(before):
-        return
-    name = after.get("storageClassName")
-    stored = store.get(Key("storage.k8s.io", "storageclasses", "", name)) if name else None
-    if stored is None or not stored.decode().get("allowVolumeExpansion"):
-        why = (
-            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc"
-            " must support resize"
-        )
-        raise forbidden(info.resource.group, info.resource.plural, info.name, why)
+class StorageClasses(Plugin):
+    """The plugin that gives claims their default class, and lets them grow where their class allows it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def concerns(self, info: AdmissionInfo) -> bool:
+        return info.creates("persistentvolumeclaims") or info.updates("persistentvolumeclaims")
+
+    async def complete(self, info: AdmissionInfo) -> None:
+        """Give a new claim the default class, if there is one; of several, the newest."""
+        if info.operation != "CREATE" or info.obj is None:
+            return
+        spec = info.obj.setdefault("spec", {})
+        annotations = info.obj["metadata"].get("annotations") or {}
+        if spec.get("storageClassName") is not None or _OLD_CLASS in annotations:
+            return
+        classes = []
+        for stored in self._store.select("storage.k8s.io", "storageclasses"):
+            metadata = stored.decode()["metadata"]
+            if (metadata.get("annotations") or {}).get(_DEFAULT) == "true":
+                classes.append((metadata["creationTimestamp"], metadata["name"]))
+        if classes:
+            newest = max(created for created, _ in classes)
+            spec["storageClassName"] = min(name for created, name in classes if created == newest)
+
+    def check(self, info: AdmissionInfo) -> None:
+        """Let a claim grow only where its class allows it."""
+        before, after = _spec(info.old), _spec(info.obj)
+        if info.operation != "UPDATE" or _storage(after) <= _storage(before):
+            return
+        name = after.get("storageClassName")
+        stored = self._store.get(Key("storage.k8s.io", "storageclasses", "", name)) if name else None
+        if stored is None or not stored.decode().get("allowVolumeExpansion"):
+            raise info.refusal(
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc"
+                " must support resize"
+            )
 
 
 def _spec(claim: dict[str, Any] | None) -> dict[str, Any]:
@@ -99,7 +124,7 @@ class NamespaceLifecycle:
             return not_found("", "namespaces", namespace)
         if info.operation == "CREATE" and namespace in self._terminating:
             text = f"unable to create new content in namespace {namespace} because it is being terminated"
-            refusal = forbidden(resource.group, resource.plural, info.name, text)
+            refusal = info.refusal(text)
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
@@ -129,19 +154,18 @@ _PAUSE = 0.1
 """Seconds between checks for a new namespace's default account."""
 
 
-class ServiceAccounts:
+class ServiceAccounts(Plugin):
     """A plugin that gives every pod a ServiceAccount and its token."""
 
     def __init__(self, store: Store, rng: random.Random) -> None:
         self._store = store
         self._rng = rng
 
-    async def admit(self, info: AdmissionInfo) -> None:
-        """Complete the pod that is created.
+    def concerns(self, info: AdmissionInfo) -> bool:
+        return info.creates("pods")
 
-        Raises:
-            StatusError: Its account does not exist.
-        """
+    async def complete(self, info: AdmissionInfo) -> None:
+        """Complete the pod that is created; raises StatusError if its account does not exist."""
         assert info.obj is not None
         spec = info.obj.setdefault("spec", {})
         name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
@@ -217,14 +241,13 @@ _NOT_GRANTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersi
 """Metadata that may change although the rest is more than its writer may do."""
 
 
-class Escalation:
+class Escalation(Plugin):
     """A check that refuses roles and bindings beyond the writer's rights, except by `escalate` or `bind`."""
 
-    def __init__(self, authorizer: Authorizer) -> None:
+    def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether the write can grant rights."""
         return (
             info.resource.group == _GROUP
             and info.obj is not None
@@ -236,7 +259,7 @@ class Escalation:
     def check(self, info: AdmissionInfo) -> None:
         """Raise StatusError if the write would grant rights that the user lacks."""
         obj, old = info.obj, info.old
-        if not self.concerns(info) or obj is None or (old is not None and _granted(obj) == _granted(old)):
+        if obj is None or (old is not None and _granted(obj) == _granted(old)):
             return
         if info.resource.plural in _BINDINGS:
             role = obj["roleRef"]
@@ -273,7 +296,7 @@ class Escalation:
         )
         if problem:
             why += f"; resolution errors: [{problem}]"
-        raise _refusal(info, otherwise or why)
+        raise info.refusal(otherwise or why)
 
 
 def _granted(obj: dict[str, Any]) -> dict[str, Any]:
@@ -291,11 +314,7 @@ def _compact(parts: Iterable[Rule]) -> Iterable[Rule]:
         of = (part.groups, part.resources, part.names, part.paths, part.paths and part.verbs)
         verbs.setdefault(of, (part, []))[1].extend(part.verbs)
     for part, wanted in verbs.values():
-        yield part.with_verbs(wanted)
-
-
-def _refusal(info: AdmissionInfo, why: str) -> StatusError:
-    return forbidden(info.resource.group, info.resource.plural, info.name, why)
+        yield dataclasses.replace(part, verbs=tuple(wanted))
 
 
 _ANYTHING = Attributes(
@@ -304,7 +323,7 @@ _ANYTHING = Attributes(
 """A user with this permission may set finalizers on every object."""
 
 
-class OwnerReferences:
+class OwnerReferences(Plugin):
     """A check that the user has the rights that new owner references need.
 
     An object is deleted with its owner, so setting an owner needs the right to delete the object. A reference
@@ -312,20 +331,17 @@ class OwnerReferences:
     finalizers.
     """
 
-    def __init__(self, authorizer: Authorizer, registry: Registry) -> None:
+    def __init__(self, authorizer: RbacAuthorizer, registry: Registry) -> None:
         self._authorizer = authorizer
         self._registry = registry
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether the write changes owners."""
         if info.obj is None or (info.resource.name == "pods" and info.subresource == "status"):
             return False
         return _owners(info.obj) != _owners(info.old)
 
     def check(self, info: AdmissionInfo) -> None:
         """Raise StatusError if the user lacks a right that the new owner references need."""
-        if not self.concerns(info):
-            return
         resource = info.resource
         if info.operation != "CREATE":
             self._require(
@@ -352,8 +368,7 @@ class OwnerReferences:
         group, _, version = api_version.rpartition("/")
         resource = self._registry.of_kind(group, version, kind)
         if resource is None:
-            raise _refusal(
-                info,
+            raise info.refusal(
                 "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion "
                 f"{api_version} Kind {kind}: no matches for kind {quoted(kind)} in version "
                 f"{quoted(api_version)}",
@@ -376,7 +391,7 @@ class OwnerReferences:
     def _require(self, info: AdmissionInfo, wanted: Attributes, otherwise: str) -> None:
         decision = self._authorizer.authorize(info.user, wanted)
         if not decision.allowed:
-            raise _refusal(info, f"{otherwise}: {decision.reason}, <nil>")
+            raise info.refusal(f"{otherwise}: {decision.reason}, <nil>")
 
 
 def _owners(obj: Object | None) -> list[Object]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from devcluster.access.rbac import quoted
+from devcluster.admission.plugins import Plugin
 from devcluster.api.interfaces import AdmissionInfo, add_warning
 from devcluster.errors import FieldError, field_invalid, forbidden, invalid
 from devcluster.storage import Key
@@ -45,14 +46,13 @@ class Problem(NamedTuple):
     detail: str
 
 
-class PodSecurity:
+class PodSecurity(Plugin):
     """The plugin that refuses pods, and warns of them and of workloads that would make them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Return whether a namespace's labels may apply to the write."""
         if info.subresource or info.operation not in {"CREATE", "UPDATE"}:
             return False
         if info.resource.stored == _NAMESPACES:
@@ -62,7 +62,7 @@ class PodSecurity:
 
     def check(self, info: AdmissionInfo) -> None:
         """Raise StatusError for a pod that the namespace's level forbids, or labels that are none."""
-        if not self.concerns(info) or info.obj is None:
+        if info.obj is None:
             return
         if info.resource.stored == _NAMESPACES:
             self._check_namespace(info, info.obj)
@@ -186,6 +186,11 @@ class _Pod:
         """Return whether the pod says that it is for Windows, where some checks make no sense."""
         return (self.spec.get("os") or {}).get("name") == "windows"
 
+    def found(self, values: Callable[[Object, Object], Sequence[Any]]) -> tuple[list[str], list[Any]]:
+        """Return the names of the containers with forbidden values, and all these values."""
+        found = [(name, values(container, context)) for name, container, context in self.containers]
+        return [name for name, bad in found if bad], sorted({each for _, bad in found for each in bad})
+
     def named(self, bad: Callable[[Object, Object], Any]) -> list[str]:
         """Return the names of the containers that are bad by their own fields or security context."""
         return [name for name, container, context in self.containers if bad(container, context)]
@@ -265,12 +270,9 @@ def _added(context: Object, allowed: frozenset[str]) -> list[str]:
 
 
 def _capabilities(pod: _Pod) -> Problem | None:
-    bad = pod.named(lambda _, context: _added(context, _DEFAULT_CAPABILITIES))
+    bad, values = pod.found(lambda _, context: _added(context, _DEFAULT_CAPABILITIES))
     if not bad:
         return None
-    values = _all(
-        [each for _, _, context in pod.containers for each in _added(context, _DEFAULT_CAPABILITIES)]
-    )
     text = f"{_some('container', bad)} must not include {_quoted(values)} in securityContext.capabilities.add"
     return Problem("non-default capabilities", text)
 
@@ -289,14 +291,13 @@ def _host_ports(pod: _Pod) -> Problem | None:
     def ports(container: Object) -> list[int]:
         return [each["hostPort"] for each in container.get("ports") or () if each.get("hostPort")]
 
-    bad = pod.named(lambda container, _: ports(container))
+    bad, values = pod.found(lambda container, _: ports(container))
     if not bad:
         return None
-    values = [
-        str(each) for each in _all([port for _, container, _ in pod.containers for port in ports(container)])
-    ]
     verb = "use" if bad[1:] else "uses"
-    text = f"{_some('container', bad)} {verb} hostPort{'s' if values[1:] else ''} {', '.join(values)}"
+    text = (
+        f"{_some('container', bad)} {verb} hostPort{'s' if values[1:] else ''} {', '.join(map(str, values))}"
+    )
     return Problem("hostPort", text)
 
 
@@ -308,14 +309,13 @@ def _hosts(pod: _Pod) -> Problem | None:
         asked = [((each or {}).get(kind) or {}) for each in actions for kind in ("httpGet", "tcpSocket")]
         return [each["host"] for each in asked if each.get("host")]
 
-    bad = _all(pod.named(lambda container, _: hosts(container)))
+    bad, values = pod.found(lambda container, _: hosts(container))
     if not bad:
         return None
-    values = _all([host for _, container, _ in pod.containers for host in hosts(container)])
     verb = "use" if bad[1:] else "uses"
     return Problem(
         "probe or lifecycle host",
-        f"{_some('container', bad)} {verb} {_some('probe or lifecycle host', values)}",
+        f"{_some('container', sorted(set(bad)))} {verb} {_some('probe or lifecycle host', values)}",
     )
 
 
@@ -328,14 +328,9 @@ def _privileged(pod: _Pod) -> Problem | None:
 def _proc_mount(pod: _Pod) -> Problem | None:
     if pod.spec.get("hostUsers") is False:
         return None
-    bad = pod.named(lambda _, context: context.get("procMount") not in {None, "Default"})
-    if not bad:
-        return None
-    values = _all([context.get("procMount", "Default") for _, _, context in pod.containers])
-    shown = _quoted([each for each in values if each != "Default"])
-    return Problem(
-        "procMount", f"{_some('container', bad)} must not set securityContext.procMount to {shown}"
-    )
+    bad, values = pod.found(lambda _, context: [*{context.get("procMount")} - {None, "Default"}])
+    text = f"{_some('container', bad)} must not set securityContext.procMount to {_quoted(values)}"
+    return Problem("procMount", text) if bad else None
 
 
 _SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
@@ -370,26 +365,20 @@ def _seccomp_type(context: Object) -> str | None:
     return None if profile is None else str(profile.get("type", ""))
 
 
-def _bad_seccomp(pod: _Pod, allowed: frozenset[str]) -> Problem | None:
-    allowed_or_none = {None, *allowed}
+_CONFINED = frozenset({None, "RuntimeDefault", "Localhost"})
+
+
+def _seccomp(pod: _Pod) -> Problem | None:
     setters = _setters(
-        _seccomp_type(pod.context) not in allowed_or_none,
-        pod.named(lambda _, context: _seccomp_type(context) not in allowed_or_none),
+        _seccomp_type(pod.context) not in _CONFINED,
+        pod.named(lambda _, context: _seccomp_type(context) not in _CONFINED),
     )
     if not setters:
         return None
     found = [_seccomp_type(each) for each in (pod.context, *(context for _, _, context in pod.containers))]
-    values = _all([each for each in found if each not in allowed_or_none])
-    return Problem(
-        "seccompProfile", f"{setters} must not set securityContext.seccompProfile.type to {_quoted(values)}"
-    )
-
-
-_CONFINED = frozenset({"RuntimeDefault", "Localhost"})
-
-
-def _seccomp(pod: _Pod) -> Problem | None:
-    return _bad_seccomp(pod, _CONFINED)
+    values = _all([each for each in found if each not in _CONFINED])
+    text = f"{setters} must not set securityContext.seccompProfile.type to {_quoted(values)}"
+    return Problem("seccompProfile", text)
 
 
 _SAFE_SYSCTLS = frozenset(
@@ -440,12 +429,11 @@ def _restricted_capabilities(pod: _Pod) -> Problem | None:
     keeping = pod.named(
         lambda _, context: "ALL" not in ((context.get("capabilities") or {}).get("drop") or ())
     )
-    adding = pod.named(lambda _, context: _added(context, allowed))
+    adding, values = pod.found(lambda _, context: _added(context, allowed))
     shown = []
     if keeping:
         shown.append(f'{_some("container", keeping)} must set securityContext.capabilities.drop=["ALL"]')
     if adding:
-        values = _all([each for _, _, context in pod.containers for each in _added(context, allowed)])
         where = "in securityContext.capabilities.add"
         shown.append(f"{_some('container', adding)} must not include {_quoted(values)} {where}")
     return Problem("unrestricted capabilities", "; ".join(shown)) if shown and not pod.on_windows else None
@@ -501,7 +489,7 @@ def _root(pod: _Pod) -> Problem | None:
 
 
 def _restricted_seccomp(pod: _Pod) -> Problem | None:
-    if pod.on_windows or (explicit := _bad_seccomp(pod, _CONFINED)) is not None:
+    if pod.on_windows or (explicit := _seccomp(pod)) is not None:
         return None if pod.on_windows else explicit
     implicit = pod.named(lambda _, context: _seccomp_type(context) is None)
     if not implicit or _seccomp_type(pod.context) is not None:

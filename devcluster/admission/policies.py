@@ -7,11 +7,11 @@ import functools
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
-from devcluster.access.rbac import Attributes
+from devcluster.access.rbac import Attributes, RbacAuthorizer
 from devcluster.admission.configuration import Configuration, Invocation, Matcher, names_resource
 from devcluster.admission.review import make_review
 from devcluster.admission.webhooks import converted, decode_patched
-from devcluster.api.interfaces import AdmissionInfo, Authorizer, add_warning
+from devcluster.api.interfaces import AdmissionInfo, add_warning
 from devcluster.builtin.admission_kinds import MADE_TYPES, policy_scope
 from devcluster.errors import StatusError, forbidden, internal_error
 from devcluster.http_call import User
@@ -97,7 +97,11 @@ class AdmissionPolicies:
     """The plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy."""
 
     def __init__(
-        self, store: Store, registry: Registry, configuration: Configuration, authorizer: Authorizer | None
+        self,
+        store: Store,
+        registry: Registry,
+        configuration: Configuration,
+        authorizer: RbacAuthorizer | None,
     ) -> None:
         self._store = store
         self._authorizer = authorizer

@@ -14,6 +14,7 @@ from devcluster.admission.client import WebhookFailed
 from devcluster.admission.configuration import Hook, Invocation
 from devcluster.api.interfaces import AdmissionInfo
 from devcluster.errors import StatusError
+from devcluster.patch.ownership import kind_text
 
 Object = dict[str, Any]
 
@@ -76,7 +77,7 @@ def read_answer(answer: Object, uid: str, version: str, *, mutating: bool) -> Ve
         if response.get("uid", "") != uid:
             got = quoted(str(response.get("uid", "")))
             raise _invalid(f"expected response.uid={quoted(uid)}, got {got}")
-        given = _shown(answer.get("apiVersion", ""), answer.get("kind", ""))
+        given = kind_text(answer.get("apiVersion", ""), answer.get("kind", ""))
         if given != f"{_GROUP}/v1, Kind=AdmissionReview":
             raise _invalid(f"expected webhook response of {_GROUP}/v1, Kind=AdmissionReview, got {given}")
         _check_patch(patch, patch_type, mutating=mutating)
@@ -127,11 +128,6 @@ def _decoded_patch(patch: Any) -> list[Object]:
 
 def _kind(kind: tuple[str, str, str]) -> Object:
     return dict(zip(("group", "version", "kind"), kind, strict=True))
-
-
-def _shown(api_version: str, kind: str) -> str:
-    group, _, version = api_version.rpartition("/")
-    return f"{group}/{version}, Kind={kind}"
 
 
 def _invalid(problem: str) -> WebhookFailed:

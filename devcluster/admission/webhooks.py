@@ -44,19 +44,14 @@ class Webhooks:
         again: list[Hook] = []
         changed = False
         for hook in self._configuration.hooks(mutating=True):
-            invocation = await self._invocation(hook, info, mutating=True)
-            if invocation is None:
-                continue
-            if await self._mutate_by(invocation, info):
+            done = await self._mutate_by(hook, info)
+            if done:
                 changed = True
                 again += [each for each in seen if each not in again]
-            if hook.reinvocable:
+            if done is not None and hook.reinvocable:
                 seen.append(hook)
         for hook in self._configuration.hooks(mutating=True):
-            if hook not in again:
-                continue
-            invocation = await self._invocation(hook, info, mutating=True)
-            if invocation is not None and await self._mutate_by(invocation, info):
+            if hook in again and await self._mutate_by(hook, info):
                 # A webhook is called again for later changes, even if it has been reinvoked before.
                 again += [each for each in seen if each not in again]
         return changed
@@ -75,7 +70,7 @@ class Webhooks:
         if not invocations:
             return
         results = await asyncio.gather(
-            *(self._validate_by(each, info) for each in invocations), return_exceptions=True
+            *(self._ask(each, info, mutating=False) for each in invocations), return_exceptions=True
         )
         for result in results:
             if isinstance(result, BaseException):
@@ -100,11 +95,14 @@ class Webhooks:
                 return None
         return invocation
 
-    async def _mutate_by(self, invocation: Invocation[Hook], info: AdmissionInfo) -> bool:
+    async def _mutate_by(self, hook: Hook, info: AdmissionInfo) -> bool | None:
+        """Let a webhook change `info.obj`, and return whether it did; None if it does not apply."""
+        invocation = await self._invocation(hook, info, mutating=True)
+        if invocation is None:
+            return None
         verdict = await self._ask(invocation, info, mutating=True)
         if verdict is None or not verdict.patch:
             return False
-        hook = invocation.hook
         if invocation.obj is None:
             raise internal_error(
                 f"admission webhook {quoted(hook.name)} attempted to modify the object, which is not "
@@ -120,9 +118,6 @@ class Webhooks:
                 resource.strategy.default(patched)
         info.obj = await converted(patched, resource, info.resource)
         return True
-
-    async def _validate_by(self, invocation: Invocation[Hook], info: AdmissionInfo) -> None:
-        await self._ask(invocation, info, mutating=False)
 
     async def _ask(
         self, invocation: Invocation[Hook], info: AdmissionInfo, *, mutating: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -20,7 +21,7 @@ from devcluster.schema.node import Schema
 from devcluster.types import duplicate_fields
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert, decode_strict
-from devcluster.types.protobuf import decode_protobuf
+from devcluster.types.protobuf import decode_protobuf, excerpt
 
 Object = dict[str, Any]
 
@@ -40,19 +41,24 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     """
     resource = kind or call.resource
     body = call.request.body
-    document, raw = _parse(call, resource, body)
+
+    def refuse(why: str) -> StatusError:
+        text = f"the object provided is unrecognized (must be of type {resource.kind}): {why}"
+        return bad_request(f"{text} ({excerpt(body)})")
+
+    document, raw = parse_document(call, resource, refuse)
     if is_too_deep(document, body):
-        raise _unrecognized(resource, body, f"couldn't get version/kind; json parse error: {TOO_DEEP}")
+        raise refuse(f"couldn't get version/kind; json parse error: {TOO_DEEP}")
     if document is None and not resource.custom:
         document = {}  # as Go reads it
     if not isinstance(document, dict):
-        raise _unrecognized(resource, body, _not_an_object(document))
+        raise refuse(_not_an_object(document))
     if wrong := untyped(document):
-        raise _unrecognized(resource, body, wrong)
+        raise refuse(wrong)
     group_version, name = document.get("apiVersion") or "", document.get("kind") or ""
     if resource.custom and not name:
         shown = orjson.dumps(document).decode() if raw is None else raw.decode(errors="replace")
-        raise _unrecognized(resource, body, f"Object 'Kind' is missing in '{shown.strip()}'")
+        raise refuse(f"Object 'Kind' is missing in '{shown.strip()}'")
     if resource.custom and name == resource.kind and group_version != resource.api_version:
         _report_other_version(call, validation, resource, document)
     check_kind(document, resource, registry)
@@ -63,7 +69,7 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
 
 def names_kind(call: Call) -> bool:
     """Return whether the object in the body has a kind or an apiVersion."""
-    document, _ = _parse(call, call.resource, call.request.body)
+    document, _ = parse_document(call, call.resource, bad_request)
     return isinstance(document, dict) and bool(document.get("kind") or document.get("apiVersion"))
 
 
@@ -87,11 +93,7 @@ def report(call: Call, validation: str, resource: Resource, problems: list[str])
     if not problems or validation == "Ignore":
         return
     if validation == "Strict":
-        listed = ", ".join(problems)
-        raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"strict decoding error: {listed}"
-        )
+        raise _cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}")
     for problem in problems:
         call.warn(problem)
 
@@ -139,28 +141,37 @@ def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Ob
     return obj, problems + unknown
 
 
-def _cannot_be_handled(resource: Resource, why: Exception) -> StatusError:
+def _cannot_be_handled(resource: Resource, why: object) -> StatusError:
     kind = resource.kind
     return bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}')
 
 
-def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | None]:
-    """Parse the body; return the document, and its text if the body was JSON."""
+def parse_document(
+    call: Call, resource: Resource | None, refuse: Callable[[str], StatusError]
+) -> tuple[Any, bytes | None]:
+    """Parse the body; return the document, and its text if the body was JSON.
+
+    `resource` is the kind of a body in protobuf that does not say it; a custom kind has no such form.
+
+    Raises:
+        StatusError: 415; or as `refuse` makes it of the reason why the body cannot be parsed.
+    """
+    body = call.request.body
     header = call.request.headers.get("content-type", "")
     media_type = split_media_type(header) if header else _FORMATS[0]
     if media_type == _FORMATS[0]:
         try:
             return read_json(body)
         except orjson.JSONDecodeError:
-            why = f"couldn't get version/kind; json parse error: {describe(body)}"
-            raise _unrecognized(resource, body, why) from None
+            raise refuse(f"couldn't get version/kind; json parse error: {describe(body)}") from None
     if media_type == _FORMATS[1]:
         try:
             return parse_yaml(body), None
         except ValueError as error:
-            raise _unrecognized(resource, body, str(error)) from None
-    if media_type == _PROTOBUF and not resource.custom:
-        return decode_protobuf(body, (resource.group, resource.version, resource.kind)), None
+            raise refuse(str(error)) from None
+    if media_type == _PROTOBUF and not (resource is not None and resource.custom):
+        gvk = None if resource is None else (resource.group, resource.version, resource.kind)
+        return decode_protobuf(body, gvk), None
     raise unsupported_media_type(
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(_FORMATS)
@@ -207,7 +218,7 @@ def _other_version(api_version: str, resource: Resource) -> StatusError:
 
 
 def _not_an_object(document: Any) -> str:
-    found = _json_type(document)
+    found = json_type(document)
     return (
         f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type "
         'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
@@ -217,33 +228,17 @@ def _not_an_object(document: Any) -> str:
 
 def untyped(document: Object) -> str:
     """Return an error if a document's kind or apiVersion is not a text, else ""."""
-    fields = (each for each in document if each in {"apiVersion", "kind"} and not _is_text(document[each]))
-    field = next(fields, None)
+    wrong = (name for name in document if name in {"apiVersion", "kind"})
+    field = next((name for name in wrong if not isinstance(document[name], str | None)), None)
     if field is None:
         return ""
     return (
         "couldn't get version/kind; json parse error: json: cannot unmarshal "
-        f"{_json_type(document[field])} into Go struct field .{field} of type string"
+        f"{json_type(document[field])} into Go struct field .{field} of type string"
     )
 
 
-def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _json_type(value: Any) -> str:
+def json_type(value: Any) -> str:
+    """Return the JSON type of a value, as Go's errors name it."""
     names = {str: "string", bool: "bool", list: "array", dict: "object", int: "number", float: "number"}
     return names.get(type(value), "null")
-
-
-def _unrecognized(resource: Resource, body: bytes, why: str) -> StatusError:
-    shown = body[:30]
-    if not body:
-        text = "<empty>"
-    else:
-        text = shown.decode(errors="replace") if body[:1] == b"{" else shown.hex()
-        if len(body) > len(shown):
-            text += " ..."
-    return bad_request(
-        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({text})"
-    )

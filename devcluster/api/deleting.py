@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
-
-import orjson
+from typing import Any, NamedTuple
 
 from devcluster.api import conversion
+from devcluster.api.bodies import parse_document
 from devcluster.api.interfaces import AdmissionInfo, Call
-from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import DeleteOptions
-from devcluster.api.syntax import describe, parse_yaml, read_json
 from devcluster.api.writing import ATTEMPTS, Writer
-from devcluster.errors import StatusError, bad_request, conflict, not_found, unsupported_media_type
+from devcluster.errors import StatusError, bad_request, conflict, not_found
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.storage.records import Missing, Stored, VersionConflict
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
-from devcluster.types.protobuf import decode_protobuf
 
-_PROTOBUF = "application/vnd.kubernetes.protobuf"
 _NAME = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _CANNOT = 'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: '
 
 
 def decode_delete_options(call: Call) -> DeleteOptions:
-    """Read them.
+    """Read them, and warn of a delete without a propagation policy where the kind does.
 
     Raises:
         StatusError: they cannot be read, or make no sense.
     """
-    body = call.request.body
-    if not body:
-        return DeleteOptions.of_query(call.request.query)
-    document = _parse(call, body)
+    options = _decoded(call) if call.request.body else DeleteOptions.of_query(call.request.query)
+    if options.propagation is None and options.orphan is None:
+        call.warn(call.resource.strategy.delete_warning)
+    return options
+
+
+def _decoded(call: Call) -> DeleteOptions:
+    try:
+        document, _ = parse_document(call, None, bad_request)
+    except StatusError as error:
+        error.message = error.message.removeprefix(_CANNOT)
+        raise
     if isinstance(document, dict) and (kind := document.get("kind", "DeleteOptions")) != "DeleteOptions":
         version = document.get("apiVersion", "meta.k8s.io/v1")
         raise bad_request(
@@ -47,30 +50,6 @@ def decode_delete_options(call: Call) -> DeleteOptions:
     return DeleteOptions.of(options)
 
 
-def _parse(call: Call, body: bytes) -> object:
-    header = call.request.headers.get("content-type", "")
-    media_type = split_media_type(header) or "application/json"
-    if media_type == "application/json":
-        try:
-            return read_json(body)[0]
-        except orjson.JSONDecodeError:
-            raise bad_request(f"couldn't get version/kind; json parse error: {describe(body)}") from None
-    if media_type == "application/yaml":
-        try:
-            return parse_yaml(body)
-        except ValueError as error:
-            raise bad_request(str(error)) from None
-    if media_type == _PROTOBUF:
-        try:
-            return decode_protobuf(body)
-        except StatusError as error:
-            raise bad_request(error.message.removeprefix(_CANNOT)) from None
-    raise unsupported_media_type(
-        "the body of the request was in an unknown format - accepted media types include: application/json, "
-        "application/yaml, application/vnd.kubernetes.protobuf"
-    )
-
-
 Object = dict[str, Any]
 
 _FORMAT = "%Y-%m-%dT%H:%M:%SZ"
@@ -78,16 +57,12 @@ _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _GRACE = "deletionGracePeriodSeconds"
 
 
-class Deleted:
+class Deleted(NamedTuple):
     """The result of a delete: the object's last or current state, and whether it is gone."""
 
-    __slots__ = ("gone", "obj", "uid", "version")
-
-    def __init__(self, obj: Object, *, gone: bool, version: int) -> None:
-        self.obj = obj
-        self.uid = obj["metadata"].get("uid", "")
-        self.gone = gone
-        self.version = version
+    obj: Object
+    version: int
+    gone: bool
 
 
 class Deleter:
@@ -120,16 +95,14 @@ class Deleter:
             if current is not stored:
                 continue
             try:
-                return await self._answer(call, *self._delete(call, options, stored))
+                done = self._delete(call, options, stored)
             except (VersionConflict, Missing):
                 continue
+            return done._replace(obj=await conversion.to_request(resource, done.obj))
         raise conflict(resource.group, resource.plural, call.name)
 
-    async def _answer(self, call: Call, obj: Object, version: int, gone: bool) -> Deleted:
-        return Deleted(await conversion.to_request(call.resource, obj), gone=gone, version=version)
-
-    def _delete(self, call: Call, options: DeleteOptions, stored: Stored) -> tuple[Object, int, bool]:
-        """Return the object in its stored version, the change's version, and whether the object is gone."""
+    def _delete(self, call: Call, options: DeleteOptions, stored: Stored) -> Deleted:
+        """Delete the object or mark it; the result has it in its stored version."""
         obj = conversion.decoded(call.resource, stored)
         metadata = obj["metadata"]
         if "deletionTimestamp" not in metadata and call.resource.strategy.prepare_delete(
@@ -138,7 +111,7 @@ class Deleter:
             return self._keep(call, options, stored, obj)
         graceful, pending = self._grace(call, obj, options)
         if pending:
-            return obj, stored.version, False
+            return Deleted(obj, stored.version, False)
         strategy = call.resource.strategy
         _set_finalizers(metadata, options, strategy)
         if strategy.holds(obj):
@@ -147,29 +120,29 @@ class Deleter:
                 strategy.mark_deleted(obj)
             graceful = True
         elif not graceful and metadata.get("finalizers"):
-            self._mark(metadata)
+            if "deletionTimestamp" not in metadata:
+                if metadata.get("generation"):
+                    metadata["generation"] += 1
+                metadata["deletionTimestamp"] = self._writer.clock.timestamp()
+            metadata[_GRACE] = 0
             graceful = True
-        if not graceful:
-            return self._remove(call, options, stored)
-        if not metadata.get("finalizers") and not metadata.get(_GRACE) and not strategy.holds(obj):
+        is_last = not metadata.get("finalizers") and not metadata.get(_GRACE) and not strategy.holds(obj)
+        if not graceful or is_last:
             return self._remove(call, options, stored)
         return self._keep(call, options, stored, obj)
 
-    def _keep(
-        self, call: Call, options: DeleteOptions, stored: Stored, obj: Object
-    ) -> tuple[Object, int, bool]:
-        if options.dry_run:
-            return obj, stored.version, False
-        written = self._store.update(call.key, obj, expected=stored.version)
-        return obj, written.version, False
+    def _keep(self, call: Call, options: DeleteOptions, stored: Stored, obj: Object) -> Deleted:
+        if not options.dry_run:
+            stored = self._store.update(call.key, obj, expected=stored.version)
+        return Deleted(obj, stored.version, False)
 
-    def _remove(self, call: Call, options: DeleteOptions, stored: Stored) -> tuple[Object, int, bool]:
+    def _remove(self, call: Call, options: DeleteOptions, stored: Stored) -> Deleted:
         if options.dry_run:
-            return stored.decode(), stored.version, True
+            return Deleted(stored.decode(), stored.version, True)
         final = self._store.delete(call.key, expected=stored.version)
         obj = final.decode()
         call.resource.strategy.released(obj, self._context(call, options))
-        return obj, final.version, True
+        return Deleted(obj, final.version, True)
 
     def _grace(self, call: Call, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
         """Return whether the deletion is graceful, and whether it is pending already without a change."""
@@ -200,13 +173,6 @@ class Deleter:
             metadata["generation"] += 1
         return True, False
 
-    def _mark(self, metadata: Object) -> None:
-        if "deletionTimestamp" not in metadata:
-            if metadata.get("generation"):
-                metadata["generation"] += 1
-            metadata["deletionTimestamp"] = self._writer.clock.timestamp()
-        metadata[_GRACE] = 0
-
     def _context(self, call: Call, options: DeleteOptions) -> Context:
         return Context(
             store=self._store, now=self._writer.clock.timestamp(), user=call.user, dry_run=options.dry_run
@@ -216,24 +182,10 @@ class Deleter:
         admission = self._writer.admission
         if admission is None:
             return
-        resource = call.resource
-        info = AdmissionInfo(
-            operation="DELETE",
-            resource=resource,
-            subresource=call.subresource,
-            kind=(resource.group, resource.version, resource.kind),
-            namespace=call.namespace,
-            name=call.name,
-            obj=None,
-            old=None,
-            options=options.to_object(),
-            dry_run=options.dry_run,
-            user=call.user,
-            warnings=call.warnings,
-        )
+        info = AdmissionInfo.of(call, "DELETE", None, options=options.to_object(), dry_run=options.dry_run)
         if not admission.handles(info):
             return
-        info.old = await conversion.read(resource, stored)
+        info.old = await conversion.read(call.resource, stored)
         await admission.mutate(info)
         await admission.validate(info)
 

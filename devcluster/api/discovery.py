@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,81 +18,6 @@ from devcluster.version import KUBERNETES
 
 _NOT_FOUND = "the server could not find the requested resource"
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
-_GROUP_PATH = 2
-_RESOURCES_PATH = 3
-
-
-def answer_discovery(
-    discovery: Discovery, request: ApiRequest, *, server_address: str = ""
-) -> ApiResponse | None:
-    """Answer `/`, `/version`, `/api`, `/apis` and the paths below; None for other paths.
-
-    `server_address` is the host and port at which clients reach this server; the `Host` header by default.
-
-    Raises:
-        StatusError: 404 for an unknown path, 405 for other methods, 406 if no offered media type is
-            accepted.
-    """
-    parts = [part for part in request.path.split("/") if part]
-    if not parts:
-        return _plain(discovery.root().body, request)
-    if parts == ["version"]:
-        _check_read(request)
-        return _plain(orjson.dumps(VERSION, option=orjson.OPT_INDENT_2), request)
-    if parts in (["api"], ["apis"]):
-        core = parts == ["api"]
-        if _wants_aggregated(request):
-            return _tagged(discovery.aggregated(core=core), request)
-        address = server_address or request.headers.get("host", "")
-        return _plain((discovery.core_versions(address) if core else discovery.groups()).body, request)
-    if parts[0] == "api" and len(parts) == _GROUP_PATH:
-        return _found(discovery.resources("", parts[1]), request)
-    if parts[0] == "apis" and len(parts) <= _RESOURCES_PATH:
-        group = discovery.group(parts[1])
-        if group is None:
-            return _page_not_found()
-        return _found(group if len(parts) == _GROUP_PATH else discovery.resources(*parts[1:]), request)
-    return None
-
-
-def _wants_aggregated(request: ApiRequest) -> bool:
-    """Return whether a clause of the Accept header asks for aggregated discovery."""
-    wanted = set(AGGREGATED.split(";"))
-    accept = request.headers.get("accept", "")
-    return any(wanted <= {part.strip() for part in clause.split(";")} for clause in accept.split(","))
-
-
-def _tagged(document: Document, request: ApiRequest) -> ApiResponse:
-    headers = {"ETag": document.etag, "Vary": "Accept", "Cache-Control": "public"}
-    if request.headers.get("if-none-match") == document.etag:
-        return ApiResponse(status=304, content_type=AGGREGATED, headers=headers)
-    return ApiResponse(content_type=AGGREGATED, headers=headers, body=document.body)
-
-
-def _found(document: Document | None, request: ApiRequest) -> ApiResponse:
-    _check_read(request)
-    if document is None:
-        raise StatusError(404, "NotFound", _NOT_FOUND, details={})
-    return _plain(document.body, request)
-
-
-def _plain(body: bytes, request: ApiRequest) -> ApiResponse:
-    return encode(body.removesuffix(b"\n"), negotiate(request.headers.get("accept", "")))
-
-
-def _check_read(request: ApiRequest) -> None:
-    if request.method not in {"GET", "HEAD"}:
-        raise StatusError(405, "MethodNotAllowed", _NOT_ALLOWED, details={})
-
-
-def _page_not_found() -> ApiResponse:
-    """Return the 404 page of Go's HTTP server."""
-    return ApiResponse(
-        status=404,
-        content_type="text/plain; charset=utf-8",
-        headers={"X-Content-Type-Options": "nosniff"},
-        body=b"404 page not found\n",
-    )
 
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -117,11 +41,11 @@ VERSION = {
 }
 """The response of `/version`."""
 
-_CHANGE = ("get", "patch", "update")
+CHANGE = ("get", "patch", "update")
 _CONNECT = ("create", "get")
 _PROXY = ("create", "delete", "get", "patch", "update")
 _SCALE = ("autoscaling", "v1", "Scale")
-_FOREIGN = {
+FOREIGN = {
     "scale": _SCALE,
     "eviction": ("policy", "v1", "Eviction"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
@@ -131,7 +55,7 @@ _FOREIGN = {
     "portforward": ("", "", "PodPortForwardOptions"),
 }
 """The subresources whose objects are of another kind than the resource's: (group, version, kind)."""
-_VERBS = {
+VERBS = {
     "attach": _CONNECT,
     "binding": ("create",),
     "eviction": ("create",),
@@ -148,84 +72,76 @@ _CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create",
 _PATHS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Document:
-    """A body, and the entity tag that stays as long as it does."""
-
-    body: bytes
-    etag: str
-
-    @classmethod
-    def of(cls, value: Any) -> Document:
-        """Encode `value` as a JSON document with its hash."""
-        body = orjson.dumps(value) + b"\n"
-        return cls(body, f'"{hashlib.sha512(body).hexdigest().upper()}"')
-
-
 class Discovery:
     """The documents, made when they are asked for and kept until the registry changes."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._made: dict[tuple[str, ...], Document | None] = {}
+        self._made: dict[tuple[str, ...], bytes | None] = {}
         self._generation = registry.generation
 
-    def core_versions(self, server_address: str) -> Document:
-        """Return the document of `/api`; `server_address` is this server's host and port for clients."""
-        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
-        versions = self._registry.groups().get("", [])
-        return Document.of(
-            {"kind": "APIVersions", "versions": versions, "serverAddressByClientCIDRs": addresses}
-        )
+    def answer(self, request: ApiRequest) -> ApiResponse | None:
+        """Answer `/`, `/version`, `/api`, `/apis` and the paths below; None for other paths.
 
-    def groups(self) -> Document:
-        """Return the document of `/apis`."""
-        made = self._cached("groups", make=self._make_groups)
-        assert made is not None
-        return made
+        Raises:
+            StatusError: 404 for an unknown path, 405 for other methods, 406 if no offered media type is
+                accepted.
+        """
+        match [part for part in request.path.split("/") if part]:
+            case []:
+                document = self._document(self._root)
+            case ["version"]:
+                _check_read(request)
+                document = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
+            case ["api" | "apis" as first] if _wants_aggregated(request):
+                return _tagged(self._document(self._aggregated, first) or b"", request)
+            case ["api"]:
+                document = orjson.dumps(self._core_versions(request.headers.get("host", "")))
+            case ["apis"]:
+                document = self._document(self._groups)
+            case ["api", version]:
+                _check_read(request)
+                document = self._document(self._resources, "", version)
+            case ["apis", group, *rest] if len(rest) <= 1:
+                document = self._document(self._group, group)
+                if document is None:
+                    return page_not_found()
+                _check_read(request)
+                if rest:
+                    document = self._document(self._resources, group, *rest)
+            case _:
+                return None
+        if document is None:
+            raise StatusError(404, "NotFound", _NOT_FOUND, details={})
+        return encode(document, negotiate(request.headers.get("accept", "")))
 
-    def group(self, group: str) -> Document | None:
-        """Return the document of `/apis/{group}`; None for an unknown group."""
-        return self._cached("group", group, make=lambda: self._make_group(group))
-
-    def resources(self, group: str, version: str) -> Document | None:
-        """Return the document of `/api/v1` or `/apis/{group}/{version}`; None for an unknown version."""
-        return self._cached("resources", group, version, make=lambda: self._make_resources(group, version))
-
-    def aggregated(self, *, core: bool) -> Document:
-        """Return aggregated discovery of `/api` (`core`) or `/apis`, for clients that accept `AGGREGATED`."""
-        made = self._cached(
-            "aggregated", "core" if core else "", make=lambda: self._make_aggregated(core=core)
-        )
-        assert made is not None
-        return made
-
-    def root(self) -> Document:
-        """Return the document of `/`, the list of paths."""
-        made = self._cached("root", make=self._make_root)
-        assert made is not None
-        return made
-
-    def _cached(self, *key: str, make: Callable[[], Any | None]) -> Document | None:
+    def _document(self, make: Callable[..., Any], *arguments: str) -> bytes | None:
+        """Return a document as JSON; None if there is nothing to describe."""
         if self._generation != self._registry.generation:
             self._made.clear()
             self._generation = self._registry.generation
+        key = (make.__name__, *arguments)
         if key not in self._made:
-            value = make()
-            self._made[key] = None if value is None else Document.of(value)
+            value = make(*arguments)
+            self._made[key] = None if value is None else orjson.dumps(value)
         return self._made[key]
 
-    def _make_groups(self) -> dict[str, Any]:
+    def _core_versions(self, server_address: str) -> dict[str, Any]:
+        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+        versions = self._registry.groups().get("", [])
+        return {"kind": "APIVersions", "versions": versions, "serverAddressByClientCIDRs": addresses}
+
+    def _groups(self) -> dict[str, Any]:
         listed = [_group(name, versions) for name, versions in self._registry.groups().items() if name]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
 
-    def _make_group(self, group: str) -> dict[str, Any] | None:
+    def _group(self, group: str) -> dict[str, Any] | None:
         versions = self._registry.groups().get(group)
         if not group or not versions:
             return None
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
 
-    def _make_resources(self, group: str, version: str) -> dict[str, Any] | None:
+    def _resources(self, group: str, version: str) -> dict[str, Any] | None:
         served = self._served(group, version)
         if not served:
             return None
@@ -236,10 +152,10 @@ class Discovery:
             del head["apiVersion"]
         return {**head, "resources": entries}
 
-    def _make_aggregated(self, *, core: bool) -> dict[str, Any]:
+    def _aggregated(self, first: str) -> dict[str, Any]:
         items = []
         for group, versions in self._registry.groups().items():
-            if bool(group) == core:
+            if bool(group) == (first == "api"):
                 continue
             described = [
                 {
@@ -257,7 +173,7 @@ class Discovery:
             "items": items,
         }
 
-    def _make_root(self) -> dict[str, list[str]]:
+    def _root(self) -> dict[str, list[str]]:
         paths = ["/api", "/apis", *_PATHS]
         for group, versions in self._registry.groups().items():
             base = f"/apis/{group}" if group else "/api"
@@ -281,9 +197,7 @@ class Discovery:
             entry["storageVersionHash"] = self._storage_version_hash(resource)
         yield entry
         for subresource in _subresources(resource):
-            group, version, kind = _FOREIGN.get(subresource, ("", "", resource.kind))
-            if subresource == "proxy":
-                kind = f"{resource.kind}ProxyOptions"
+            group, version, kind = _kind_of(resource, subresource)
             part: dict[str, Any] = {
                 "name": f"{resource.plural}/{subresource}",
                 "singularName": "",
@@ -291,13 +205,43 @@ class Discovery:
             }
             if group:
                 part |= {"group": group, "version": version}
-            yield {**part, "kind": kind, "verbs": _VERBS.get(subresource, _CHANGE)}
+            yield {**part, "kind": kind, "verbs": VERBS.get(subresource, CHANGE)}
 
     def _storage_version_hash(self, resource: Resource) -> str:
         group, plural = resource.stored
         stored = self._registry.find(group, resource.storage_version, plural) or resource
         text = f"{stored.group}/{stored.storage_version}/{stored.kind}"
         return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def page_not_found() -> ApiResponse:
+    """Return the 404 page of Go's HTTP server."""
+    return ApiResponse(
+        status=404,
+        content_type="text/plain; charset=utf-8",
+        headers={"X-Content-Type-Options": "nosniff"},
+        body=b"404 page not found\n",
+    )
+
+
+def _wants_aggregated(request: ApiRequest) -> bool:
+    """Return whether a clause of the Accept header asks for aggregated discovery."""
+    wanted = set(AGGREGATED.split(";"))
+    accept = request.headers.get("accept", "")
+    return any(wanted <= {part.strip() for part in clause.split(";")} for clause in accept.split(","))
+
+
+def _tagged(document: bytes, request: ApiRequest) -> ApiResponse:
+    etag = f'"{hashlib.sha512(document).hexdigest().upper()}"'
+    headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
+    if request.headers.get("if-none-match") == etag:
+        return ApiResponse(status=304, content_type=AGGREGATED, headers=headers)
+    return ApiResponse(content_type=AGGREGATED, headers=headers, body=document + b"\n")
+
+
+def _check_read(request: ApiRequest) -> None:
+    if request.method not in {"GET", "HEAD"}:
+        raise StatusError(405, "MethodNotAllowed", _NOT_ALLOWED, details={})
 
 
 def _group(name: str, versions: list[str]) -> dict[str, Any]:
@@ -308,30 +252,34 @@ def _group(name: str, versions: list[str]) -> dict[str, Any]:
 def _aggregated(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.plural,
-        "responseKind": _response_kind(resource, "", "", resource.kind),
+        "responseKind": _response_kind(resource),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": _verbs(resource),
     }
     _add_names(entry, resource)
     if resource.subresources:
-        entry["subresources"] = [_aggregated_part(resource, name) for name in _subresources(resource)]
+        entry["subresources"] = [
+            {
+                "subresource": name,
+                "responseKind": _response_kind(resource, name),
+                "verbs": VERBS.get(name, CHANGE),
+            }
+            for name in _subresources(resource)
+        ]
     return entry
 
 
-def _aggregated_part(resource: Resource, subresource: str) -> dict[str, Any]:
-    group, version, kind = _FOREIGN.get(subresource, ("", "", resource.kind))
+def _kind_of(resource: Resource, subresource: str) -> tuple[str, str, str]:
+    """Return the kind of a subresource's objects; an empty group and version are the resource's."""
     if subresource == "proxy":
-        kind = f"{resource.kind}ProxyOptions"
-    return {
-        "subresource": subresource,
-        "responseKind": _response_kind(resource, group, version, kind),
-        "verbs": _VERBS.get(subresource, _CHANGE),
-    }
+        return "", "", f"{resource.kind}ProxyOptions"
+    return FOREIGN.get(subresource, ("", "", resource.kind))
 
 
-def _response_kind(resource: Resource, group: str, version: str, kind: str) -> dict[str, str]:
-    """Return a response kind; an empty group and version are the resource's, spelt out for custom kinds."""
+def _response_kind(resource: Resource, subresource: str = "") -> dict[str, str]:
+    """Return a response kind; the resource's group and version are spelt out for custom kinds."""
+    group, version, kind = _kind_of(resource, subresource)
     if resource.custom and not group:
         group, version = resource.group, resource.version
     return {"group": group, "version": version, "kind": kind}

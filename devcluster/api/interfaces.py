@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import unicodedata
-from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple, Protocol
 
-from devcluster.access.rbac import Attributes, Decision, Rule
+from devcluster.errors import StatusError, forbidden
 from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Key
@@ -65,30 +65,6 @@ class Call:
 Object = dict[str, Any]
 
 
-class Authenticator(Protocol):
-    """An authenticator of requests."""
-
-    def authenticate(self, request: ApiRequest) -> User:
-        """Return the request's user; raises StatusError, 401, for unknown credentials."""
-        ...
-
-
-class Authorizer(Protocol):
-    """An authorizer of actions."""
-
-    def authorize(self, user: User, wanted: Attributes) -> Decision:
-        """Decide whether the user may take the action."""
-        ...
-
-    def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """Return the user's rules in the namespace, and a text about missing information."""
-        ...
-
-    def rules_of_role(self, role: Object, namespace: str) -> tuple[tuple[Rule, ...], str]:
-        """Return the rules of the role in a binding's `roleRef`, or the reason why they are unknown."""
-        ...
-
-
 @dataclasses.dataclass(slots=True, kw_only=True)
 class AdmissionInfo:
     """A write, as admission sees it. Objects are of the version of `resource`, the requested one."""
@@ -109,6 +85,49 @@ class AdmissionInfo:
     warnings: list[str]
     """Warnings for the client; admission appends to them."""
 
+    @classmethod
+    def of(
+        cls,
+        call: Call,
+        operation: str,
+        obj: Object | None,
+        *,
+        old: Object | None = None,
+        kind: tuple[str, str, str] | None = None,
+        options: Object | None = None,
+        dry_run: bool = False,
+    ) -> AdmissionInfo:
+        """Describe what a request does, by default to an object of its resource's kind."""
+        resource = call.resource
+        name = call.name or ((obj or {}).get("metadata") or {}).get("name", "")
+        is_written = operation != "DELETE" and resource.name == "namespaces"
+        return cls(
+            operation=operation,
+            resource=resource,
+            subresource=call.subresource,
+            kind=kind or (resource.group, resource.version, resource.kind),
+            namespace=call.namespace or (name if is_written else ""),
+            name=name,
+            obj=obj,
+            old=old,
+            options=options,
+            dry_run=dry_run,
+            user=call.user,
+            warnings=call.warnings,
+        )
+
+    def creates(self, *resources: str) -> bool:
+        """Return whether the write creates an object of one of these resources."""
+        return self.operation == "CREATE" and not self.subresource and self.resource.name in resources
+
+    def updates(self, *resources: str) -> bool:
+        """Return whether the write updates an object of one of these resources."""
+        return self.operation == "UPDATE" and not self.subresource and self.resource.name in resources
+
+    def refusal(self, why: str) -> StatusError:
+        """Build the 403 for a write that admission denies."""
+        return forbidden(self.resource.group, self.resource.plural, self.name, why)
+
 
 class Admission(Protocol):
     """The plugins and webhooks that admit writes."""
@@ -126,35 +145,18 @@ class Admission(Protocol):
         ...
 
 
-class Reviews(Protocol):
-    """The answers to create-only kinds such as TokenReview and SubjectAccessReview."""
+class LogOptions(NamedTuple):
+    """The lines of a log to return."""
 
-    async def review(self, kind: str, obj: Object, user: User) -> Object:
-        """Return the object with its status; raises StatusError."""
-        ...
-
-
-class Tokens(Protocol):
-    """The issuer of ServiceAccount tokens."""
-
-    def issue(self, account: Object, request: Object) -> Object:
-        """Return the TokenRequest with its status; raises StatusError."""
-        ...
+    follow: bool = False
+    """Also future ones."""
+    tail_lines: int | None = None
+    since: datetime.datetime | None = None
+    timestamps: bool = False
+    previous: bool = False
+    """Those of the container's run before."""
 
 
-class Logs(Protocol):
-    """The source of container logs."""
-
-    def stream(
-        self,
-        pod: Object,
-        container: str,
-        *,
-        follow: bool,
-        tail_lines: int | None,
-        since: datetime.datetime | None,
-        timestamps: bool,
-        previous: bool,
-    ) -> AsyncIterator[bytes]:
-        """Return a container's lines, with `follow` also future ones; raises StatusError at once."""
-        ...
+ALL_LINES = LogOptions()
+LogSource = Callable[[Object, str, LogOptions], AsyncIterator[bytes]]
+"""Returns the lines of a pod's container; raises StatusError at once."""

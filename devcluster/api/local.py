@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -15,8 +14,7 @@ from devcluster.api.server import ApiServer
 from devcluster.errors import StatusError, not_found
 from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource
-from devcluster.storage.records import Change, Key
-from devcluster.storage.selectors import LabelSelector
+from devcluster.storage.records import Key
 
 Object = dict[str, Any]
 
@@ -31,11 +29,9 @@ class LocalClient:
     StatusError.
     """
 
-    def __init__(self, server: ApiServer, *, user: User = CONTROLLER, manager: str = MANAGER) -> None:
-        """Set up the client; `manager` is the field manager of its writes."""
+    def __init__(self, server: ApiServer) -> None:
         self._server = server
-        self._user = user
-        self._headers = {"user-agent": f"{manager}/devcluster", "content-type": MERGE}
+        self._headers = {"user-agent": f"{MANAGER}/devcluster", "content-type": MERGE}
 
     async def get(self, resource: str, namespace: str, name: str) -> Object:
         """Return the object. Raises StatusError, 404, when it does not exist."""
@@ -50,38 +46,21 @@ class LocalClient:
         stored = self._server.store.get(self._call(resource, namespace, name).key)
         return None if stored is None else stored.decode()
 
-    def list(
-        self,
-        resource: str,
-        namespace: str = "",
-        *,
-        labels: LabelSelector | None = None,
-        owner_uid: str | None = None,
-    ) -> list[Object]:
+    def list(self, resource: str, namespace: str = "") -> list[Object]:
         """Return the stored objects of one namespace, or of all."""
-        found = []
-        for stored in self._server.store.select(*self._resource(resource).stored, namespace):
-            if labels is not None and not labels.matches(stored.labels):
-                continue
-            if owner_uid is not None and owner_uid.encode() not in stored.data:
-                continue
-            obj = stored.decode()
-            if owner_uid is None or any(
-                owner.get("uid") == owner_uid for owner in obj["metadata"].get("ownerReferences") or ()
-            ):
-                found.append(obj)
-        return found
+        found = self._server.store.select(*self._resource(resource).stored, namespace)
+        return [stored.decode() for stored in found]
 
     async def create(
         self, resource: str, namespace: str, obj: Object, *, name: str = "", subresource: str = ""
     ) -> Object:
         """Create an object; or, with `name` and `subresource`, post to one, as a binding is."""
         if subresource:
-            return await self._post(resource, namespace, name, obj, subresource)
+            base = self._resource(resource).paths[-1].format(namespace=namespace)
+            return await self._send("POST", f"{base}/{name}/{subresource}", obj)
         call = self._call(resource, namespace)
-        written = await self._server.writer.create(
-            call, self._typed(call, obj), WriteOptions(kind="CreateOptions")
-        )
+        created = typed(obj, call.resource)[0]
+        written = await self._server.writer.create(call, created, WriteOptions(kind="CreateOptions"))
         return written.obj
 
     async def update(self, resource: str, namespace: str, obj: Object, *, subresource: str = "") -> Object:
@@ -89,7 +68,7 @@ class LocalClient:
         call = self._call(resource, namespace, obj["metadata"]["name"], subresource)
 
         async def change(_: Object | None) -> Object:
-            return self._typed(call, obj)
+            return typed(obj, call.resource)[0]
 
         options = WriteOptions(kind="UpdateOptions")
         written = await self._server.writer.update(call, change, options, anew=True)
@@ -121,10 +100,6 @@ class LocalClient:
         options = DeleteOptions(grace=grace, propagation=propagation, uid=uid or None)
         await self._server.deleter.delete(self._call(resource, namespace, name), options)
 
-    def watch(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Have `callback` called within each write to the store; returns what ends that."""
-        return self._server.store.subscribe(callback)
-
     def find(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
         """Return the stored object of that kind, or None when it does not exist."""
         resource = self._server.registry.of_kind(*_group_version(api_version), kind)
@@ -148,10 +123,6 @@ class LocalClient:
             return await self._send("GET", path)
         return await self._send("PATCH", path, {"spec": {"replicas": replicas}})
 
-    async def _post(self, resource: str, namespace: str, name: str, obj: Object, subresource: str) -> Object:
-        base = self._resource(resource).paths[-1].format(namespace=namespace)
-        return await self._send("POST", f"{base}/{name}/{subresource}", obj)
-
     async def _send(self, method: str, path: str, body: Object | None = None) -> Object:
         """Make a request as an external client would."""
         media = MERGE if method == "PATCH" else "application/json"
@@ -160,17 +131,13 @@ class LocalClient:
             path=path,
             headers={**self._headers, "content-type": media},
             body=b"" if body is None else orjson.dumps(body),
-            user=self._user,
+            user=CONTROLLER,
         )
         answer = await self._server.handle(request)
         result: Object = orjson.loads(answer.body)
         if answer.status >= 400:  # noqa: PLR2004 -- a failure
-            raise StatusError(
-                answer.status,
-                result.get("reason", ""),
-                result.get("message", ""),
-                details=result.get("details"),
-            )
+            reason, message = result.get("reason", ""), result.get("message", "")
+            raise StatusError(answer.status, reason, message, details=result.get("details"))
         return result
 
     def _call(
@@ -178,9 +145,9 @@ class LocalClient:
     ) -> Call:
         served = self._resource(resource)
         return Call(
-            request=ApiRequest(method=method, path="", headers=self._headers, user=self._user),
+            request=ApiRequest(method=method, path="", headers=self._headers, user=CONTROLLER),
             resource=served,
-            user=self._user,
+            user=CONTROLLER,
             namespace=namespace if served.namespaced else "",
             name=name,
             subresource=subresource,
@@ -195,10 +162,6 @@ class LocalClient:
         if not versions:
             raise not_found(group, plural, "")
         return versions[0]
-
-    @staticmethod
-    def _typed(call: Call, obj: Object) -> Object:
-        return typed(obj, call.resource)[0]
 
 
 def _group_version(api_version: str) -> tuple[str, str]:

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from time import perf_counter
 from typing import Final
 
+from devcluster.access.rbac import Attributes
 from devcluster.api.interfaces import Call
 from devcluster.api.patching import is_apply
-from devcluster.api.routing import Target
 from devcluster.http_call import ApiRequest, ApiResponse
 
 DURATIONS: Final = (
@@ -76,20 +76,15 @@ class Series:
 
     verb: str
     dry_run: str
-    group: str
-    version: str
-    resource: str
-    subresource: str
-    scope: str
-    component: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    scope: str = ""
+    component: str = _SERVER
     codes: Counter[int] = dataclasses.field(default_factory=Counter)
     seconds: Histogram = dataclasses.field(default_factory=lambda: Histogram(DURATIONS))
     sizes: Histogram = dataclasses.field(default_factory=lambda: Histogram(SIZES))
-
-    @property
-    def reads(self) -> bool:
-        """Whether the sizes of the responses are recorded."""
-        return self.verb in _READING
 
     def count(self, code: int, seconds: float, size: int) -> None:
         """Count one request."""
@@ -139,13 +134,13 @@ class Metrics:
         self.writing = InFlight()
         self._lasting = InFlight()
 
-    def in_flight(self, request: ApiRequest, target: Target) -> InFlight:
+    def in_flight(self, request: ApiRequest, target: Attributes) -> InFlight:
         """Return the counter for a request in progress; long-running requests have their own."""
         if target.verb == "watch" or target.subresource in _CONNECTING:
             return self._lasting
         return self.reading if request.method in _READING_METHODS else self.writing
 
-    def count_page(self, target: Target, answer: ApiResponse, since: float) -> None:
+    def count_page(self, target: Attributes, answer: ApiResponse, since: float) -> None:
         """Count a request that was about no resource; `since`: the performance counter at its begin."""
         path = target.path
         page = _PAGES.get(path) or (("openapi/v3/", "") if path.startswith(_OPENAPI) else None)
@@ -155,7 +150,7 @@ class Metrics:
         key = (method, *page)
         series = self.series.get(key)
         if series is None:
-            series = self.series[key] = Series(method, "", "", "", "", page[0], "", page[1])
+            series = self.series[key] = Series(method, "", subresource=page[0], component=page[1])
         series.count(answer.status, perf_counter() - since, len(answer.body))
 
     def count(self, call: Call, verb: str, answer: ApiResponse, since: float) -> None:
@@ -204,7 +199,6 @@ class Metrics:
             resource=resource.plural,
             subresource=call.subresource,
             scope=_scope(call, verb),
-            component=_SERVER,
         )
 
     def _counted(

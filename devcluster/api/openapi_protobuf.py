@@ -152,22 +152,14 @@ _BODY_PARAMETER: Fields = {
     "required": (4, _integer),
     "schema": (5, _schema),
 }
-_QUERY_PARAMETER: Fields = {
+_PARAMETER: Fields = {
     "required": (1, _integer),
     "in": (2, _string),
     "description": (3, _string),
     "name": (4, _string),
-    "type": (6, _string),
-    "uniqueItems": (20, _integer),
 }
-_PATH_PARAMETER: Fields = {
-    "required": (1, _integer),
-    "in": (2, _string),
-    "description": (3, _string),
-    "name": (4, _string),
-    "type": (5, _string),
-    "uniqueItems": (19, _integer),
-}
+_QUERY_PARAMETER: Fields = {**_PARAMETER, "type": (6, _string), "uniqueItems": (20, _integer)}
+_PATH_PARAMETER: Fields = {**_PARAMETER, "type": (5, _string), "uniqueItems": (19, _integer)}
 _response = _of({"description": (1, _string), "schema": (2, _inside(1, _schema))}, 5)
 _operation = _of(
     {

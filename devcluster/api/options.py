@@ -47,7 +47,7 @@ class WriteOptions:
         dry_run = query.get("dryRun", [])
         manager = _first(query, "fieldManager")
         validation = _first(query, "fieldValidation")
-        force = _boolean(query, "force") if kind == "PatchOptions" else None
+        force = boolean_of(query, "force") if kind == "PatchOptions" else None
         errors: list[FieldError] = []
         if apply and not manager:
             errors.append(field_required("fieldManager", "is required for apply patch"))
@@ -101,13 +101,14 @@ class DeleteOptions:
         Raises:
             StatusError: they make no sense.
         """
-        options = {
-            "dryRun": query.get("dryRun", []),
-            "gracePeriodSeconds": _integer(query, "gracePeriodSeconds"),
-            "propagationPolicy": _first(query, "propagationPolicy") if "propagationPolicy" in query else None,
-            "orphanDependents": _boolean(query, "orphanDependents"),
-        }
-        return cls.of(options)
+        return cls.of(
+            {
+                "dryRun": query.get("dryRun", []),
+                "gracePeriodSeconds": integer_of(query, "gracePeriodSeconds"),
+                "propagationPolicy": next(iter(query.get("propagationPolicy", ())), None),
+                "orphanDependents": boolean_of(query, "orphanDependents"),
+            }
+        )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> DeleteOptions:
@@ -143,19 +144,17 @@ class DeleteOptions:
 
     def to_object(self) -> dict[str, Any]:
         """Return the options as admission webhooks see them."""
-        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
-        if self.grace is not None:
-            options["gracePeriodSeconds"] = self.grace
         preconditions = {"uid": self.uid, "resourceVersion": self.version}
-        if stated := {key: value for key, value in preconditions.items() if value is not None}:
-            options["preconditions"] = stated
-        if self.orphan is not None:
-            options["orphanDependents"] = self.orphan
-        if self.propagation is not None:
-            options["propagationPolicy"] = self.propagation
-        if self.dry_run:
-            options["dryRun"] = ["All"]
-        return options
+        options = {
+            "gracePeriodSeconds": self.grace,
+            "preconditions": {key: value for key, value in preconditions.items() if value is not None}
+            or None,
+            "orphanDependents": self.orphan,
+            "propagationPolicy": self.propagation,
+            "dryRun": ["All"] if self.dry_run else None,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **given}
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -187,14 +186,14 @@ class ListOptions:
             label_selector=_first(query, "labelSelector"),
             field_selector=_first(query, "fieldSelector"),
             shard_selector=_first(query, "shardSelector"),
-            watch=_boolean(query, "watch") or False,
-            bookmarks=_boolean(query, "allowWatchBookmarks") or False,
+            watch=boolean_of(query, "watch") or False,
+            bookmarks=boolean_of(query, "allowWatchBookmarks") or False,
             version=_first(query, "resourceVersion"),
             match=_first(query, "resourceVersionMatch"),
-            timeout=_integer(query, "timeoutSeconds"),
-            limit=_integer(query, "limit") or 0,
+            timeout=integer_of(query, "timeoutSeconds"),
+            limit=integer_of(query, "limit") or 0,
             continued=_first(query, "continue"),
-            initial_events=_boolean(query, "sendInitialEvents"),
+            initial_events=boolean_of(query, "sendInitialEvents"),
         )
         if errors := options._watch_errors() if options.watch else options._list_errors():
             raise invalid("meta.k8s.io", "ListOptions", "", errors)
@@ -202,12 +201,11 @@ class ListOptions:
 
     def _list_errors(self) -> list[FieldError]:
         errors = []
+        field = "resourceVersionMatch"
         if self.match:
-            field = "resourceVersionMatch"
             if not self.version:
-                errors.append(
-                    field_forbidden(field, f"{field} is forbidden unless resourceVersion is provided")
-                )
+                unless = f"{field} is forbidden unless resourceVersion is provided"
+                errors.append(field_forbidden(field, unless))
             if self.continued:
                 errors.append(field_forbidden(field, f"{field} is forbidden when continue is provided"))
             if self.match not in {"Exact", "NotOlderThan"}:
@@ -222,16 +220,12 @@ class ListOptions:
         errors = []
         field = "resourceVersionMatch"
         if self.initial_events is not None and self.match != "NotOlderThan":
-            errors.append(
-                field_forbidden(field, f"sendInitialEvents requires setting {field} to NotOlderThan")
-            )
+            requires = f"sendInitialEvents requires setting {field} to NotOlderThan"
+            errors.append(field_forbidden(field, requires))
         if self.match:
             if self.initial_events is None:
-                errors.append(
-                    field_forbidden(
-                        field, f"{field} is forbidden for watch unless sendInitialEvents is provided"
-                    )
-                )
+                unless = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+                errors.append(field_forbidden(field, unless))
             if self.match != "NotOlderThan":
                 errors.append(field_unsupported(field, self.match, ("NotOlderThan",)))
             if self.continued:
@@ -261,12 +255,14 @@ def _first(query: Query, name: str) -> str:
     return values[0] if values else ""
 
 
-def _boolean(query: Query, name: str) -> bool | None:
+def boolean_of(query: Query, name: str) -> bool | None:
+    """Return the value of a parameter, None if it is not given."""
     values = query.get(name)
     return None if not values else values[0].lower() not in {"false", "0"}
 
 
-def _integer(query: Query, name: str) -> int | None:
+def integer_of(query: Query, name: str) -> int | None:
+    """Return the value of a parameter, None if it is not given; raises StatusError, 400."""
     values = query.get(name)
     if not values:
         return None

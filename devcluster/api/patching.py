@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from devcluster.api.bodies import check_kind, report, typed, untyped
+from devcluster.api.bodies import check_kind, json_type, report, typed, untyped
 from devcluster.api.conversion import with_versions
 from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
 from devcluster.api.syntax import TOO_DEEP, describe, is_too_deep, parse_yaml, read_json, repeated_keys
-from devcluster.api.writing import Change, reset_fields
+from devcluster.api.writing import Change, field_write
 from devcluster.clock import Clock
 from devcluster.errors import (
     StatusError,
@@ -78,9 +78,9 @@ def _patched(call: Call, registry: Registry, options: WriteOptions, media_type: 
     body = call.request.body
     patch, repeated = _parse(body, media_type, options.field_validation)
     steps: dict[str, Callable[[Object], Any]] = {
-        JSON: lambda live: _json_patch(live, patch),
-        MERGE: lambda live: _merge_patch(live, patch),
-        STRATEGIC: lambda live: _strategic_patch(live, patch, call),
+        JSON: lambda live: json_patch(live, patch),
+        MERGE: lambda live: merge_patch(live, patch),
+        STRATEGIC: lambda live: strategic_merge_patch(live, patch, call.resource.schema),
     }
     step = steps[media_type]
 
@@ -93,18 +93,6 @@ def _patched(call: Call, registry: Registry, options: WriteOptions, media_type: 
         )
 
     return change
-
-
-def _json_patch(live: Object, patch: Any) -> Any:
-    return json_patch(live, patch)
-
-
-def _merge_patch(live: Object, patch: Any) -> Any:
-    return merge_patch(live, patch)
-
-
-def _strategic_patch(live: Object, patch: Any, call: Call) -> Any:
-    return strategic_merge_patch(live, patch, call.resource.schema)
 
 
 def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str]]:
@@ -132,10 +120,8 @@ def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str
 
 
 def _wrong_type(value: Any, media_type: str) -> str:
-    names = {str: "string", bool: "bool", list: "array", dict: "object", int: "number", float: "number"}
-    found = names.get(type(value), "null")
     target = "[]handlers.jsonPatchOp" if media_type == JSON else "map[string]interface {}"
-    return f"json: cannot unmarshal {found} into Go value of type {target}"
+    return f"json: cannot unmarshal {json_type(value)} into Go value of type {target}"
 
 
 def _shown(patched: Any, *, custom: bool) -> str:
@@ -214,18 +200,8 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
 
     async def change(live: Object | None) -> Object:
         def step(convert: Convert) -> Object:
-            return apply(
-                live,
-                copy.deepcopy(config),
-                schema=resource.schema,
-                manager=options.field_manager,
-                force=bool(options.force),
-                api_version=resource.api_version,
-                now=clock.timestamp(),
-                subresource=call.subresource,
-                reset=reset_fields(resource, call.subresource),
-                convert=convert,
-            )
+            write = field_write(call, options, clock.timestamp(), convert)
+            return apply(live, copy.deepcopy(config), write, force=bool(options.force))
 
         result = await with_versions(resource, step)
         try:

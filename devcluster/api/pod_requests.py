@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleter
-from devcluster.api.interfaces import Call
-from devcluster.api.options import DeleteOptions, WriteOptions
+from devcluster.api.interfaces import Call, LogOptions
+from devcluster.api.options import DeleteOptions, WriteOptions, boolean_of, integer_of
 from devcluster.api.pod_sessions import PodSessions, process_response, tunnel_response
 from devcluster.api.routing import internal_resource
 from devcluster.api.writing import Writer
@@ -28,6 +27,7 @@ from devcluster.errors import (
     not_found,
 )
 from devcluster.http_call import ApiResponse
+from devcluster.kinds import conditions
 from devcluster.kinds.registry import Registry
 from devcluster.storage.records import Key, Stored
 from devcluster.storage.selectors import LabelSelector, SelectorError
@@ -53,23 +53,17 @@ class PodRequests:
 
     async def bind(self, call: Call) -> ApiResponse:
         """Assign a pod to a node, which is not to be undone."""
-        options = WriteOptions.of(call.request.query, "CreateOptions")
-        kind = internal_resource("", "v1", "Binding")
-        binding = decode_object(call, self._registry, options.field_validation, kind=kind)
+        options, binding = self._decode(call, "", "Binding")
         name = call.name or binding["metadata"].get("name", "")
         if name != (binding["metadata"].get("name") or name):
             raise bad_request("name in URL does not match name in Binding object")
+        kind = internal_resource("", "v1", "Binding")
         kept = dataclasses.replace(call, resource=kind, name=name, subresource="binding")
         await self._writer.record_new(kept, binding, options)
         binding["metadata"].setdefault("name", name)
         binding["metadata"]["namespace"] = call.namespace
-        binding = await self._writer.admit(
-            dataclasses.replace(call, name=name),
-            binding,
-            ("", "v1", "Binding"),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
-        )
+        named = dataclasses.replace(call, name=name)
+        binding = await self._writer.admit(named, binding, ("", "v1", "Binding"), options=options)
         target = binding.get("target") or {}
         if target.get("kind", "") not in {"", "Node"}:
             shown = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
@@ -80,9 +74,8 @@ class PodRequests:
         pod = stored.decode()
         metadata, spec = pod["metadata"], pod["spec"]
         if "deletionTimestamp" in metadata:
-            raise conflict(
-                "", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host"
-            )
+            text = f"pod {name} is being deleted, cannot be assigned to a host"
+            raise conflict("", "pods/binding", name, text)
         if node := spec.get("nodeName"):
             raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{node}"')
         spec["nodeName"] = target["name"]
@@ -97,19 +90,11 @@ class PodRequests:
 
     async def evict(self, call: Call) -> ApiResponse:
         """Delete a pod, if its disruption budget has room for that."""
-        options = WriteOptions.of(call.request.query, "CreateOptions")
-        kind = internal_resource("policy", "v1", "Eviction")
-        eviction = decode_object(call, self._registry, options.field_validation, kind=kind)
+        options, eviction = self._decode(call, "policy", "Eviction")
         if eviction["metadata"].get("name", "") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
         eviction["metadata"]["namespace"] = call.namespace
-        eviction = await self._writer.admit(
-            call,
-            eviction,
-            ("policy", "v1", "Eviction"),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
-        )
+        eviction = await self._writer.admit(call, eviction, ("policy", "v1", "Eviction"), options=options)
         deletion = DeleteOptions.of(eviction.get("deleteOptions") or {})
         deletion.dry_run = deletion.dry_run or options.dry_run
         stored = self._pod(call, call.name)
@@ -118,24 +103,23 @@ class PodRequests:
         if phase not in {"Succeeded", "Failed", "Pending"} and "deletionTimestamp" not in pod["metadata"]:
             self._check_budget(stored, pod, dry_run=deletion.dry_run)
         deletion.uid = deletion.uid or stored.uid
-        plain = Call(
-            request=call.request,
-            resource=call.resource,
-            user=call.user,
-            namespace=call.namespace,
-            name=call.name,
-            warnings=call.warnings,
-        )
         # Admission has allowed the eviction already, so the deletion skips it.
+        plain = dataclasses.replace(call, subresource="")
         deleted = await self._deleter.delete(plain, deletion, admitted=True)
         await self._store.durable(deleted.version)
         return _success()
+
+    def _decode(self, call: Call, group: str, kind: str) -> tuple[WriteOptions, Object]:
+        """Return the options of a creation, and the object of another kind in its body."""
+        options = WriteOptions.of(call.request.query, "CreateOptions")
+        internal = internal_resource(group, "v1", kind)
+        return options, decode_object(call, self._registry, options.field_validation, kind=internal)
 
     async def connect(self, call: Call) -> ApiResponse:
         """Connect to a container by WebSocket, after admission; a pod's proxy is refused."""
         query, options = call.request.query, f"Pod{_CONNECTIONS[call.subresource]}Options"
         asked: Object = {"kind": options, "apiVersion": "v1"}
-        asked |= {name: True for name in _STREAMS if _flag(query, name)}
+        asked |= {name: True for name in _STREAMS if boolean_of(query, name)}
         if container := call.request.option("container"):
             asked["container"] = container
         if call.subresource == "exec":
@@ -174,7 +158,7 @@ class PodRequests:
     def log(self, call: Call) -> ApiResponse:
         """Return the container's log as a stream."""
         query = call.request.query
-        wanted = {name: _number(query, name) for name in ("tailLines", "sinceSeconds", "limitBytes")}
+        wanted = {name: integer_of(query, name) for name in ("tailLines", "sinceSeconds", "limitBytes")}
         since = _time(call.request.option("sinceTime"))
         errors = _log_errors(wanted, both="sinceTime" in query and wanted["sinceSeconds"] is not None)
         if errors:
@@ -185,15 +169,14 @@ class PodRequests:
             since = self._writer.clock.now() - datetime.timedelta(seconds=wanted["sinceSeconds"])
         if not pod["spec"].get("nodeName") or self.sessions.logs is None:
             return ApiResponse(content_type="text/plain")
-        lines = self.sessions.logs.stream(
-            pod,
-            container,
-            follow=_flag(query, "follow"),
+        options = LogOptions(
+            follow=bool(boolean_of(query, "follow")),
             tail_lines=wanted["tailLines"],
             since=since,
-            timestamps=_flag(query, "timestamps"),
-            previous=_flag(query, "previous"),
+            timestamps=bool(boolean_of(query, "timestamps")),
+            previous=bool(boolean_of(query, "previous")),
         )
+        lines = self.sessions.logs(pod, container, options)
         limit = wanted["limitBytes"]
         return ApiResponse(
             content_type="text/plain", stream=lines if limit is None else _limited(lines, limit)
@@ -225,7 +208,7 @@ class PodRequests:
         budget = budgets[0].decode()
         spec, status = budget["spec"], budget.setdefault("status", {})
         name, healthy = budget["metadata"]["name"], status.get("currentHealthy", 0)
-        if not _ready(pod):
+        if not conditions.is_true(pod, "Ready"):
             always = spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
             desired = status.get("desiredHealthy", 0)
             if always or (desired > 0 and healthy >= desired):
@@ -277,14 +260,7 @@ def _covers(budget: Stored, pod: Stored) -> bool:
         return False
 
 
-def _ready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-
-
 def _set_scheduled(pod: Object, now: str) -> None:
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    conditions[:] = [each for each in conditions if each.get("type") != "PodScheduled"]
     scheduled: Object = {
         "type": "PodScheduled",
         "status": "True",
@@ -293,15 +269,17 @@ def _set_scheduled(pod: Object, now: str) -> None:
     }
     if generation := pod["metadata"].get("generation"):
         scheduled["observedGeneration"] = generation
-    conditions.append(scheduled)
+    status = pod.setdefault("status", {})
+    status["conditions"] = conditions.replaced(status.get("conditions") or (), scheduled)
 
 
 def _container(pod: Object, wanted: str) -> str:
     """Return the name of the container whose log the request asks for."""
     name, spec = pod["metadata"]["name"], pod["spec"]
-    containers = [each["name"] for each in spec.get("containers") or ()]
-    initial = [each["name"] for each in spec.get("initContainers") or ()]
-    ephemeral = [each["name"] for each in spec.get("ephemeralContainers") or ()]
+    containers, initial, ephemeral = (
+        [each["name"] for each in spec.get(field) or ()]
+        for field in ("containers", "initContainers", "ephemeralContainers")
+    )
     if wanted:
         if wanted not in (*containers, *initial, *ephemeral):
             raise bad_request(f"container {wanted} is not valid for pod {name}")
@@ -330,15 +308,6 @@ def _log_errors(wanted: dict[str, int | None], *, both: bool) -> list[FieldError
     return errors
 
 
-def _number(query: Any, name: str) -> int | None:
-    values = query.get(name)
-    if not values:
-        return None
-    if re.fullmatch(r"[+-]?[0-9]{1,18}", values[0], re.ASCII) is None:
-        raise bad_request(f'strconv.ParseInt: parsing "{values[0]}": invalid syntax')
-    return int(values[0])
-
-
 def _time(text: str) -> datetime.datetime | None:
     if not text:
         return None
@@ -349,11 +318,6 @@ def _time(text: str) -> datetime.datetime | None:
             f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
         ) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
-
-
-def _flag(query: Any, name: str) -> bool:
-    values = query.get(name)
-    return bool(values) and values[0].lower() not in {"false", "0"}
 
 
 async def _limited(lines: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from devcluster.api.interfaces import Logs
+from devcluster.api.interfaces import LogOptions, LogSource
 from devcluster.errors import bad_request, internal_error
 from devcluster.http_call import ApiRequest, ApiResponse, WebSocket
 
@@ -18,6 +19,8 @@ Object = dict[str, Any]
 
 _V4, _V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
+_STREAMS = ("stdin", "stdout", "stderr")
+T = TypeVar("T")
 
 
 class CannotConnect(Exception):
@@ -49,10 +52,11 @@ def process_response(request: ApiRequest, run: Run) -> ApiResponse:
     chosen = _protocol(request, (_V5, _V4))
 
     async def serve(socket: WebSocket) -> None:
-        channels = _Channels(socket, flags=request)
+        asked = {name for name in _STREAMS if request.option(name).lower() in {"true", "1"}}
+        channels = _Channels(socket, discards={*_STREAMS} - asked)
         await channels.send(channels.lowest, b"")  # the kubelet announces the start like this
         try:
-            code = await channels.run_while_listening(run)
+            (code,) = await _run_while_listening(socket, [channels], [run(channels)])
         except CannotConnect as error:
             status = internal_error(f"Internal error occurred: {error}").to_status()
         else:
@@ -73,10 +77,7 @@ def tunnel_response(
     chosen = _protocol(request, (_V4,))
 
     async def serve(socket: WebSocket) -> None:
-        tunnels = [
-            _Channels(socket, stdin=2 * index, stdout=2 * index, stderr=2 * index + 1)
-            for index, _ in enumerate(ports)
-        ]
+        tunnels = [_Channels(socket, number=index) for index, _ in enumerate(ports)]
         for tunnel, port in zip(tunnels, ports, strict=True):
             for channel in (tunnel.lowest, tunnel.lowest + 1):
                 await tunnel.send(channel, port.to_bytes(2, "little"))
@@ -98,21 +99,18 @@ class _Channels:
     """A `Session` on the channels of a WebSocket."""
 
     def __init__(
-        self,
-        socket: WebSocket,
-        *,
-        flags: ApiRequest | None = None,
-        stdin: int = _STDIN,
-        stdout: int = _STDOUT,
-        stderr: int = _STDERR,
+        self, socket: WebSocket, *, number: int | None = None, discards: AbstractSet[str] = frozenset()
     ) -> None:
+        """Set up the channels of a process or, with the `number` of a port, of a tunnel."""
         self._socket = socket
-        self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
+        self._stdin, self._stdout, self._stderr = _STDIN, _STDOUT, _STDERR
+        if number is not None:
+            self._stdin = self._stdout = 2 * number
+            self._stderr = 2 * number + 1
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(64)
         self._ended = False
-        wanted = {} if flags is None else {name: _flag(flags, name) for name in ("stdin", "stdout", "stderr")}
-        self._discards = {name for name, value in wanted.items() if not value}
-        self.lowest = stdout if "stdout" not in self._discards else stderr
+        self._discards = discards
+        self.lowest = self._stdout if "stdout" not in discards else self._stderr
 
     async def read(self) -> bytes:
         """Read as `Session.read` does."""
@@ -136,43 +134,28 @@ class _Channels:
         if message[:1] == bytes([self._stdin]) and len(message) > 1:
             await self._pieces.put(message[1:])
         elif message == bytes([_CLOSE, self._stdin]):
-            await self.end()
-
-    async def end(self) -> None:
-        """End the client's input."""
-        await self._pieces.put(b"")
-
-    async def run_while_listening(self, run: Run) -> int:
-        """Return the exit code of a process that runs while the client is listened to."""
-        code = 0
-
-        async def work() -> None:
-            nonlocal code
-            code = await run(self)
-
-        await _run_while_listening(self._socket, [self], [work()])
-        return code
+            await self._pieces.put(b"")
 
 
 async def _run_while_listening(
-    socket: WebSocket, channels: Sequence[_Channels], work: Sequence[Awaitable[None]]
-) -> None:
-    """Do the work while the client is listened to; when the client goes, the work is cancelled."""
+    socket: WebSocket, channels: Sequence[_Channels], work: Sequence[Awaitable[T]]
+) -> list[T]:
+    """Return the results of the work; when the client goes meanwhile, the work is cancelled."""
 
     async def listen() -> None:
         while (message := await socket.receive()) is not None:
             for each in channels:
                 await each.take(message)
 
-    async def do_all() -> None:
-        await asyncio.gather(*work)
+    async def do_all() -> list[T]:
+        return await asyncio.gather(*work)
 
     listening, working = asyncio.ensure_future(listen()), asyncio.ensure_future(do_all())
     try:
         await asyncio.wait((listening, working), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise ConnectionResetError("the client has gone")
-        await working
+        return await working
     finally:
         listening.cancel()
         working.cancel()
@@ -195,10 +178,6 @@ def _protocol(request: ApiRequest, known: Sequence[str]) -> str:
         if each in known:
             return each
     raise bad_request(f"requested protocol(s) are not supported: {offered}; supports {list(known)}")
-
-
-def _flag(request: ApiRequest, name: str) -> bool:
-    return request.option(name).lower() in {"true", "1"}
 
 
 def _ended(code: int) -> Object:
@@ -260,7 +239,7 @@ class PodSessions:
         self.exec: ExecScript | None = None
         self.attach: ExecScript | None = None
         self.port: PortScript | None = None
-        self.logs: Logs | None = None
+        self.logs: LogSource | None = None
 
     async def run(self, pod: Object, container: str, command: Sequence[str], session: Session) -> int:
         """Let a client into a process, and return its exit code; without a command, into the container's own.
@@ -290,15 +269,8 @@ class PodSessions:
 
     async def _show_output(self, process: Process) -> int:
         if self.logs is not None:
-            lines: Any = self.logs.stream(
-                process.pod,
-                process.container,
-                follow=True,
-                tail_lines=0,
-                since=None,
-                timestamps=False,
-                previous=False,
-            )
+            options = LogOptions(follow=True, tail_lines=0)
+            lines: Any = self.logs(process.pod, process.container, options)
             async with aclosing(lines) as following:
                 async for line in following:
                     await process.write(line)

@@ -15,7 +15,7 @@ import orjson
 from devcluster.api import conversion, tables
 from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import Representation, encode
-from devcluster.api.options import ListOptions
+from devcluster.api.options import ListOptions, boolean_of
 from devcluster.api.sharding import ShardSelector
 from devcluster.api.syntax import describe
 from devcluster.clock import Clock
@@ -63,7 +63,10 @@ class Selection:
             if field in {_NAME, _NAMESPACE}:
                 continue
             if field not in selectable(resource):
-                raise bad_request(_unsupported(resource, field))
+                if resource.custom or selectable(resource):
+                    raise bad_request(f"field label not supported: {field}")
+                only = 'only "metadata.name", "metadata.namespace"'
+                raise bad_request(f'"{field}" is not a known field selector: {only}')
             decodes = True
         return cls(
             resource,
@@ -138,11 +141,12 @@ def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
     """Return the values of the selectable fields."""
     if not resource.custom:
         return dict(resource.strategy.fields(obj))
-    return {field: _shown(_at(obj, field)) for field in selectable(resource)}
+    return {field: _shown(value_at(obj, field)) for field in selectable(resource)}
 
 
-def _at(obj: Any, path: str) -> Any:
-    for step in path.split("."):
+def value_at(obj: Any, path: str) -> Any:
+    """Return the value of a field such as `.spec.replicas`, None if it is missing."""
+    for step in path.lstrip(".").split("."):
         if not isinstance(obj, dict):
             return None
         obj = obj.get(step)
@@ -153,12 +157,6 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
-def _unsupported(resource: Resource, field: str) -> str:
-    if resource.custom or selectable(resource):
-        return f"field label not supported: {field}"
-    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 _FORMAT = "meta.k8s.io/v1"
@@ -276,7 +274,7 @@ class Reader:
         if not representation.transform:
             return encode(data, representation, status=status)
         if representation.transform == "PartialObjectMetadataList":
-            raise tables.not_a_list(call.resource)
+            raise tables.not_transformed(call.resource, is_list=False)
         if representation.transform == "PartialObjectMetadata":
             return encode(tables.partial_metadata(data, representation), representation, status=status)
         obj = orjson.loads(data)
@@ -293,7 +291,7 @@ class Reader:
             StatusError: the real server's error for an invalid version, token or selector.
         """
         if representation.transform == "PartialObjectMetadata":
-            raise tables.a_list(call.resource)
+            raise tables.not_transformed(call.resource, is_list=True)
         if representation.transform == "Table":
             tables.check_include(call.request.option("includeObject"))
         selection = Selection.of(call.resource, options)
@@ -452,8 +450,7 @@ def future_version(asked: int, current: int) -> StatusError:
 
 def check_export(call: Call) -> None:
     """Raise StatusError, 400, for the removed `export` parameter."""
-    values = call.request.query.get("export")
-    if values and values[0].lower() not in {"false", "0"}:
+    if boolean_of(call.request.query, "export"):
         raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
 
 

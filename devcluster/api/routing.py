@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 
 from devcluster.access.rbac import Attributes
+from devcluster.api.options import boolean_of
 from devcluster.http_call import ApiRequest
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Strategy
@@ -39,40 +39,8 @@ _VERBS = {
 _OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Target:
-    """The verb and resource of a request; without a `plural`, a server path that is no resource."""
-
-    verb: str
-    path: str
-    group: str = ""
-    version: str = ""
-    namespace: str = ""
-    plural: str = ""
-    name: str = ""
-    subresource: str = ""
-    rest: str = ""
-    """The path below the subresource."""
-    forced_watch: bool = False
-    """Whether the path is a watch path such as `/api/v1/watch/pods`."""
-
-    def attributes(self, name: str | None = None) -> Attributes:
-        """Return the attributes for authorization; `name` replaces the target's name."""
-        if not self.plural:
-            return Attributes(verb=self.verb, path=self.path)
-        return Attributes(
-            verb=self.verb,
-            group=self.group,
-            version=self.version,
-            resource=self.plural,
-            subresource=self.subresource,
-            namespace=self.namespace,
-            name=self.name if name is None else name,
-        )
-
-
-def target_of(request: ApiRequest) -> Target:
-    """Take the path apart."""
+def target_of(request: ApiRequest) -> Attributes:
+    """Return the verb and the resource of a request, or its path if that is no resource's."""
     path = request.path
     parts = [part for part in path.split("/") if part]
     group = ""
@@ -81,7 +49,7 @@ def target_of(request: ApiRequest) -> Target:
     elif len(parts) > 3 and parts[0] == "apis":  # noqa: PLR2004 -- the group too
         group, version, below = parts[1], parts[2], parts[3:]
     else:
-        return Target(request.method.lower(), path)
+        return Attributes(verb=request.method.lower(), path=path)
     verb = _VERBS.get(request.method, "")
     watched = below[0] == "watch" and len(below) > 1
     if watched:
@@ -95,12 +63,14 @@ def target_of(request: ApiRequest) -> Target:
     if watched and verb == "get":
         verb = "watch"
     elif not name and verb in {"get", "delete"}:
-        verb = "deletecollection" if verb == "delete" else _reading(request)
-    return Target(
-        verb, path, group, version, namespace, plural, name, subresource, "/".join(below[3:]), watched
+        watches = boolean_of(request.query, "watch")
+        verb = "deletecollection" if verb == "delete" else "watch" if watches else "list"
+    return Attributes(
+        verb=verb,
+        group=group,
+        version=version,
+        namespace=namespace,
+        resource=plural,
+        name=name,
+        subresource=subresource,
     )
-
-
-def _reading(request: ApiRequest) -> str:
-    values = request.query.get("watch")
-    return "watch" if values and values[0].lower() not in {"false", "0"} else "list"

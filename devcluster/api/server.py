@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -11,18 +12,22 @@ from typing import Any
 
 import orjson
 
-from devcluster.access.rbac import refusal
+from devcluster.access.authentication import ANONYMOUS, Authenticator
+from devcluster.access.rbac import Attributes, RbacAuthorizer, refusal
+from devcluster.access.reviews import AccessReviews
+from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.api import conversion, negotiation
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleted, Deleter, decode_delete_options
-from devcluster.api.interfaces import Admission, Authenticator, Authorizer, Call, Logs, Reviews, Tokens
+from devcluster.api.discovery import page_not_found
+from devcluster.api.interfaces import Admission, Call
 from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
 from devcluster.api.options import DeleteOptions, ListOptions, WriteOptions
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.plain_paths import PlainPaths
 from devcluster.api.reading import Reader, Selection
-from devcluster.api.routing import Target, target_of
+from devcluster.api.routing import target_of
 from devcluster.api.subresources import Subresources
 from devcluster.api.syntax import TOO_DEEP
 from devcluster.api.watching import Watcher
@@ -42,7 +47,6 @@ Object = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 MINIMUM_WATCH_TIMEOUT = 1800.0
-ANYBODY = User("system:anonymous", ("system:unauthenticated",))
 # The verbs of a collection and of an object, by the method of the request.
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 _PARTS = frozenset({"status", "finalize", "approval", "ephemeralcontainers", "resize"})
@@ -64,11 +68,10 @@ class ApiServer:
         clock: Clock,
         rng: random.Random,
         authenticator: Authenticator | None = None,
-        authorizer: Authorizer | None = None,
+        authorizer: RbacAuthorizer | None = None,
         admission: Admission | None = None,
-        reviews: Reviews | None = None,
-        tokens: Tokens | None = None,
-        logs: Logs | None = None,
+        reviews: AccessReviews | None = None,
+        tokens: ServiceAccountTokens | None = None,
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
         sharded_lists: bool = False,
     ) -> None:
@@ -88,7 +91,6 @@ class ApiServer:
         self.reader = Reader(store, clock=clock)
         self.watcher = Watcher(store, self.reader, clock=clock, rng=rng, minimum_timeout=min_request_timeout)
         self.subresources = Subresources(self.writer, self.deleter, self.reader, registry)
-        self.subresources.pods.sessions.logs = logs
         self.subresources.tokens = tokens
         self.metrics = Metrics()
         self.plain_paths = PlainPaths(registry, store, self.metrics)
@@ -126,7 +128,7 @@ class ApiServer:
         since = perf_counter()
         user = request.user
         if user is None:
-            user = ANYBODY if self.authenticator is None else self.authenticator.authenticate(request)
+            user = ANONYMOUS if self.authenticator is None else self.authenticator.authenticate(request)
             request.user = user
         target = target_of(request)
         in_flight = self.metrics.in_flight(request, target)
@@ -136,13 +138,13 @@ class ApiServer:
         finally:
             in_flight.leave()
 
-    async def _answer(self, request: ApiRequest, user: User, target: Target, since: float) -> ApiResponse:
-        self.authorize(user, target, name=target.name or _selected_name(request, target))
-        if not target.plural:
+    async def _answer(self, request: ApiRequest, user: User, target: Attributes, since: float) -> ApiResponse:
+        self.authorize(user, _with_selected_name(request, target))
+        if not target.resource:
             answer = self.plain_paths.answer(request)
             self.metrics.count_page(target, answer, since)
             return answer
-        resource = self.registry.find(target.group, target.version, target.plural)
+        resource = self.registry.find(target.group, target.version, target.resource)
         if resource is None:
             return self.plain_paths.unknown(target)
         call = Call(
@@ -164,31 +166,27 @@ class ApiServer:
         self.metrics.count(call, target.verb, answer, since)
         return answer
 
-    def authorize(self, user: User, target: Target, *, name: str | None = None) -> None:
-        """Raise StatusError, 403, when the user may not act on the target; `name` replaces its name."""
-        if self.authorizer is None:
-            return
-        wanted = target.attributes(name)
-        decision = self.authorizer.authorize(user, wanted)
-        if not decision.allowed:
-            raise refusal(user, wanted, decision)
+    def authorize(self, user: User, wanted: Attributes) -> None:
+        """Raise StatusError, 403, when the user may not take the action."""
+        if self.authorizer is not None:
+            decision = self.authorizer.authorize(user, wanted)
+            if not decision.allowed:
+                raise refusal(user, wanted, decision)
 
     def _check_create(self, call: Call) -> None:
         """Raise StatusError, 403, unless the user may create the object or its subresource."""
-        resource = call.resource
-        target = Target(
-            "create",
-            "",
-            resource.group,
-            resource.version,
-            call.namespace,
-            resource.plural,
-            call.name,
-            call.subresource,
+        wanted = Attributes(
+            verb="create",
+            group=call.resource.group,
+            version=call.resource.version,
+            resource=call.resource.plural,
+            subresource=call.subresource,
+            namespace=call.namespace,
+            name=call.name,
         )
-        self.authorize(call.user, target)
+        self.authorize(call.user, wanted)
 
-    async def _serve(self, call: Call, target: Target) -> ApiResponse:
+    async def _serve(self, call: Call, target: Attributes) -> ApiResponse:
         resource, verb = call.resource, target.verb
         # Paths of the other scope have no objects; Namespaces have paths with a name and with a namespace.
         other_scope = resource.namespaced is not bool(target.namespace) and resource.name != "namespaces"
@@ -207,44 +205,17 @@ class ApiServer:
             call, negotiate(accept, custom=resource.custom, stream=verb == "watch")
         )
 
-    def _refused(self, call: Call, target: Target) -> ApiResponse:
+    def _refused(self, call: Call, target: Attributes) -> ApiResponse:
         """Answer a verb that the resource does not have."""
         if call.resource.custom:
             if call.resource.namespaced and not target.namespace:
-                return self.plain_paths.unknown_page()
+                return page_not_found()
             if not target.name and target.verb in _NAMED:
                 raise bad_request("name must be provided")
         raise _not_allowed(call.resource, target)
 
-    @property
-    def logs(self) -> Logs | None:
-        """The source of container logs; set it when there are controllers."""
-        return self.subresources.pods.sessions.logs
-
-    @logs.setter
-    def logs(self, logs: Logs | None) -> None:
-        self.subresources.pods.sessions.logs = logs
-
-    @property
-    def tokens(self) -> Tokens | None:
-        """The issuer of ServiceAccount tokens."""
-        return self.subresources.tokens
-
-    @tokens.setter
-    def tokens(self, tokens: Tokens | None) -> None:
-        self.subresources.tokens = tokens
-
-    @property
-    def admission(self) -> Admission | None:
-        """The admission of writes."""
-        return self.writer.admission
-
-    @admission.setter
-    def admission(self, admission: Admission | None) -> None:
-        self.writer.admission = admission
-
     @staticmethod
-    def _is_served(call: Call, target: Target) -> bool:
+    def _is_served(call: Call, target: Attributes) -> bool:
         verb, resource = target.verb, call.resource
         if verb not in resource.verbs or call.request.method == "HEAD":
             return False
@@ -307,57 +278,33 @@ class ApiServer:
         return await self._written(call, written, representation)
 
     async def _delete(self, call: Call, representation: Representation) -> ApiResponse:
-        options = self._delete_options(call)
+        options = decode_delete_options(call)
         deleted = await self.deleter.delete(call, options)
         await self.store.durable(deleted.version)
         return self._deleted(call, options, deleted, representation)
-
-    @staticmethod
-    def _delete_options(call: Call) -> DeleteOptions:
-        options = decode_delete_options(call)
-        if options.propagation is None and options.orphan is None:
-            call.warn(call.resource.strategy.delete_warning)
-        return options
 
     def _deleted(
         self, call: Call, options: DeleteOptions, deleted: Deleted, representation: Representation
     ) -> ApiResponse:
         resource = call.resource
         if deleted.gone and not resource.strategy.returns_deleted:
-            details = {
-                "name": call.name,
-                "group": resource.group,
-                "kind": resource.plural,
-                "uid": deleted.uid,
-            }
-            if not resource.group:
-                del details["group"]
-            status = {
-                "kind": "Status",
-                "apiVersion": "v1",
-                "metadata": {},
-                "status": "Success",
-                "details": details,
-            }
+            details = {"name": call.name, "group": resource.group, "kind": resource.plural}
+            details = {name: value for name, value in details.items() if value}
+            details["uid"] = deleted.obj["metadata"].get("uid", "")
+            status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+            status["details"] = details
             return encode(status, Representation(representation.media_type))
         code = 202 if not deleted.gone and options.orphan is False else 200
         return self.reader.one(call, orjson.dumps(deleted.obj), representation, status=code)
 
     async def _delete_collection(self, call: Call, representation: Representation) -> ApiResponse:
         listed = self._list_options(call)
-        options = self._delete_options(call)
+        options = decode_delete_options(call)
         selection = Selection.of(call.resource, listed)
         _, items, metadata = await self.reader.select(call, listed, selection)
         last = 0
         for stored in items:
-            one = Call(
-                request=call.request,
-                resource=call.resource,
-                user=call.user,
-                namespace=stored.key.namespace,
-                name=stored.key.name,
-                warnings=call.warnings,
-            )
+            one = dataclasses.replace(call, namespace=stored.key.namespace, name=stored.key.name)
             try:
                 last = max(last, (await self.deleter.delete(one, options)).version)
                 await asyncio.sleep(0)  # other requests get their turn
@@ -367,27 +314,18 @@ class ApiServer:
         await self.store.durable(last)
         return await self.reader.listed(call, items, metadata, representation)
 
-    async def _subresource(self, call: Call, target: Target) -> ApiResponse:
+    async def _subresource(self, call: Call, target: Attributes) -> ApiResponse:
         if not target.name:
             return self.plain_paths.unknown(target)
-        accept = call.request.headers.get("accept", "")
         if call.subresource not in _PARTS:
             answer = await self.subresources.serve(call, target.verb)
             if answer is None:
                 raise _not_allowed(call.resource, target)
             return answer
-        if call.subresource == "finalize" and target.verb != "update":
+        if target.verb not in ({"update"} if call.subresource == "finalize" else {"get", "update", "patch"}):
             raise _not_allowed(call.resource, target)
-        representation = negotiate(accept, custom=call.resource.custom)
-        match target.verb:
-            case "get":
-                return await self.reader.get(call, representation)
-            case "update":
-                return await self._update(call, representation)
-            case "patch":
-                return await self._patch(call, representation)
-            case _:
-                raise _not_allowed(call.resource, target)
+        accept = call.request.headers.get("accept", "")
+        return await self._verbs[target.verb](call, negotiate(accept, custom=call.resource.custom))
 
     async def _written(self, call: Call, written: Written, representation: Representation) -> ApiResponse:
         await self.store.durable(written.version)
@@ -397,22 +335,19 @@ class ApiServer:
         return self.reader.one(call, data, representation, status=201 if written.created else 200)
 
 
-def _not_allowed(resource: Resource, target: Target) -> StatusError:
+def _not_allowed(resource: Resource, target: Attributes) -> StatusError:
     if resource.custom:
         return method_not_allowed(resource.group, resource.plural, target.verb)
-    error = StatusError(
-        405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
-    )
-    error.empty_details = True
-    return error
+    text = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", text, details={})
 
 
-def _selected_name(request: ApiRequest, target: Target) -> str:
-    """Return the name that a list or watch selects, since RBAC can grant single names; "" without one."""
-    text = next(iter(request.query.get("fieldSelector", ())), "")
-    if not text or target.verb not in {"list", "watch", "deletecollection"}:
-        return ""
+def _with_selected_name(request: ApiRequest, target: Attributes) -> Attributes:
+    """Add the name that a list or watch selects, since RBAC can grant single names."""
+    text = request.option("fieldSelector")
+    if not text or target.name or target.verb not in {"list", "watch", "deletecollection"}:
+        return target
     try:
-        return FieldSelector.parse(text).value_of("metadata.name") or ""
+        return dataclasses.replace(target, name=FieldSelector.parse(text).value_of("metadata.name") or "")
     except SelectorError:
-        return ""
+        return target

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.api import conversion
 from devcluster.api.bodies import decode_object, names_kind
 from devcluster.api.deleting import Deleter
-from devcluster.api.interfaces import Call, Tokens
-from devcluster.api.negotiation import Representation, encode, negotiate
-from devcluster.api.options import WriteOptions, manager_of
+from devcluster.api.interfaces import Call
+from devcluster.api.negotiation import encode, negotiate
+from devcluster.api.options import WriteOptions
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.pod_requests import PodRequests
-from devcluster.api.reading import Reader
+from devcluster.api.reading import Reader, value_at
 from devcluster.api.routing import internal_resource
-from devcluster.api.writing import Change, Part, Writer, check_name
+from devcluster.api.writing import Change, Part, Writer, Written, check_name, field_write
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, not_found
 from devcluster.http_call import ApiResponse
 from devcluster.kinds.ages import age
@@ -27,7 +29,6 @@ from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Column, Resource
 from devcluster.kinds.strategy import Strategy
 from devcluster.patch import parent_entries, record_update, scale_entries
-from devcluster.types import schema_for
 
 Object = dict[str, Any]
 
@@ -58,18 +59,31 @@ class ScaleRequests:
         self._writer = writer
         self._reader = reader
         self._registry = registry
-        self._resource: Resource | None = None
+        self._columns = (
+            Column("Name"),
+            Column("Desired", "integer"),
+            Column("Available", "integer"),
+            Column("Age"),
+        )
 
-    async def get(self, call: Call, representation: Representation) -> ApiResponse:
-        """Show it."""
-        stored = self._writer.store.get(call.key)
-        if stored is None:
-            raise not_found(call.resource.group, call.resource.plural, call.name)
-        obj = await conversion.read(call.resource, stored)
-        return self._shown(call, _scale_of(call.resource, obj), representation)
+    async def serve(self, call: Call, verb: str) -> ApiResponse | None:
+        """Answer the request; None when a Scale does not have the verb."""
+        if verb not in {"get", "update", "patch"}:
+            return None
+        representation = negotiate(call.request.headers.get("accept", ""), custom=call.resource.custom)
+        if verb == "get":
+            stored = self._writer.store.get(call.key)
+            if stored is None:
+                raise not_found(call.resource.group, call.resource.plural, call.name)
+            obj = await conversion.read(call.resource, stored)
+        else:
+            written = await (self._update(call) if verb == "update" else self._patch(call))
+            await self._writer.store.durable(written.version)
+            obj = written.obj
+        data = orjson.dumps(_scale_of(call.resource, obj))
+        return self._reader.one(self._part(call), data, representation)
 
-    async def update(self, call: Call, representation: Representation) -> ApiResponse:
-        """Replace it."""
+    async def _update(self, call: Call) -> Written:
         options = WriteOptions.of(call.request.query, "UpdateOptions")
         part = self._part(call)
         scale = decode_object(part, self._registry, options.field_validation)
@@ -81,18 +95,18 @@ class ScaleRequests:
         if call.resource.custom and not names_kind(part):
             # The real server fails to convert such a Scale for comparison, and loses the replicas' managers.
             scale["metadata"].pop("managedFields", None)
-            return await self._write(call, change, options, representation)
-        return await self._write(call, self._recorded(call, change, options), options, representation)
+            return await self._write(call, change, options)
+        return await self._write(call, self._recorded(call, change, options), options)
 
-    async def patch(self, call: Call, representation: Representation) -> ApiResponse:
-        """Patch it; an apply manages the replicas of the object."""
-        applies = is_apply(self._part(call))
+    async def _patch(self, call: Call) -> Written:
+        """Patch the Scale; an apply manages the replicas of the object."""
+        part = self._part(call, "scale")
+        applies = is_apply(part)
         options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
-        part = dataclasses.replace(self._part(call), subresource="scale")
         change = change_of(part, self._registry, options, self._writer.clock)
         if not applies:
             change = self._recorded(call, change, options)
-        return await self._write(call, change, options, representation)
+        return await self._write(call, change, options)
 
     def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
         """Wrap a change other than an apply, so that it also updates managedFields."""
@@ -100,29 +114,26 @@ class ScaleRequests:
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)
             changed = await change(scale)
-            record_update(
-                changed,
-                before,
-                schema=self._scale_resource().schema,
-                manager=manager_of(options, call.user_agent),
-                subresource="scale",
-                api_version="autoscaling/v1",
-                now=self._writer.clock.timestamp(),
-            )
+            write = field_write(self._part(call, "scale"), options, self._writer.clock.timestamp())
+            record_update(changed, before, write)
             return changed
 
         return recorded
 
-    async def _write(
-        self, call: Call, change: Change, options: WriteOptions, representation: Representation
-    ) -> ApiResponse:
+    async def _write(self, call: Call, change: Change, options: WriteOptions) -> Written:
         resource = call.resource
-        paths = self._manager_paths(resource)
+        # The path of the desired replicas in each version of the kind with a scale.
+        paths = {
+            each.api_version: tuple(_paths(each)[0].lstrip(".").split("."))
+            for each in self._registry.versions(resource.group, resource.plural)
+            if "scale" in each.subresources
+        }
 
         async def change_parent(live: Object | None) -> Object:
             assert live is not None
             before = _scale_of(resource, live, new=True)
-            _show_managers(before, live, paths)
+            if entries := scale_entries(live["metadata"].get("managedFields"), paths):
+                before["metadata"]["managedFields"] = entries
             part.old = copy.deepcopy(before)
             part.new = scale = await change(before)
             check_name(call, scale)
@@ -141,52 +152,17 @@ class ScaleRequests:
             _put(obj, _paths(resource)[0], scale.get("spec", {}).get("replicas", 0))
 
         part = Part(("autoscaling", "v1", "Scale"), put_replicas)
-        written = await self._writer.update(call, change_parent, options, managed=True, part=part)
-        await self._writer.store.durable(written.version)
-        return self._shown(call, _scale_of(resource, written.obj), representation)
+        return await self._writer.update(call, change_parent, options, managed=True, part=part)
 
-    def _manager_paths(self, resource: Resource) -> dict[str, tuple[str, ...]]:
-        """Return the path of the desired replicas in each version of the kind with a scale."""
-        return {
-            each.api_version: tuple(_paths(each)[0].lstrip(".").split("."))
-            for each in self._registry.versions(resource.group, resource.plural)
-            if "scale" in each.subresources
-        }
-
-    def _shown(self, call: Call, scale: Object, representation: Representation) -> ApiResponse:
-        return self._reader.one(self._part(call), orjson.dumps(scale), representation)
-
-    def _part(self, call: Call) -> Call:
+    def _part(self, call: Call, subresource: str = "") -> Call:
         """Return the same request with the Scale as its resource."""
-        return Call(
-            request=call.request,
-            resource=self._scale_resource(),
-            user=call.user,
-            namespace=call.namespace,
-            name=call.name,
-            warnings=call.warnings,
-        )
+        return dataclasses.replace(call, resource=self._resource, subresource=subresource)
 
-    def _scale_resource(self) -> Resource:
-        if self._resource is None:
-            self._resource = Resource(
-                group="autoscaling",
-                version="v1",
-                kind="Scale",
-                plural="scales",
-                singular="scale",
-                list_kind="ScaleList",
-                schema=schema_for("autoscaling", "v1", "Scale"),
-                strategy=_ScaleStrategy(self._writer),
-                columns=(
-                    Column("Name"),
-                    Column("Desired", "integer"),
-                    Column("Available", "integer"),
-                    Column("Age"),
-                ),
-                storage_version="v1",
-            )
-        return self._resource
+    @functools.cached_property
+    def _resource(self) -> Resource:
+        plain = internal_resource("autoscaling", "v1", "Scale")
+        strategy = _ScaleStrategy(self._writer)
+        return dataclasses.replace(plain, list_kind="ScaleList", strategy=strategy, columns=self._columns)
 
 
 def _paths(resource: Resource) -> tuple[str, str, str]:
@@ -200,14 +176,14 @@ def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
     """Return an object's Scale; `new` allows an object that has no replicas yet."""
     spec_path, status_path, selector_path = _paths(resource)
     metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
-    wanted, there = _get(obj, spec_path), _get(obj, status_path) or 0
+    wanted, there = value_at(obj, spec_path), value_at(obj, status_path) or 0
     if wanted is None and resource.custom and not new:
-        text = f"the spec replicas field {_quoted(spec_path)} does not exist"
+        text = f"the spec replicas field {orjson.dumps(spec_path).decode()} does not exist"
         raise StatusError(
             500, "InternalError", f"Internal error occurred: {text}", details={"causes": [{"message": text}]}
         )
     status: Object = {"replicas": there}
-    selector = _get(obj, selector_path) if selector_path else None
+    selector = value_at(obj, selector_path) if selector_path else None
     if resource.scale is None:
         selector = _selector_text(
             obj.get("spec", {}).get("selector"), plain=resource.name == "replicationcontrollers"
@@ -221,10 +197,6 @@ def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
         "spec": {"replicas": wanted} if wanted else {},
         "status": status,
     }
-
-
-def _quoted(value: str) -> str:
-    return orjson.dumps(value).decode()
 
 
 def _selector_text(selector: Object | None, *, plain: bool) -> str:
@@ -245,26 +217,11 @@ def _selector_text(selector: Object | None, *, plain: bool) -> str:
     return ",".join(text for _, text in sorted(parts))
 
 
-def _get(obj: Object, path: str) -> Any:
-    value: Any = obj
-    for step in path.lstrip(".").split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(step)
-    return value
-
-
 def _put(obj: Object, path: str, value: Any) -> None:
     *steps, last = path.lstrip(".").split(".")
     for step in steps:
         obj = obj.setdefault(step, {})
     obj[last] = value
-
-
-def _show_managers(scale: Object, live: Object, paths: Mapping[str, Sequence[str]]) -> None:
-    entries = scale_entries(live["metadata"].get("managedFields"), paths)
-    if entries:
-        scale["metadata"]["managedFields"] = entries
 
 
 def _take_managers(
@@ -295,7 +252,7 @@ class Subresources:
         self._registry = registry
         self._scale = ScaleRequests(writer, reader, registry)
         self.pods = PodRequests(writer, deleter, registry)
-        self.tokens: Tokens | None = None
+        self.tokens: ServiceAccountTokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
         """Answer the request; None when the subresource does not have the verb.
@@ -304,7 +261,7 @@ class Subresources:
             StatusError: the request is refused.
         """
         if call.subresource == "scale":
-            return await self._scaled(call, verb)
+            return await self._scale.serve(call, verb)
         match call.subresource, verb:
             case "binding", "create":
                 return await self.pods.bind(call)
@@ -317,16 +274,11 @@ class Subresources:
             case (("exec" | "attach" | "portforward" | "proxy"), _) if call.resource.plural == "pods":
                 return await self.pods.connect(call)
             case "proxy", _:
-                return self._unconnected(call)
+                if self._store.get(call.key) is None:
+                    raise not_found(call.resource.group, call.resource.plural, call.name)
+                raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")
             case _:
                 return None
-
-    async def _scaled(self, call: Call, verb: str) -> ApiResponse | None:
-        answers = {"get": self._scale.get, "update": self._scale.update, "patch": self._scale.patch}
-        if verb not in answers:
-            return None
-        accept = call.request.headers.get("accept", "")
-        return await answers[verb](call, negotiate(accept, custom=call.resource.custom))
 
     async def _token(self, call: Call) -> ApiResponse:
         options = WriteOptions.of(call.request.query, "CreateOptions")
@@ -353,16 +305,5 @@ class Subresources:
             "creationTimestamp": self._writer.clock.timestamp(),
             **asked["metadata"],
         }
-        asked = await self._writer.admit(
-            call,
-            asked,
-            (kind.group, kind.version, kind.kind),
-            options=options.to_object("CreateOptions"),
-            dry_run=options.dry_run,
-        )
+        asked = await self._writer.admit(call, asked, (kind.group, kind.version, kind.kind), options=options)
         return encode(self.tokens.issue(account, asked), representation, status=201)
-
-    def _unconnected(self, call: Call) -> ApiResponse:
-        if self._store.get(call.key) is None:
-            raise not_found(call.resource.group, call.resource.plural, call.name)
-        raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")

@@ -191,7 +191,7 @@ def parse_yaml(body: bytes) -> Any:
         document = yaml.load(body, Loader=_yaml_loader())  # noqa: S506 -- a safe loader, without dates
         if b"\\/" in body:
             _check_slashes(body.decode())
-        return _Converter(_MOST_VALUES + len(body)).convert(document)
+        return _to_json(document, _MOST_VALUES + len(body))
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
@@ -264,39 +264,38 @@ def _has_floats(value: Any) -> bool:
     return any(map(_has_floats, value)) if isinstance(value, list) else isinstance(value, float)
 
 
-class _Converter:
-    """Converter of the loader's values to JSON values."""
+def _to_json(document: Any, limit: int) -> Any:
+    """Convert the loader's values to JSON values; `limit` is their maximum, counted again for each alias.
 
-    def __init__(self, limit: int) -> None:
-        """Set up the converter; `limit` is the maximum of values, counted again for each alias."""
-        self._left = limit
-        self._within: set[int] = set()
+    Raises:
+        ValueError: there are more values, or JSON cannot express one.
+    """
+    left = limit
+    within: set[int] = set()
 
-    def convert(self, value: Any) -> Any:
-        """Convert a value; raises ValueError if JSON cannot express it."""
-        self._left -= 1
-        if self._left < 0:
+    def convert(value: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
             raise ValueError("yaml: document contains excessive aliasing")
-        if isinstance(value, dict | list | tuple | set):
-            return self._convert_whole(value)
         if isinstance(value, float) and not math.isfinite(value):
             shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
             raise ValueError(f"json: unsupported value: {shown}")
-        return value
-
-    def _convert_whole(self, value: Any) -> Any:
-        identity = id(value)
-        if identity in self._within:
+        if not isinstance(value, dict | list | tuple | set):
+            return value
+        if id(value) in within:
             raise ValueError("yaml: anchor value contains itself")
-        self._within.add(identity)
+        within.add(id(value))
         if isinstance(value, dict):
-            converted: Any = {_key(key, each): self.convert(each) for key, each in value.items()}
+            converted: Any = {_key(key, each): convert(each) for key, each in value.items()}
         elif isinstance(value, set):
             converted = {_key(key, None): None for key in value}
         else:
-            converted = [self.convert(each) for each in value]
-        self._within.discard(identity)
+            converted = [convert(each) for each in value]
+        within.discard(id(value))
         return converted
+
+    return convert(document)
 
 
 def _key(key: Any, value: Any) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from devcluster.api.negotiation import Representation
 from devcluster.clock import Clock
 from devcluster.crd.json_path import cell
-from devcluster.errors import StatusError, bad_request
+from devcluster.errors import StatusError, bad_request, not_acceptable
 from devcluster.kinds.ages import age
 from devcluster.kinds.resource import Column, Resource
 
@@ -109,27 +109,12 @@ def _cells(resource: Resource, obj: Object, clock: Clock) -> list[Any]:
     return cells
 
 
-def not_a_list(resource: Resource) -> StatusError:
-    """Build the 406 for a metadata list requested of one object."""
-    internal = "unstructured.Unstructured" if resource.custom else f"{_package(resource)}.{resource.kind}"
-    return _not_acceptable(
-        f"you requested PartialObjectMetadataList, but the requested object is not a list (*{internal})"
-    )
-
-
-def a_list(resource: Resource) -> StatusError:
-    """Build the 406 for one object's metadata requested of a list."""
-    internal = (
-        "unstructured.UnstructuredList" if resource.custom else f"{_package(resource)}.{resource.list_kind}"
-    )
-    return _not_acceptable(
-        f"you requested PartialObjectMetadata, but the requested object is a list (*{internal})"
-    )
-
-
-def _package(resource: Resource) -> str:
-    return resource.group.partition(".")[0] or "core"
-
-
-def _not_acceptable(text: str) -> StatusError:
-    return StatusError(406, "NotAcceptable", text)
+def not_transformed(resource: Resource, *, is_list: bool) -> StatusError:
+    """Build the 406 for one object's metadata requested of a list, or for a list's of one object."""
+    suffix, found = ("", "a list") if is_list else ("List", "not a list")
+    kind = resource.list_kind if is_list else resource.kind
+    internal = f"{resource.group.partition('.')[0] or 'core'}.{kind}"
+    if resource.custom:
+        internal = f"unstructured.Unstructured{'List' if is_list else ''}"
+    asked = f"PartialObjectMetadata{suffix}"
+    return not_acceptable(f"you requested {asked}, but the requested object is {found} (*{internal})")

@@ -172,7 +172,9 @@ class _Stream:
                     await self._patiently(convert, min(end, loop.time() + _PATIENCE))
                 except StatusError:
                     # The version is one that a watch cache without the latest changes would have.
-                    behind = min(each.version for each in initial if not self._is_known(each)) - 1
+                    resource = self._call.resource
+                    unknown = [each for each in initial if conversion.known(resource, each) is None]
+                    behind = min(each.version for each in unknown) - 1
                     yield _error(future_version(self._seen, behind))
                     return
                 async for chunk in self._initial_lines(initial):
@@ -200,9 +202,6 @@ class _Stream:
                         yield self._bookmark({})
         finally:
             watch.close()
-
-    def _is_known(self, stored: Stored) -> bool:
-        return conversion.known(self._call.resource, stored) is not None
 
     async def _lines_of(self, changes: Sequence[Change]) -> bytes:
         """Return the lines of changes; converts all their objects in one batch."""

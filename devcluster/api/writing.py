@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -32,12 +32,10 @@ from devcluster.kinds.metadata import (
     validate_metadata_update,
     wipe,
 )
-from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.names import path_segment
-from devcluster.patch import Convert
-from devcluster.patch.ownership import record_update
-from devcluster.storage.records import Missing, Stored, VersionConflict
+from devcluster.patch import Convert, Write, record_update
+from devcluster.storage.records import Key, Missing, Stored, VersionConflict
 from devcluster.storage.store import Store
 
 Object = dict[str, Any]
@@ -63,18 +61,13 @@ class Part:
     old: Object = dataclasses.field(default_factory=dict)
 
 
-class Written:
+class Written(NamedTuple):
     """The result of a write: the object, and its JSON if already encoded."""
 
-    __slots__ = ("created", "data", "obj", "version")
-
-    def __init__(
-        self, obj: Object, *, created: bool = False, data: bytes | None = None, version: int = 0
-    ) -> None:
-        self.obj = obj
-        self.created = created
-        self.data = data
-        self.version = version
+    obj: Object
+    created: bool = False
+    data: bytes | None = None
+    version: int = 0
 
 
 class Writer:
@@ -98,30 +91,9 @@ class Writer:
         Raises:
             StatusError: it is refused.
         """
-        resource, strategy = call.resource, call.resource.strategy
         wipe(obj["metadata"])
-        match_namespace(obj["metadata"], call.namespace if resource.namespaced else "")
-        generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
-        context = self._context(call, options)
-        obj = await self._checked(call, obj, None, options, context, managed=managed)
-        metadata = obj["metadata"]
-        key = call.key_of(metadata["name"])
-        if (existing := self.store.get(key)) is not None:
-            raise _exists(call, existing, generated=generated)
-        version = metadata.get("resourceVersion")
-        if version and not options.dry_run and call.request.method not in {"PUT", "PATCH"}:
-            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-        kept = await conversion.to_storage(resource, obj)
-        if (existing := self.store.get(key)) is not None:  # the conversion may have taken time
-            raise _exists(call, existing, generated=generated)
-        strategy.commit(kept, None, context)
-        if kept is not obj:
-            obj = await conversion.to_request(resource, kept)
-        if options.dry_run:
-            return Written(obj, created=True)
-        kept["metadata"] = in_order(kept["metadata"])
-        stored = self.store.create(key, kept)
-        return self._written(resource, obj, kept, stored, created=True)
+        match_namespace(obj["metadata"], call.namespace if call.resource.namespaced else "")
+        return await _Attempt(self, call, options, managed=managed).run(obj)
 
     async def update(
         self,
@@ -150,11 +122,15 @@ class Writer:
             if stored is None:
                 if not may_create:
                     raise not_found(resource.group, resource.plural, call.name)
-                return await self._create_named(call, await change(None), options, managed=managed)
+                obj = await change(None)
+                self._check_creation(call, obj)
+                return await self.create(call, obj, options, managed=managed)
             old = await conversion.read(resource, stored)
             obj = await change({} if anew else await conversion.read(resource, stored))
+            attempt = _Attempt(self, call, options, managed=managed, part=part, stored=stored)
             try:
-                return await self._update(call, obj, old, stored, options, managed=managed, part=part)
+                attempt.check_preconditions(obj, stored)
+                return await attempt.run(obj, old)
             except VersionConflict:
                 attempts += 1
                 if attempts >= ATTEMPTS:
@@ -162,11 +138,10 @@ class Writer:
             except Missing:
                 continue
 
-    async def _create_named(
-        self, call: Call, obj: Object, options: WriteOptions, *, managed: bool
-    ) -> Written:
+    def _check_creation(self, call: Call, obj: Object) -> None:
+        """Raise StatusError unless an update or apply may create this object."""
         if (uid := obj["metadata"].get("uid")) and not call.patches:
-            raise self._uid_conflict(call, uid, "")
+            raise _uid_conflict(call, uid, "")
         if uid:
             raise conflict(
                 call.resource.group,
@@ -176,148 +151,10 @@ class Writer:
             )
         check_name(call, obj)
         self.may_create(call)
-        return await self.create(call, obj, options, managed=managed)
-
-    async def _update(
-        self,
-        call: Call,
-        obj: Object,
-        old: Object,
-        stored: Stored,
-        options: WriteOptions,
-        *,
-        managed: bool,
-        part: Part | None,
-    ) -> Written:
-        resource, strategy = call.resource, call.resource.strategy
-        metadata, before = obj["metadata"], old["metadata"]
-        match_namespace(metadata, call.namespace if resource.namespaced else "")
-        check_name(call, obj)
-        if not call.patches:  # a patch's UID is checked like any immutable field
-            self._check_uid(call, metadata, stored)
-        self._check_version(call, metadata, stored)
-        context = self._context(call, options)
-        obj = await self._checked(call, obj, old, options, context, managed=managed, part=part)
-        metadata = obj["metadata"]
-        kept = await conversion.to_storage(resource, obj)
-        shown = obj if kept is obj else await conversion.to_request(resource, kept)
-        expected = stored.version
-        if last_finalizer_gone(metadata, before) and not strategy.holds(obj):
-            return self._finish_deletion(call, obj, expected, options, context)
-        now = self.store.get(call.key)
-        if now is None:
-            raise Missing
-        if now.version != expected:
-            raise VersionConflict(now.version)
-        strategy.commit(kept, old if kept is obj else stored.decode(), context)
-        if options.dry_run:
-            return Written(shown)
-        kept["metadata"] = in_order(kept["metadata"])
-        written = self.store.update(call.key, kept, expected=expected)
-        return self._written(resource, shown, kept, written)
-
-    async def _checked(
-        self,
-        call: Call,
-        obj: Object,
-        old: Object | None,
-        options: WriteOptions,
-        context: Context,
-        *,
-        managed: bool,
-        part: Part | None = None,
-    ) -> Object:
-        """Take a new or changed object through all steps before the store; `old` is None for a new one.
-
-        Raises:
-            StatusError: it is refused.
-        """
-        resource, strategy = call.resource, call.resource.strategy
-        self._dedup(call, obj["metadata"], after=False)
-        self._default(resource, obj, part, managed=managed)
-        if not managed:
-            await self._record(call, obj, old, options, context)
-        info = self._info(call, "CREATE" if old is None else "UPDATE", obj, old, options)
-        if info is not None:
-            obj = await self._mutate(call, info) if part is None else await self._mutate_part(part, info, obj)
-        self._prepare(call, obj, old, context)
-        if info is not None:
-            self._default(resource, obj, part, managed=managed)
-        if old is not None:
-            restore(obj["metadata"], old["metadata"])
-        if errors := self._errors(call, obj, old, context):
-            raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), errors)
-        if not call.subresource:
-            for warning in strategy.warnings(obj, old):
-                call.warn(warning)
-        await self._settle(info, resource, obj, part, managed=managed)
-        return obj
-
-    def _finish_deletion(
-        self, call: Call, obj: Object, expected: int, options: WriteOptions, context: Context
-    ) -> Written:
-        """Remove an object under deletion after its last finalizer is gone."""
-        version = expected
-        if not options.dry_run:
-            gone = self.store.delete(call.key, expected=expected)
-            version = gone.version
-            call.resource.strategy.released(gone.decode(), context)
-        return Written(obj, version=version)
-
-    def _errors(self, call: Call, obj: Object, old: Object | None, context: Context) -> list[FieldError]:
-        resource, metadata = call.resource, obj["metadata"]
-        if old is None:
-            errors = validate_metadata(
-                metadata,
-                namespaced=resource.namespaced,
-                name_rule=resource.strategy.validate_name,
-                built_in=not resource.custom,
-            )
-            return errors + resource.strategy.validate_create(obj, context)
-        before = old["metadata"]
-        changed = validate_metadata_update(metadata, before)
-        # The real server checks the change in general, and each kind checks again: causes occur twice.
-        errors = validate_metadata(
-            metadata, namespaced=resource.namespaced, name_rule=path_segment, before=before
-        )
-        errors += changed + changed
-        if call.subresource == "status":
-            return errors + resource.strategy.validate_status_update(obj, old, context)
-        return errors + resource.strategy.validate_update(obj, old, context)
-
-    def _context(self, call: Call, options: WriteOptions) -> Context:
-        return Context(
-            store=self.store,
-            now=self.clock.timestamp(),
-            user=call.user,
-            subresource=call.subresource,
-            dry_run=options.dry_run,
-        )
-
-    async def _record(
-        self, call: Call, obj: Object, old: Object | None, options: WriteOptions, context: Context
-    ) -> None:
-        metadata = obj["metadata"]
-
-        def record(convert: Convert) -> None:
-            obj["metadata"] = dict(metadata)
-            record_update(
-                obj,
-                old,
-                schema=call.resource.schema,
-                manager=manager_of(options, call.user_agent),
-                subresource=call.subresource,
-                api_version=call.resource.api_version,
-                now=context.now,
-                reset=reset_fields(call.resource, call.subresource),
-                convert=convert,
-            )
-
-        await with_versions(call.resource, record)
 
     async def record_new(self, call: Call, obj: Object, options: WriteOptions) -> None:
         """Set the managedFields of an object that is answered without being stored."""
-        await self._record(call, obj, None, options, self._context(call, options))
+        await _Attempt(self, call, options).record(obj, None)
 
     async def admit(
         self,
@@ -326,27 +163,20 @@ class Writer:
         kind: tuple[str, str, str],
         *,
         operation: str = "CREATE",
-        options: Object | None = None,
-        dry_run: bool = False,
+        options: WriteOptions | None = None,
     ) -> Object:
         """Pass an object for a subresource, which is not stored, through admission.
 
         Raises:
             StatusError: admission denies it.
         """
-        info = AdmissionInfo(
-            operation=operation,
-            resource=call.resource,
-            subresource=call.subresource,
+        info = AdmissionInfo.of(
+            call,
+            operation,
+            obj,
             kind=kind,
-            namespace=call.namespace,
-            name=call.name or obj["metadata"].get("name", ""),
-            obj=obj,
-            old=None,
-            options=options,
-            dry_run=dry_run,
-            user=call.user,
-            warnings=call.warnings,
+            options=None if options is None else options.to_object("CreateOptions"),
+            dry_run=options is not None and options.dry_run,
         )
         if self.admission is not None and self.admission.handles(info):
             info.obj = await self.admission.mutate(info) or obj
@@ -354,104 +184,47 @@ class Writer:
         assert info.obj is not None
         return info.obj
 
-    def _free_name(self, call: Call, base: str) -> str:
-        """Generate a name from `base`, a free one unless several attempts find none."""
-        name = ""
-        for _ in range(GENERATED_NAMES):
-            name = base[:_BASE_LENGTH] + "".join(self.rng.choices(_SUFFIX, k=_SUFFIX_LENGTH))
-            if self.store.get(call.key_of(name)) is None:
-                break
-        return name
 
-    def _info(
-        self, call: Call, operation: str, obj: Object, old: Object | None, options: WriteOptions
-    ) -> AdmissionInfo | None:
-        """Build the input of admission; None when neither plugins nor webhooks need it."""
-        if self.admission is None:
-            return None
-        resource = call.resource
-        info = AdmissionInfo(
-            operation=operation,
-            resource=resource,
-            subresource=call.subresource,
-            kind=(resource.group, resource.version, resource.kind),
-            namespace=call.namespace
-            or (obj["metadata"].get("name", "") if resource.name == "namespaces" else ""),
-            name=call.name or obj["metadata"].get("name", ""),
-            obj=obj,
-            old=old,
-            options=None,
-            dry_run=options.dry_run,
-            user=call.user,
-            warnings=call.warnings,
-        )
-        if not self.admission.handles(info):
-            return None
-        info.options = options.to_object("CreateOptions" if operation == "CREATE" else "UpdateOptions")
-        return info
+class _Attempt:
+    """Attempt to create or update an object; `stored` is the present object, None for a new one."""
 
-    async def _mutate(self, call: Call, info: AdmissionInfo) -> Object:
-        assert self.admission is not None
-        obj = await self.admission.mutate(info)
-        assert obj is not None
-        self._dedup(call, obj["metadata"], after=True)
-        return obj
-
-    async def _mutate_part(self, part: Part, info: AdmissionInfo, obj: Object) -> Object:
-        assert self.admission is not None
-        info.kind, info.obj, info.old = part.kind, part.new, part.old
-        part.new = await self.admission.mutate(info) or part.new
-        part.put(obj, part.new)
-        return obj
-
-    async def _settle(
+    def __init__(
         self,
-        info: AdmissionInfo | None,
-        resource: Resource,
-        obj: Object,
-        part: Part | None = None,
+        writer: Writer,
+        call: Call,
+        options: WriteOptions,
         *,
-        managed: bool,
+        managed: bool = False,
+        part: Part | None = None,
+        stored: Stored | None = None,
     ) -> None:
-        """Pass a checked object through validating admission, and drop what is not to be stored."""
-        if info is not None:
-            assert self.admission is not None
-            info.obj = obj if part is None else part.new
-            await self.admission.validate(info)
-            self._prune(resource, obj)
-        if managed:
-            self._default(resource, obj, part)
-
-    @staticmethod
-    def _default(resource: Resource, obj: Object, part: Part | None, *, managed: bool = False) -> None:
-        """Fill in what was left out; a write of the scale of a custom object does not do that."""
-        if part is None or not resource.custom:
-            (resource.strategy.default_applied if managed else resource.strategy.default)(obj)
-
-    @staticmethod
-    def _prune(resource: Resource, obj: Object) -> None:
-        """Drop what webhooks have added to a custom object that its schema does not know."""
-        if resource.custom_versions is not None:
-            resource.custom_versions.prune(obj)
-
-    def _check_uid(self, call: Call, metadata: Object, stored: Stored) -> None:
-        uid = metadata.get("uid")
-        if uid and uid != stored.uid:
-            raise self._uid_conflict(call, uid, stored.uid)
-
-    @staticmethod
-    def _uid_conflict(call: Call, wanted: str, found: str) -> StatusError:
-        return conflict(
-            call.resource.group,
-            call.resource.plural,
-            call.name,
-            f"StorageError: invalid object, Code: 4, Key: {storage_path(call.key)}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: "
-            f"{found}",
+        self._store = writer.store
+        self._rng = writer.rng
+        self._admission = writer.admission
+        self._call = call
+        self._options = options
+        self._managed = managed
+        self._part = part
+        self._stored = stored
+        self._resource = call.resource
+        self._strategy = call.resource.strategy
+        self._context = Context(
+            store=writer.store,
+            now=writer.clock.timestamp(),
+            user=call.user,
+            subresource=call.subresource,
+            dry_run=options.dry_run,
         )
 
-    def _check_version(self, call: Call, metadata: Object, stored: Stored) -> None:
+    def check_preconditions(self, obj: Object, stored: Stored) -> None:
+        """Refuse an update of another object, or of an older version; set a missing version."""
+        call, metadata = self._call, obj["metadata"]
         resource, version = call.resource, metadata.get("resourceVersion", "")
+        match_namespace(metadata, call.namespace if resource.namespaced else "")
+        check_name(call, obj)
+        uid = metadata.get("uid")
+        if uid and uid != stored.uid and not call.patches:  # a patch's is checked like any immutable field
+            raise _uid_conflict(call, uid, stored.uid)
         if not version or version == "0":
             if not resource.strategy.unconditional_update:
                 wrong = field_invalid("metadata.resourceVersion", 0, "must be specified for an update")
@@ -460,20 +233,123 @@ class Writer:
         elif version != str(stored.version):
             if not version.isdigit():
                 shown = version.replace('"', '\\"')
-                raise StatusError(
-                    500,
-                    "",
-                    f'strconv.ParseUint: parsing "{shown}": invalid syntax',
-                )
+                raise StatusError(500, "", f'strconv.ParseUint: parsing "{shown}": invalid syntax')
             raise conflict(resource.group, resource.plural, call.name)
 
-    def _prepare(self, call: Call, obj: Object, old: Object | None, context: Context) -> None:
-        strategy, metadata = call.resource.strategy, obj["metadata"]
+    async def run(self, obj: Object, old: Object | None = None) -> Written:
+        """Take a new or changed object through all steps into the store; `old` is None for a new one.
+
+        Raises:
+            StatusError: it is refused.
+            VersionConflict: another write was faster.
+            Missing: the object that is updated has gone.
+        """
+        call, resource, strategy, stored = self._call, self._resource, self._strategy, self._stored
+        generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
+        obj = await self._checked(obj, old)
+        metadata = obj["metadata"]
+        key = call.key_of(metadata["name"])
         if old is None:
-            metadata["uid"] = unique_id(self.rng)
+            self._check_new(key, metadata, generated=generated)
+        kept = await conversion.to_storage(resource, obj)
+        shown = obj if kept is obj else await conversion.to_request(resource, kept)
+        ends = old is not None and last_finalizer_gone(metadata, old["metadata"]) and not strategy.holds(obj)
+        if ends and stored is not None:
+            return self._finish_deletion(obj, stored)
+        # The conversions may have taken time; nothing runs between this check and the write.
+        before: Object | None = None
+        if stored is None:
+            self._check_absent(key, generated=generated)
+        elif (now := self._store.get(key)) is None:
+            raise Missing
+        elif now.version != stored.version:
+            raise VersionConflict
+        else:
+            before = old if kept is obj else stored.decode()
+        strategy.commit(kept, before, self._context)
+        if self._options.dry_run:
+            return Written(shown, created=stored is None)
+        kept["metadata"] = in_order(kept["metadata"])
+        if stored is None:
+            written = self._store.create(key, kept)
+        else:
+            written = self._store.update(key, kept, expected=stored.version)
+        if kept is obj:
+            return Written(obj, created=stored is None, data=written.data, version=written.version)
+        shown["metadata"]["resourceVersion"] = str(written.version)
+        shown["metadata"] = in_order(shown["metadata"])
+        if resource.custom:
+            resource.converted.put(written, orjson.dumps(shown))
+        return Written(shown, created=stored is None, version=written.version)
+
+    async def _checked(self, obj: Object, old: Object | None) -> Object:
+        """Take an object through defaults, admission and validation."""
+        call, resource, part = self._call, self._resource, self._part
+        self._dedup(obj["metadata"])
+        self._default(obj, managed=self._managed)
+        if not self._managed:
+            await self.record(obj, old)
+        info = self._info(obj, old)
+        if info is not None and self._admission is not None:
+            if part is None:
+                obj = await self._admission.mutate(info) or obj
+                self._dedup(obj["metadata"], moment=" after mutating admission happens")
+            else:
+                info.kind, info.obj, info.old = part.kind, part.new, part.old
+                part.new = await self._admission.mutate(info) or part.new
+                part.put(obj, part.new)
+        self._prepare(obj, old)
+        if info is not None:
+            self._default(obj, managed=self._managed)
+        if old is not None:
+            restore(obj["metadata"], old["metadata"])
+        if errors := self._errors(obj, old):
+            raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), errors)
+        if not call.subresource:
+            for warning in self._strategy.warnings(obj, old):
+                call.warn(warning)
+        if info is not None and self._admission is not None:
+            info.obj = obj if part is None else part.new
+            await self._admission.validate(info)
+            if resource.custom_versions is not None:  # drop what webhooks have added beside the schema
+                resource.custom_versions.prune(obj)
+        if self._managed:
+            self._default(obj)
+        return obj
+
+    async def record(self, obj: Object, old: Object | None) -> None:
+        """Set the managedFields of a new or changed object."""
+        call, metadata = self._call, obj["metadata"]
+
+        def record(convert: Convert) -> None:
+            obj["metadata"] = dict(metadata)
+            record_update(obj, old, field_write(call, self._options, self._context.now, convert))
+
+        await with_versions(call.resource, record)
+
+    def _info(self, obj: Object, old: Object | None) -> AdmissionInfo | None:
+        """Build the input of admission; None when neither plugins nor webhooks need it."""
+        if self._admission is None:
+            return None
+        operation, options = ("CREATE" if old is None else "UPDATE"), self._options
+        info = AdmissionInfo.of(self._call, operation, obj, old=old, dry_run=options.dry_run)
+        if not self._admission.handles(info):
+            return None
+        info.options = options.to_object("CreateOptions" if old is None else "UpdateOptions")
+        return info
+
+    def _default(self, obj: Object, *, managed: bool = False) -> None:
+        """Fill in what was left out; a write of the scale of a custom object does not do that."""
+        if self._part is None or not self._resource.custom:
+            (self._strategy.default_applied if managed else self._strategy.default)(obj)
+
+    def _prepare(self, obj: Object, old: Object | None) -> None:
+        strategy, context, metadata = self._strategy, self._context, obj["metadata"]
+        if old is None:
+            metadata["uid"] = unique_id(self._rng)
             metadata["creationTimestamp"] = context.now
             if metadata.get("generateName") and not metadata.get("name"):
-                metadata["name"] = self._free_name(call, metadata["generateName"])
+                metadata["name"] = self._free_name(metadata["generateName"])
             strategy.prepare_create(obj, context)
             return
         if generation := old["metadata"].get("generation"):
@@ -485,27 +361,85 @@ class Writer:
         else:
             strategy.prepare_update(obj, old, context)
 
-    @staticmethod
-    def _dedup(call: Call, metadata: Object, *, after: bool) -> None:
+    def _free_name(self, base: str) -> str:
+        """Generate a name from `base`, a free one unless several attempts find none."""
+        name = ""
+        for _ in range(GENERATED_NAMES):
+            name = base[:_BASE_LENGTH] + "".join(self._rng.choices(_SUFFIX, k=_SUFFIX_LENGTH))
+            if self._store.get(self._call.key_of(name)) is None:
+                break
+        return name
+
+    def _errors(self, obj: Object, old: Object | None) -> list[FieldError]:
+        resource, strategy, context = self._resource, self._strategy, self._context
+        metadata = obj["metadata"]
+        if old is None:
+            errors = validate_metadata(
+                metadata,
+                namespaced=resource.namespaced,
+                name_rule=strategy.validate_name,
+                built_in=not resource.custom,
+            )
+            return errors + strategy.validate_create(obj, context)
+        before = old["metadata"]
+        changed = validate_metadata_update(metadata, before)
+        # The real server checks the change in general, and each kind checks again: causes occur twice.
+        errors = validate_metadata(
+            metadata, namespaced=resource.namespaced, name_rule=path_segment, before=before
+        )
+        errors += changed + changed
+        if context.subresource == "status":
+            return errors + strategy.validate_status_update(obj, old, context)
+        return errors + strategy.validate_update(obj, old, context)
+
+    def _dedup(self, metadata: Object, moment: str = "") -> None:
         if dropped := dedup_owner_references(metadata):
-            moment = " after mutating admission happens" if after else ""
-            call.warn(
+            self._call.warn(
                 ".metadata.ownerReferences contains duplicate entries"
                 f"{moment}; API server dedups owner references in 1.20+, and may reject such requests as "
                 f"early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(dropped)}"
             )
 
-    @staticmethod
-    def _written(
-        resource: Resource, obj: Object, kept: Object, stored: Stored, *, created: bool = False
-    ) -> Written:
-        if kept is obj:
-            return Written(obj, created=created, data=stored.data, version=stored.version)
-        obj["metadata"]["resourceVersion"] = str(stored.version)
-        obj["metadata"] = in_order(obj["metadata"])
-        if resource.custom:
-            resource.converted.put(stored, orjson.dumps(obj))
-        return Written(obj, created=created, version=stored.version)
+    def _check_new(self, key: Key, metadata: Object, *, generated: bool) -> None:
+        self._check_absent(key, generated=generated)
+        written_anew = self._call.request.method not in {"PUT", "PATCH"}
+        if metadata.get("resourceVersion") and not self._options.dry_run and written_anew:
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+
+    def _check_absent(self, key: Key, *, generated: bool) -> None:
+        """Raise StatusError, 409, if there is an object of that name."""
+        existing = self._store.get(key)
+        if existing is None:
+            return
+        error = already_exists(self._resource.group, self._resource.plural, key.name)
+        if generated:
+            text = "the server was not able to generate a unique name for the object"
+            raise StatusError(
+                409, "AlreadyExists", f"{error.message}, {text}", details=error.details, retry_after=1
+            )
+        if existing.decode()["metadata"].get("deletionTimestamp"):
+            error.message = f"object is being deleted: {error.message}"
+        raise error
+
+    def _finish_deletion(self, obj: Object, stored: Stored) -> Written:
+        """Remove an object under deletion after its last finalizer is gone."""
+        version = stored.version
+        if not self._options.dry_run:
+            gone = self._store.delete(stored.key, expected=version)
+            version = gone.version
+            self._strategy.released(gone.decode(), self._context)
+        return Written(obj, version=version)
+
+
+def _uid_conflict(call: Call, wanted: str, found: str) -> StatusError:
+    return conflict(
+        call.resource.group,
+        call.resource.plural,
+        call.name,
+        f"StorageError: invalid object, Code: 4, Key: {storage_path(call.key)}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: "
+        f"{found}",
+    )
 
 
 def check_name(call: Call, obj: Object) -> None:
@@ -519,20 +453,20 @@ def check_name(call: Call, obj: Object) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
 
 
-def _exists(call: Call, existing: Stored, *, generated: bool = False) -> StatusError:
-    error = already_exists(call.resource.group, call.resource.plural, existing.key.name)
-    if generated:
-        text = "the server was not able to generate a unique name for the object"
-        return StatusError(
-            409, "AlreadyExists", f"{error.message}, {text}", details=error.details, retry_after=1
-        )
-    if existing.decode()["metadata"].get("deletionTimestamp"):
-        error.message = f"object is being deleted: {error.message}"
-    return error
-
-
-def reset_fields(resource: Resource, subresource: str) -> Sequence[str | tuple[str, ...]]:
-    """Return the fields that a write of this subresource neither changes nor owns."""
+def field_write(call: Call, options: WriteOptions, now: str, convert: Convert | None = None) -> Write:
+    """Describe a write for field management."""
+    resource, subresource = call.resource, call.subresource
+    reset: Sequence[str | tuple[str, ...]] = ()
     if not subresource:
-        return resource.strategy.status_fields
-    return resource.strategy.status_reset if subresource == "status" else ()
+        reset = resource.strategy.status_fields
+    elif subresource == "status":
+        reset = resource.strategy.status_reset
+    return Write(
+        schema=resource.schema,
+        api_version=resource.api_version,
+        manager=manager_of(options, call.user_agent),
+        now=now,
+        subresource=subresource,
+        reset=reset,
+        convert=convert,
+    )

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from devcluster.clock import Clock
-from devcluster.errors import FieldError, field_invalid
+from devcluster.errors import FieldError
 from devcluster.kinds.ages import age
+from devcluster.kinds.field import Field
 from devcluster.kinds.resource import Column
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.names import dns_subdomain
@@ -71,17 +72,36 @@ class BuiltinStrategy(Strategy):
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
         return self.name_rule(name, prefix=prefix)
 
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        obj = Field(new)
+        self.check(obj)
+        return obj.errors
+
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        wrong = self.validate_create(new, context)
+        obj = Field(new)
+        self.check_update(obj, Field(old))
+        return obj.errors
+
+    def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        obj = Field(new)
+        self.check_status(obj["status"])
+        return obj.errors
+
+    def check(self, obj: Field) -> None:
+        """Check an object that has its defaults."""
+
+    def check_update(self, obj: Field, old: Field) -> None:
+        """Check the new version of an object."""
+        self.check(obj)
         for path in self.immutable:
-            value = at(new, path)
-            if value != at(old, path):
-                wrong.append(field_invalid(path, value, "field is immutable"))
-        return wrong
+            obj.at(path).check_unchanged(old.at(path).value)
+
+    def check_status(self, status: Field) -> None:
+        """Check a written status."""
 
     def row(self, obj: Object) -> list[Any]:
         metadata = obj["metadata"]
-        cells = iter(self.cells(obj))
+        cells = iter(self.cells(obj, obj.get("spec") or {}, obj.get("status") or {}))
         shown = {
             "Name": metadata.get("name", ""),
             "Age": self.since(metadata.get("creationTimestamp")),
@@ -89,7 +109,7 @@ class BuiltinStrategy(Strategy):
         }
         return [shown[each.name] if each.name in shown else next(cells) for each in self.columns]
 
-    def cells(self, obj: Object) -> Sequence[Any]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> Sequence[Any]:
         """Return the cells of all other columns."""
         return ()
 

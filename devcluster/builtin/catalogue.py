@@ -8,52 +8,19 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from devcluster.builtin.admission_kinds import (
-    AdmissionPolicyBindingStrategy,
-    AdmissionPolicyStrategy,
-    WebhooksStrategy,
+from devcluster.builtin import (
+    admission_kinds,
+    cluster_kinds,
+    events,
+    jobs,
+    networking,
+    pods,
+    policies,
+    services,
+    volumes,
+    workloads,
 )
 from devcluster.builtin.base import BuiltinStrategy, Object, at, child, columns
-from devcluster.builtin.cluster_kinds import (
-    BindingStrategy,
-    ConfigMapStrategy,
-    NamespaceStrategy,
-    NodeStrategy,
-    RoleStrategy,
-    SecretStrategy,
-    ServiceAccountStrategy,
-)
-from devcluster.builtin.events import CoreEventStrategy, NewEventStrategy, convert_events
-from devcluster.builtin.jobs import CronJobStrategy, JobStrategy
-from devcluster.builtin.networking import (
-    EndpointSliceStrategy,
-    EndpointsStrategy,
-    IngressClassStrategy,
-    IngressStrategy,
-    NetworkPolicyStrategy,
-)
-from devcluster.builtin.pods import PodStrategy
-from devcluster.builtin.policies import (
-    AutoscalerStrategy,
-    DisruptionBudgetStrategy,
-    LeaseStrategy,
-    LimitRangeStrategy,
-    OldAutoscalerStrategy,
-    PriorityClassStrategy,
-    QuotaStrategy,
-    convert_autoscalers,
-)
-from devcluster.builtin.services import ServiceStrategy
-from devcluster.builtin.volumes import ClaimStrategy, StorageClassStrategy, VolumeStrategy
-from devcluster.builtin.workloads import (
-    ControllerRevisionStrategy,
-    DaemonSetStrategy,
-    DeploymentStrategy,
-    PodTemplateStrategy,
-    ReplicaSetStrategy,
-    ReplicationControllerStrategy,
-    StatefulSetStrategy,
-)
 from devcluster.clock import Clock
 from devcluster.kinds.resource import ALL_VERBS, Resource
 from devcluster.types import schema_for
@@ -91,7 +58,7 @@ class StoredKindStrategy(BuiltinStrategy):
             child(obj, "status")
         super().default(obj)
 
-    def cells(self, obj: Object) -> list[Any]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         return [cell(obj) for cell in self._kind.cells]
 
 
@@ -324,46 +291,50 @@ KINDS = f"""
 
 `review` marks the kinds that are only created."""
 STRATEGIES: Mapping[str, Callable[[Clock], BuiltinStrategy]] = {
-    "ClusterRole": functools.partial(RoleStrategy, namespaced=False),
-    "ClusterRoleBinding": functools.partial(BindingStrategy, namespaced=False),
-    "ConfigMap": ConfigMapStrategy,
-    "ControllerRevision": ControllerRevisionStrategy,
-    "CronJob": CronJobStrategy,
-    "DaemonSet": DaemonSetStrategy,
-    "Deployment": DeploymentStrategy,
-    "EndpointSlice": EndpointSliceStrategy,
-    "Endpoints": EndpointsStrategy,
-    "Event": CoreEventStrategy,
-    "HorizontalPodAutoscaler": AutoscalerStrategy,
-    "Ingress": IngressStrategy,
-    "IngressClass": IngressClassStrategy,
-    "Job": JobStrategy,
-    "Lease": LeaseStrategy,
-    "LimitRange": LimitRangeStrategy,
-    "MutatingAdmissionPolicy": functools.partial(AdmissionPolicyStrategy, mutating=True),
-    "MutatingAdmissionPolicyBinding": functools.partial(AdmissionPolicyBindingStrategy, mutating=True),
-    "MutatingWebhookConfiguration": functools.partial(WebhooksStrategy, mutating=True),
-    "Namespace": NamespaceStrategy,
-    "NetworkPolicy": NetworkPolicyStrategy,
-    "Node": NodeStrategy,
-    "PersistentVolume": VolumeStrategy,
-    "PersistentVolumeClaim": ClaimStrategy,
-    "Pod": PodStrategy,
-    "PodDisruptionBudget": DisruptionBudgetStrategy,
-    "PodTemplate": PodTemplateStrategy,
-    "PriorityClass": PriorityClassStrategy,
-    "ReplicaSet": ReplicaSetStrategy,
-    "ReplicationController": ReplicationControllerStrategy,
-    "ResourceQuota": QuotaStrategy,
-    "Role": functools.partial(RoleStrategy, namespaced=True),
-    "RoleBinding": functools.partial(BindingStrategy, namespaced=True),
-    "Secret": SecretStrategy,
-    "ServiceAccount": ServiceAccountStrategy,
-    "StatefulSet": StatefulSetStrategy,
-    "StorageClass": StorageClassStrategy,
-    "ValidatingAdmissionPolicy": functools.partial(AdmissionPolicyStrategy, mutating=False),
-    "ValidatingAdmissionPolicyBinding": functools.partial(AdmissionPolicyBindingStrategy, mutating=False),
-    "ValidatingWebhookConfiguration": functools.partial(WebhooksStrategy, mutating=False),
+    "ClusterRole": functools.partial(cluster_kinds.RoleStrategy, namespaced=False),
+    "ClusterRoleBinding": functools.partial(cluster_kinds.BindingStrategy, namespaced=False),
+    "ConfigMap": cluster_kinds.ConfigMapStrategy,
+    "ControllerRevision": workloads.ControllerRevisionStrategy,
+    "CronJob": jobs.CronJobStrategy,
+    "DaemonSet": workloads.DaemonSetStrategy,
+    "Deployment": workloads.DeploymentStrategy,
+    "EndpointSlice": networking.EndpointSliceStrategy,
+    "Endpoints": networking.EndpointsStrategy,
+    "Event": events.CoreEventStrategy,
+    "HorizontalPodAutoscaler": policies.AutoscalerStrategy,
+    "Ingress": networking.IngressStrategy,
+    "IngressClass": networking.IngressClassStrategy,
+    "Job": jobs.JobStrategy,
+    "Lease": policies.LeaseStrategy,
+    "LimitRange": policies.LimitRangeStrategy,
+    "MutatingAdmissionPolicy": functools.partial(admission_kinds.AdmissionPolicyStrategy, mutating=True),
+    "MutatingAdmissionPolicyBinding": functools.partial(
+        admission_kinds.AdmissionPolicyBindingStrategy, mutating=True
+    ),
+    "MutatingWebhookConfiguration": functools.partial(admission_kinds.WebhooksStrategy, mutating=True),
+    "Namespace": cluster_kinds.NamespaceStrategy,
+    "NetworkPolicy": networking.NetworkPolicyStrategy,
+    "Node": cluster_kinds.NodeStrategy,
+    "PersistentVolume": volumes.VolumeStrategy,
+    "PersistentVolumeClaim": volumes.ClaimStrategy,
+    "Pod": pods.PodStrategy,
+    "PodDisruptionBudget": policies.DisruptionBudgetStrategy,
+    "PodTemplate": workloads.PodTemplateStrategy,
+    "PriorityClass": policies.PriorityClassStrategy,
+    "ReplicaSet": workloads.ReplicaSetStrategy,
+    "ReplicationController": workloads.ReplicationControllerStrategy,
+    "ResourceQuota": policies.QuotaStrategy,
+    "Role": functools.partial(cluster_kinds.RoleStrategy, namespaced=True),
+    "RoleBinding": functools.partial(cluster_kinds.BindingStrategy, namespaced=True),
+    "Secret": cluster_kinds.SecretStrategy,
+    "ServiceAccount": cluster_kinds.ServiceAccountStrategy,
+    "StatefulSet": workloads.StatefulSetStrategy,
+    "StorageClass": volumes.StorageClassStrategy,
+    "ValidatingAdmissionPolicy": functools.partial(admission_kinds.AdmissionPolicyStrategy, mutating=False),
+    "ValidatingAdmissionPolicyBinding": functools.partial(
+        admission_kinds.AdmissionPolicyBindingStrategy, mutating=False
+    ),
+    "ValidatingWebhookConfiguration": functools.partial(admission_kinds.WebhooksStrategy, mutating=False),
 }
 """The rules of kinds, but for Services, and for kinds that are only stored or reviewed."""
 
@@ -383,7 +354,9 @@ def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -
         strategy = _strategy(group, kind, facts[3], clock, rng)
         strategy.returns_deleted = facts[4] == "object"
         made.append(_resource(group, kind, strategy, *facts))
-    old = _resource("autoscaling", "HorizontalPodAutoscaler", OldAutoscalerStrategy(clock), *_AUTOSCALER)
+    old = _resource(
+        "autoscaling", "HorizontalPodAutoscaler", policies.OldAutoscalerStrategy(clock), *_AUTOSCALER
+    )
     old.version, old.schema = "v1", schema_for("autoscaling", "v1", "HorizontalPodAutoscaler")
     return [*made, old]
 
@@ -393,9 +366,9 @@ _AUTOSCALER = ("hpa", "namespaced", "all", "status", "-")
 
 def _strategy(group: str, kind: str, subresources: str, clock: Clock, rng: random.Random) -> BuiltinStrategy:
     if group == "events.k8s.io":
-        return NewEventStrategy(clock)
+        return events.NewEventStrategy(clock)
     if kind == "Service":
-        return ServiceStrategy(clock, rng)
+        return services.ServiceStrategy(clock, rng)
     if kind in STORED_KINDS:
         return StoredKindStrategy(clock, STORED_KINDS[kind], has_status="status" in subresources)
     return STRATEGIES.get(kind, BuiltinStrategy)(clock)
@@ -430,7 +403,9 @@ def _resource(
         subresources=_listed(subresources),
         storage_version=version,
         store_as=("", "events") if group == "events.k8s.io" else None,
-        convert={"Event": convert_events, "HorizontalPodAutoscaler": convert_autoscalers}.get(kind),
+        convert={"Event": events.convert_events, "HorizontalPodAutoscaler": policies.convert_autoscalers}.get(
+            kind
+        ),
         deprecation=ENDPOINTS if kind == "Endpoints" else "",
     )
 

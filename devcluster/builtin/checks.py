@@ -1,99 +1,56 @@
-"""Common checks of validation; each returns the errors of the field at a path."""
+"""Common checks of fields, and the arithmetic of quantities."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
+from devcluster.kinds.field import NEGATIVE, Field
 from devcluster.names import label_key, label_value, port_name, port_number
 from devcluster.quantity import parse_quantity
 from devcluster.storage.selectors import LabelSelector, SelectorError
 from devcluster.types.times import canonical
 
-NEGATIVE = "must be greater than or equal to 0"
+SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 MAXIMUM_PERCENT = 100
 
 
-def texts(wrong: Iterable[str], path: str, value: Any) -> list[FieldError]:
-    """Return an error for each message of a naming rule."""
-    return [field_invalid(path, value, text) for text in wrong]
-
-
-def required_name(value: str, path: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    """Check a required name by a naming rule."""
-    return texts(rule(value), path, value) if value else [field_required(path)]
-
-
-def one_of(value: Any, path: str, supported: Sequence[str], *, required: bool = True) -> list[FieldError]:
-    """Check a value of an enumeration."""
-    if not value:
-        return [field_required(path)] if required else []
-    return [] if value in supported else [field_unsupported(path, value, supported)]
-
-
-def non_negative(obj: Mapping[str, Any], path: str, *names: str) -> list[FieldError]:
-    """Check that the present numbers are not negative."""
-    return [
-        field_invalid(f"{path}.{name}", obj[name], NEGATIVE)
-        for name in names
-        if isinstance(obj.get(name), int) and obj[name] < 0
-    ]
-
-
-def immutable(new: Any, old: Any, path: str) -> list[FieldError]:
-    """Check that a value is unchanged."""
-    return [] if new == old else [field_invalid(path, new, "field is immutable")]
-
-
-def port(value: Any, path: str) -> list[FieldError]:
+def check_port(port: Field) -> None:
     """Check a port's number or name."""
-    if isinstance(value, str):
-        return texts(port_name(value), path, value)
-    number = value or 0
-    return texts(port_number(number), path, number)
+    port.check(port_name if isinstance(port.value, str) else port_number)
 
 
-def labels(values: Mapping[str, str], path: str) -> list[FieldError]:
+def check_labels(labels: Field) -> None:
     """Check keys and values of labels or of a label selector."""
-    wrong = []
-    for key, value in values.items():
-        wrong += texts(label_key(key), path, key)
-        wrong += texts(label_value(value), path, value)
-    return wrong
+    for key, value in (labels.value or {}).items():
+        labels.check(label_key, key)
+        labels.check(label_value, value)
 
 
-def label_selector(selector: Mapping[str, Any] | None, path: str) -> list[FieldError]:
-    """Check a label selector: its matchLabels and matchExpressions."""
-    if selector is None:
-        return []
-    wrong = labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, requirement in enumerate(selector.get("matchExpressions") or ()):
-        wrong += _requirement(requirement, f"{path}.matchExpressions[{index}]")
-    return wrong
+def check_selector(selector: Field) -> None:
+    """Check a label selector, if it is there: its matchLabels and matchExpressions."""
+    check_labels(selector["matchLabels"])
+    for each in selector["matchExpressions"]:
+        check_requirement(each)
+        for value in each["values"]:
+            value.check(label_value)
 
 
-def _requirement(requirement: Mapping[str, Any], path: str) -> list[FieldError]:
-    wrong = []
-    operator, values = requirement.get("operator", ""), requirement.get("values") or ()
-    if operator in {"In", "NotIn"}:
-        if not values:
-            text = "must be specified when `operator` is 'In' or 'NotIn'"
-            wrong.append(field_required(f"{path}.values", text))
-    elif operator in {"Exists", "DoesNotExist"}:
-        if values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            wrong.append(field_forbidden(f"{path}.values", text))
-    else:
-        wrong.append(field_invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    key = requirement.get("key", "")
-    wrong += texts(label_key(key), f"{path}.key", key)
-    for index, value in enumerate(values):
-        wrong += texts(label_value(value), f"{path}.values[{index}]", value)
-    return wrong
+def check_requirement(requirement: Field, supported: Sequence[str] = SELECTOR_OPERATORS) -> None:
+    """Check operator, number of values and key of a selector's requirement."""
+    operator, values = requirement.at("operator", ""), requirement["values"]
+    if operator.value in {"In", "NotIn"} and not values:
+        values.required("must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator.value in {"Exists", "DoesNotExist"} and values:
+        values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    elif operator.value in {"Gt", "Lt"} & {*supported} and len(values.value or ()) != 1:
+        values.required("must be specified single value when `operator` is 'Lt' or 'Gt'")
+    elif operator.value not in supported:
+        operator.invalid("not a valid selector operator")
+    requirement.at("key", "").check(label_key)
 
 
 def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
@@ -111,25 +68,22 @@ def percent_of(value: Any) -> int | None:
     return None
 
 
-def int_or_percent(value: Any, path: str) -> list[FieldError]:
+def check_int_or_percent(field: Field) -> None:
     """Check a non-negative number or a percentage."""
-    if isinstance(value, str):
-        if percent_of(value) is not None:
-            return []
-        text = (
+    value = field.value
+    if isinstance(value, int) and value < 0:
+        field.invalid(NEGATIVE)
+    elif isinstance(value, str) and percent_of(value) is None:
+        field.invalid(
             "a valid percent string must be a numeric string followed by an ending '%' "
             "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         )
-        return [field_invalid(path, value, text)]
-    return [field_invalid(path, value, NEGATIVE)] if isinstance(value, int) and value < 0 else []
 
 
-def at_most_100_percent(value: Any, path: str) -> list[FieldError]:
+def check_at_most_all(field: Field) -> None:
     """Check that a percentage is at most 100."""
-    percent = percent_of(value)
-    if percent is None or percent <= MAXIMUM_PERCENT:
-        return []
-    return [field_invalid(path, value, "must not be greater than 100%")]
+    if (percent_of(field.value) or 0) > MAXIMUM_PERCENT:
+        field.invalid("must not be greater than 100%")
 
 
 def round_up(amounts: dict[str, Any] | None) -> None:
@@ -167,76 +121,58 @@ def quantity_text(value: Fraction, *, binary: bool) -> str:
     return f"{number}Ei"
 
 
-Object = Mapping[str, Any]
-
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
-OTHER_RESOURCES = frozenset(
+COUNTED = frozenset(
     {
         "configmaps",
-        "limits.cpu",
-        "limits.ephemeral-storage",
-        "limits.memory",
         "persistentvolumeclaims",
         "pods",
         "replicationcontrollers",
-        "requests.cpu",
-        "requests.ephemeral-storage",
-        "requests.memory",
-        "requests.storage",
         "resourcequotas",
         "secrets",
         "services",
         "services.loadbalancers",
         "services.nodeports",
-        "storage",
     }
 )
+"""Standard resources that are numbers of objects."""
+OTHER_RESOURCES = COUNTED | {
+    "requests.storage",
+    "storage",
+    *(f"{part}.{name}" for part in ("limits", "requests") for name in STANDARD_RESOURCES),
+}
 """Standard resources that containers cannot request."""
-COUNTED = (
-    OTHER_RESOURCES
-    - {name for name in OTHER_RESOURCES if name.startswith(("limits.", "requests."))}
-    - {"storage"}
-)
 
 
-def resource_requirements(resources: Object, path: str) -> list[FieldError]:
+def check_resources(resources: Field) -> None:
     """Check the names and amounts of limits and requests, and that no request exceeds its limit."""
-    wrong: list[FieldError] = []
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for part, listed in (("limits", limits), ("requests", requests)):
-        for name, amount in listed.items():
-            here = f"{path}.{part}[{name}]"
-            wrong += _resource_name(name, here)
-            wrong += amount_errors(name, amount, here)
-            if part == "requests" and name in limits and value_of(amount) != value_of(limits[name]):
-                wrong += _within(name, amount, limits[name], f"{path}.requests")
-    return wrong
+    limits = resources.get("limits") or {}
+    for part in ("limits", "requests"):
+        listed = resources[part]
+        for name, value in (listed.value or {}).items():
+            amount = listed.key(name, value)
+            _check_resource_name(amount, name)
+            check_amount(amount, name)
+            if part == "limits" or name not in limits or value_of(value) == value_of(limits[name]):
+                continue
+            if "/" in name and not name.startswith("kubernetes.io/"):
+                listed.invalid(f"must be equal to {name} limit of {limits[name]}", value)
+            elif value_of(value) > value_of(limits[name]):
+                listed.invalid(f"must be less than or equal to {name} limit of {limits[name]}", value)
 
 
-def amount_errors(name: str, amount: Any, path: str) -> list[FieldError]:
+def check_amount(amount: Field, name: str) -> None:
     """Check an amount: non-negative, and an integer where fractions make no sense."""
-    wrong = []
-    if value_of(amount) < 0:
-        wrong.append(field_invalid(path, amount, "must be greater than or equal to 0"))
+    if value_of(amount.value) < 0:
+        amount.invalid(NEGATIVE)
     extended = "/" in name and not name.startswith(("kubernetes.io/", "requests."))
-    if (extended or name in COUNTED) and not is_whole(amount):
-        wrong.append(field_invalid(path, amount, "must be an integer"))
-    return wrong
+    if (extended or name in COUNTED) and not is_whole(amount.value):
+        amount.invalid("must be an integer")
 
 
-def _within(name: str, amount: Any, limit: Any, path: str) -> list[FieldError]:
-    if "/" in name and not name.startswith("kubernetes.io/"):
-        return [field_invalid(path, amount, f"must be equal to {name} limit of {limit}")]
-    if value_of(amount) > value_of(limit):
-        return [field_invalid(path, amount, f"must be less than or equal to {name} limit of {limit}")]
-    return []
-
-
-def _resource_name(name: str, path: str) -> list[FieldError]:
-    wrong = texts(label_key(name), path, name)
+def _check_resource_name(amount: Field, name: str) -> None:
+    amount.check(label_key, name)
     if "/" not in name and name not in STANDARD_RESOURCES and not name.startswith("hugepages-"):
         if name not in OTHER_RESOURCES:
-            text = "must be a standard resource type or fully qualified"
-            wrong.append(field_invalid(path, name, text))
-        wrong.append(field_invalid(path, name, "must be a standard resource for containers"))
-    return wrong
+            amount.invalid("must be a standard resource type or fully qualified", name)
+        amount.invalid("must be a standard resource for containers", name)

@@ -10,16 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, PlainStrategy, StoredStrategy, child, columns
-from devcluster.builtin.checks import immutable, texts
 from devcluster.clock import Clock
-from devcluster.errors import (
-    FieldError,
-    field_forbidden,
-    field_invalid,
-    field_required,
-    field_too_long,
-    field_unsupported,
-)
+from devcluster.kinds.field import Field
 from devcluster.kinds.strategy import Context
 from devcluster.names import config_key, dns_label, dns_subdomain, path_segment
 
@@ -70,9 +62,8 @@ class NamespaceStrategy(BuiltinStrategy):
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.phase": (obj.get("status") or {}).get("phase", "")}
 
-    def cells(self, obj: Object) -> list[Any]:
-        phase = (obj.get("status") or {}).get("phase", "")
-        return [phase]
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
+        return [status.get("phase", "")]
 
 
 ROLE = "node-role.kubernetes.io/"
@@ -119,8 +110,7 @@ class NodeStrategy(BuiltinStrategy):
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
-    def cells(self, obj: Object) -> list[Any]:
-        status = obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         information = status.get("nodeInfo") or {}
         addresses = {
             each.get("type"): each.get("address", "") for each in reversed(status.get("addresses") or [])
@@ -174,24 +164,25 @@ class ConfigMapStrategy(StoredStrategy):
 
     columns = columns("Name | Data | Age")
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        data, binary = new.get("data") or {}, new.get("binaryData") or {}
-        wrong: list[FieldError] = []
+    def check(self, obj: Field) -> None:
+        data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         for key in data:
-            wrong += texts(config_key(key), f"data[{key}]", key)
+            entry = obj["data"].key(key, key)
+            entry.check(config_key)
             if key in binary:
-                wrong.append(field_invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+                entry.invalid("duplicate of key present in binaryData")
         for key in binary:
-            wrong += texts(config_key(key), f"binaryData[{key}]", key)
+            obj["binaryData"].key(key, key).check(config_key)
         size = sum(len(value.encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
-        return [*wrong, field_too_long("[]", MAXIMUM_SIZE)] if size > MAXIMUM_SIZE else wrong
+        if size > MAXIMUM_SIZE:
+            Field(None, "[]", obj).too_long(MAXIMUM_SIZE)
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        return _check_unchanged_data(new, old, "data", "binaryData") + self.validate_create(new, context)
+    def check_update(self, obj: Field, old: Field) -> None:
+        _check_unchanged_data(obj, old, "data", "binaryData")
+        self.check(obj)
 
-    def cells(self, obj: Object) -> list[Any]:
-        size = len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
-        return [size]
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
+        return [len(obj.get("data") or ()) + len(obj.get("binaryData") or ())]
 
 
 class SecretStrategy(StoredStrategy):
@@ -208,28 +199,30 @@ class SecretStrategy(StoredStrategy):
         if not obj.get("type"):
             obj["type"] = "Opaque"
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        data, kind = new.get("data") or {}, new["type"]
-        wrong: list[FieldError] = []
-        for key in data:
-            wrong += texts(config_key(key), f"data[{key}]", key)
-        if sum(map(_decoded_size, data.values())) > MAXIMUM_SIZE:
-            wrong.append(field_too_long("data", MAXIMUM_SIZE))
-        annotations = new["metadata"].get("annotations") or {}
+    def check(self, obj: Field) -> None:
+        data, kind = obj["data"], obj.get("type")
+        given = data.value or {}
+        for key in given:
+            data.key(key, key).check(config_key)
+        if sum(map(_decoded_size, given.values())) > MAXIMUM_SIZE:
+            data.too_long(MAXIMUM_SIZE)
+        annotations = obj["metadata"]["annotations"]
         if kind == "kubernetes.io/service-account-token" and not annotations.get(ACCOUNT):
-            wrong.append(field_required(f"metadata.annotations[{ACCOUNT}]"))
-        if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
-            wrong += [field_required("data[username]"), field_required("data[password]")]
+            annotations.key(ACCOUNT, None).required()
+        if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & given.keys():
+            data.key("username", None).required()
+            data.key("password", None).required()
         for key in REQUIRED_KEYS.get(kind, ()):
-            if key not in data or (kind == "kubernetes.io/ssh-auth" and not data[key]):
-                wrong.append(field_required(f"data[{key}]"))
+            entry = data.key(key, given.get(key))
+            if key not in given or (kind == "kubernetes.io/ssh-auth" and not entry):
+                entry.required()
             elif key.startswith(".docker"):
-                wrong += _docker(data[key], f"data[{key}]")
-        return wrong
+                _check_docker(entry)
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        wrong = immutable(new["type"], old.get("type"), "type")
-        return wrong + _check_unchanged_data(new, old, "data") + self.validate_create(new, context)
+    def check_update(self, obj: Field, old: Field) -> None:
+        obj["type"].check_unchanged(old.get("type"))
+        _check_unchanged_data(obj, old, "data")
+        self.check(obj)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         if new.get("type") != "kubernetes.io/tls":
@@ -243,44 +236,38 @@ class SecretStrategy(StoredStrategy):
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"type": obj.get("type", "")}
 
-    def cells(self, obj: Object) -> list[Any]:
-        size = len(obj.get("data") or ())
-        return [obj.get("type", ""), size]
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
+        return [obj.get("type", ""), len(obj.get("data") or ())]
 
 
 class ServiceAccountStrategy(StoredStrategy):
     """The rules of service accounts: there are none."""
 
 
-def _check_unchanged_data(new: Object, old: Object, *fields: str) -> list[FieldError]:
-    if not old.get("immutable"):
-        return []
-    text = "field is immutable when `immutable` is set"
-    wrong = [] if new.get("immutable") else [field_forbidden("immutable", text)]
-    changed = [name for name in fields if (new.get(name) or {}) != (old.get(name) or {})]
-    return wrong + [field_forbidden(name, text) for name in changed]
+def _check_unchanged_data(obj: Field, old: Field, *names: str) -> None:
+    if not old["immutable"]:
+        return
+    changed = [name for name in names if (obj.get(name) or {}) != (old.get(name) or {})]
+    for name in (*(() if obj["immutable"] else ("immutable",)), *changed):
+        obj[name].forbidden("field is immutable when `immutable` is set")
 
 
 def _decoded_size(value: str) -> int:
     return len(value) * 3 // 4 - value[-2:].count("=")
 
 
-def _docker(value: str, path: str) -> list[FieldError]:
+def _check_docker(entry: Field) -> None:
     try:
-        text = base64.b64decode(value).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        return [field_invalid(path, REDACTED, str(error))]
-    try:
-        json.loads(text)
+        json.loads(base64.b64decode(entry.value).decode())
     except json.JSONDecodeError as error:
-        left = text[error.pos :].strip()
+        left = error.doc[error.pos :].strip()
         why = f"invalid character {left[0]!r} looking for beginning of value" if left else ENDED
-        return [field_invalid(path, REDACTED, why if text.strip() != "{" else ENDED)]
-    return []
+        entry.invalid(why if error.doc.strip() != "{" else ENDED, REDACTED)
+    except (binascii.Error, UnicodeDecodeError) as error:
+        entry.invalid(str(error), REDACTED)
 
 
 GROUP = "rbac.authorization.k8s.io"
-KINDS = ("ServiceAccount", "User", "Group")
 
 
 class RoleStrategy(PlainStrategy):
@@ -294,11 +281,9 @@ class RoleStrategy(PlainStrategy):
         super().__init__(clock)
         self._namespaced = namespaced
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        wrong: list[FieldError] = []
-        for index, rule in enumerate(new.get("rules") or ()):
-            wrong += _rule(rule, f"rules[{index}]", namespaced=self._namespaced)
-        return wrong
+    def check(self, obj: Field) -> None:
+        for rule in obj["rules"]:
+            _check_rule(rule, namespaced=self._namespaced)
 
 
 class BindingStrategy(StoredStrategy):
@@ -320,33 +305,22 @@ class BindingStrategy(StoredStrategy):
             if subject.get("kind") in {"User", "Group"} and not subject.get("apiGroup"):
                 subject["apiGroup"] = GROUP
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        role = new["roleRef"]
-        wrong: list[FieldError] = []
-        if role["apiGroup"] != GROUP:
-            wrong.append(field_unsupported("roleRef.apiGroup", role["apiGroup"], (GROUP,)))
-        if role.get("kind", "") not in self._roles:
-            wrong.append(field_unsupported("roleRef.kind", role.get("kind", ""), self._roles))
-        name = role.get("name", "")
-        wrong += texts(path_segment(name), "roleRef.name", name) if name else [field_required("roleRef.name")]
-        namespaced = len(self._roles) > 1
-        for index, subject in enumerate(new.get("subjects") or ()):
-            wrong += _subject(subject, f"subjects[{index}]", namespaced=namespaced)
-        return wrong
+    def check(self, obj: Field) -> None:
+        role = obj["roleRef"]
+        role["apiGroup"].any_of((GROUP,))
+        role.at("kind", "").any_of(self._roles)
+        role["name"].check_required(path_segment)
+        for subject in obj["subjects"]:
+            _check_subject(subject, namespaced=len(self._roles) > 1)
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        wrong = self.validate_create(new, context)
-        role, before = new["roleRef"], old.get("roleRef")
-        if role != before:
-            shown = {
-                "APIGroup": role["apiGroup"],
-                "Kind": role.get("kind", ""),
-                "Name": role.get("name", ""),
-            }
-            wrong.append(field_invalid("roleRef", shown, "cannot change roleRef"))
-        return wrong
+    def check_update(self, obj: Field, old: Field) -> None:
+        self.check(obj)
+        role = obj["roleRef"]
+        if role.value != old.get("roleRef"):
+            shown = {name: role.get(name[0].lower() + name[1:], "") for name in ("Kind", "Name")}
+            role.invalid("cannot change roleRef", {"APIGroup": role.get("apiGroup"), **shown})
 
-    def cells(self, obj: Object) -> list[Any]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         role = obj.get("roleRef") or {}
         subjects = obj.get("subjects") or ()
         accounts = [
@@ -362,43 +336,32 @@ class BindingStrategy(StoredStrategy):
         return [shown, *people, ", ".join(accounts)]
 
 
-def _rule(rule: Object, path: str, *, namespaced: bool) -> list[FieldError]:
-    wrong: list[FieldError] = []
-    if not rule.get("verbs"):
-        wrong.append(field_required(f"{path}.verbs", "verbs must contain at least one value"))
-    urls = rule.get("nonResourceURLs")
+def _check_rule(rule: Field, *, namespaced: bool) -> None:
+    urls = rule["nonResourceURLs"]
+    if not rule["verbs"]:
+        rule["verbs"].required("verbs must contain at least one value")
     if urls:
         if namespaced:
-            text = "namespaced rules cannot apply to non-resource URLs"
-            wrong.append(field_invalid(f"{path}.nonResourceURLs", urls, text))
-        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-            text = "rules cannot apply to both regular resources and non-resource URLs"
-            wrong.append(field_invalid(f"{path}.nonResourceURLs", urls, text))
-        return wrong
-    if not rule.get("apiGroups"):
-        text = "resource rules must supply at least one api group"
-        wrong.append(field_required(f"{path}.apiGroups", text))
-    if not rule.get("resources"):
-        text = "resource rules must supply at least one resource"
-        wrong.append(field_required(f"{path}.resources", text))
-    return wrong
+            urls.invalid("namespaced rules cannot apply to non-resource URLs")
+        if rule["apiGroups"] or rule["resources"] or rule["resourceNames"]:
+            urls.invalid("rules cannot apply to both regular resources and non-resource URLs")
+        return
+    if not rule["apiGroups"]:
+        rule["apiGroups"].required("resource rules must supply at least one api group")
+    if not rule["resources"]:
+        rule["resources"].required("resource rules must supply at least one resource")
 
 
-def _subject(subject: Object, path: str, *, namespaced: bool) -> list[FieldError]:
-    wrong: list[FieldError] = []
-    name, kind, group = subject.get("name", ""), subject.get("kind", ""), subject.get("apiGroup", "")
+def _check_subject(subject: Field, *, namespaced: bool) -> None:
+    name, kind, group = subject["name"], subject.at("kind", ""), subject.at("apiGroup", "")
     if not name:
-        wrong.append(field_required(f"{path}.name"))
-    if kind == "ServiceAccount":
-        if name:
-            wrong += texts(dns_subdomain(name), f"{path}.name", name)
-        if group:
-            wrong.append(field_unsupported(f"{path}.apiGroup", group, ("",)))
-        if not namespaced and not subject.get("namespace"):
-            wrong.append(field_required(f"{path}.namespace"))
-    elif kind in {"User", "Group"}:
-        if group != GROUP:
-            wrong.append(field_unsupported(f"{path}.apiGroup", group, (GROUP,)))
+        name.required()
+    if kind.value == "ServiceAccount":
+        name.check_given(dns_subdomain)
+        group.any_of(("",))
+        if not namespaced and not subject["namespace"]:
+            subject["namespace"].required()
+    elif kind.value in {"User", "Group"}:
+        group.any_of((GROUP,))
     else:
-        wrong.append(field_unsupported(f"{path}.kind", kind, KINDS))
-    return wrong
+        kind.unsupported(("ServiceAccount", "User", "Group"))

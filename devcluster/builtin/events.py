@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from devcluster.builtin.base import Object, StoredStrategy, child, columns
-from devcluster.builtin.checks import texts
-from devcluster.errors import FieldError, field_invalid, field_required, invalid
+from devcluster.errors import FieldError, invalid
+from devcluster.kinds.field import Field
 from devcluster.kinds.strategy import Context
 from devcluster.names import label_key
 
@@ -67,9 +67,10 @@ class CoreEventStrategy(StoredStrategy):
     def default(self, obj: Object) -> None:
         _default_core(obj)
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        wrong = _namespaces(new, "involvedObject")
-        return wrong + _said(new, "reportingComponent") if new.get("eventTime") else wrong
+    def check(self, obj: Field) -> None:
+        _check_namespaces(obj, "involvedObject")
+        if obj["eventTime"]:
+            _check_reporter(obj, "reportingComponent")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         about = obj.get("involvedObject") or {}
@@ -83,7 +84,7 @@ class CoreEventStrategy(StoredStrategy):
             "type": obj.get("type", ""),
         }
 
-    def cells(self, obj: Object) -> list[Any]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         about, source = obj.get("involvedObject") or {}, obj.get("source") or {}
         series = obj.get("series")
         first = self.since(obj.get("firstTimestamp") or obj.get("eventTime"))
@@ -118,24 +119,27 @@ class NewEventStrategy(CoreEventStrategy):
         obj.setdefault("deprecatedLastTimestamp", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        wrong = _namespaces(new, "regarding")
-        if not new.get("eventTime"):
-            wrong.append(field_required("eventTime"))
-        else:
-            wrong += _said(new)
-        kind = new.get("type", "")
-        if kind not in {"Normal", "Warning"}:
-            wrong.append(field_invalid("type", "", f"has invalid value: {kind}"))
-        for old, name in NAMES.items():
-            if name.startswith("deprecated") and any(_values(new.get(name))):
-                wrong.append(field_invalid(old, "", "needs to be unset"))
+        wrong = super().validate_create(new, context)
         if wrong:
             # The real server's error names the core group's kind, even for the other one.
             raise invalid("", "Event", new["metadata"].get("name", ""), wrong)
-        return []
+        return wrong
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        return _namespaces(new, "regarding")
+    def check(self, obj: Field) -> None:
+        _check_namespaces(obj, "regarding")
+        if obj["eventTime"]:
+            _check_reporter(obj, "reportingController")
+        else:
+            obj["eventTime"].required()
+        kind = obj.get("type", "")
+        if kind not in {"Normal", "Warning"}:
+            obj["type"].invalid(f"has invalid value: {kind}", "")
+        for old, name in NAMES.items():
+            if name.startswith("deprecated") and any(_values(obj.get(name))):
+                obj[old].invalid("needs to be unset", "")
+
+    def check_update(self, obj: Field, old: Field) -> None:
+        _check_namespaces(obj, "regarding")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         core = super().fields(convert_event(obj, CORE))
@@ -146,26 +150,24 @@ class NewEventStrategy(CoreEventStrategy):
             for first, dot, rest in [key.partition(".")]
         }
 
-    def cells(self, obj: Object) -> list[Any]:
-        return super().cells(convert_event(obj, CORE))
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
+        return super().cells(convert_event(obj, CORE), spec, status)
 
 
-def _namespaces(event: Object, about: str) -> list[FieldError]:
-    own = event["metadata"].get("namespace", "")
-    other = (event.get(about) or {}).get("namespace", "")
-    if own == other or (not other and own in {"default", "kube-system" if event.get("eventTime") else ""}):
-        return []
-    if other and event.get("eventTime"):
-        return []
-    return [field_invalid("involvedObject.namespace", other, "does not match event.namespace")]
+def _check_namespaces(event: Field, about: str) -> None:
+    own, other = event["metadata"].get("namespace", ""), event[about].get("namespace", "")
+    if own == other or (not other and own in {"default", "kube-system" if event["eventTime"] else ""}):
+        return
+    if not (other and event["eventTime"]):
+        event["involvedObject"]["namespace"].invalid("does not match event.namespace", other)
 
 
-def _said(event: Object, controller: str = "reportingController") -> list[FieldError]:
+def _check_reporter(event: Field, controller: str) -> None:
     """Check the reporting controller and the action."""
-    name = event.get(controller) or ""
-    wrong = texts(label_key(name), controller, name)
-    missing = (each for each in (controller, *SAID) if not event.get(each))
-    return wrong + [field_required(each) for each in missing]
+    event.at(controller, "").check(label_key)
+    for name in (controller, *SAID):
+        if not event[name]:
+            event[name].required()
 
 
 def _values(value: Any) -> list[Any]:

@@ -11,11 +11,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, container_cells, selector_cell
-from devcluster.builtin.checks import immutable, label_selector, non_negative, one_of, selector_matches
-from devcluster.builtin.pod_checks import pod_template
-from devcluster.builtin.workloads import WorkloadStrategy, default_template, mismatch
-from devcluster.errors import FieldError, field_invalid, field_required, field_too_long, field_unsupported
+from devcluster.builtin.checks import check_selector, selector_matches
+from devcluster.builtin.pod_checks import check_template
+from devcluster.builtin.workloads import WorkloadStrategy, check_match, default_template
 from devcluster.kinds.ages import human_duration, parse_time
+from devcluster.kinds.field import Field
 from devcluster.kinds.strategy import Context
 from devcluster.schema.cel.values import to_duration
 from devcluster.types.table import choices
@@ -184,8 +184,18 @@ def _number(text: str) -> int:
 
 
 MODES = ("NonIndexed", "Indexed")
-POLICIES = choices("batch.v1.CronJobSpec.concurrencyPolicy")
 CRON_NAME_MAXIMUM = 52
+MANAGED_BY_MAXIMUM = 63
+FIXED = (
+    "completions",
+    "selector",
+    "template",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
 NUMBERS = (
     "parallelism",
     "completions",
@@ -224,42 +234,33 @@ class JobStrategy(WorkloadStrategy):
         super().default(obj)
         default_job(obj)
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        wrong = _generated(new)
-        wrong += job_spec(spec, "spec")
-        if spec.get("selector") is None:
-            wrong.append(field_required("spec.selector"))
+    def check(self, obj: Field) -> None:
+        spec = obj["spec"]
+        _check_generated(obj)
+        check_job(spec)
+        check_selector(spec["selector"])
+        if spec["selector"].is_set:
+            check_match(spec)
         else:
-            wrong += label_selector(spec["selector"], "spec.selector")
-            wrong += mismatch(spec["selector"], spec["template"])
-        return wrong
+            spec["selector"].required()
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        spec, before = new["spec"], old["spec"]
-        wrong = job_spec(spec, "spec")
-        fixed = ("completions", "selector", "template", "completionMode", "podFailurePolicy")
-        for name in (*fixed, "backoffLimitPerIndex", "managedBy", "successPolicy"):
-            if name == "completions" and spec.get("completionMode") == "Indexed":
-                if spec.get(name) != before.get(name) and spec.get(name) != spec.get("parallelism"):
-                    text = "can only be modified in tandem with spec.parallelism"
-                    wrong.append(field_invalid("spec.completions", spec.get(name), text))
-                continue
+    def check_update(self, obj: Field, old: Field) -> None:
+        spec, before = obj["spec"], old["spec"]
+        check_job(spec)
+        for name in FIXED:
             was = before.get(name)
-            if (
-                name == "template"
-                and before.get("suspend")
-                and not (old.get("status") or {}).get("startTime")
-            ):
-                was = _rescheduled(was, spec[name])
-            wrong += immutable(spec.get(name), was, f"spec.{name}")
-        return wrong
+            if name == "completions" and spec.get("completionMode") == "Indexed":
+                if spec.get(name) not in (was, spec.get("parallelism")):
+                    spec[name].invalid("can only be modified in tandem with spec.parallelism")
+                continue
+            if name == "template" and before["suspend"] and not old["status"]["startTime"]:
+                was = _rescheduled(was, spec.get(name))
+            spec[name].check_unchanged(was)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         return [
             _state(obj),
             _completions(spec, status),
@@ -319,20 +320,17 @@ class CronJobStrategy(BuiltinStrategy):
         super().default(obj)
         default_template(obj["spec"]["jobTemplate"]["spec"])
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec, wrong = new["spec"], []
-        wrong += _schedule_errors(spec.get("schedule", ""), "spec.schedule")
-        wrong += non_negative(spec, "spec", "startingDeadlineSeconds")
-        wrong += one_of(spec["concurrencyPolicy"], "spec.concurrencyPolicy", POLICIES)
-        wrong += job_spec(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
-        wrong += non_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-        if len(new["metadata"].get("name", "")) > CRON_NAME_MAXIMUM:
-            text = f"must be no more than {CRON_NAME_MAXIMUM} characters"
-            wrong.append(field_invalid("metadata.name", new["metadata"]["name"], text))
-        return wrong
+    def check(self, obj: Field) -> None:
+        spec, name = obj["spec"], obj["metadata"]["name"]
+        _check_schedule(spec["schedule"])
+        spec.not_negative("startingDeadlineSeconds")
+        spec["concurrencyPolicy"].one_of(choices("batch.v1.CronJobSpec.concurrencyPolicy"))
+        check_job(spec["jobTemplate"]["spec"])
+        spec.not_negative("successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+        if len(name.value or "") > CRON_NAME_MAXIMUM:
+            name.invalid(f"must be no more than {CRON_NAME_MAXIMUM} characters")
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         job = (spec.get("jobTemplate") or {}).get("spec") or {}
         last = status.get("lastScheduleTime")
         return [
@@ -346,17 +344,16 @@ class CronJobStrategy(BuiltinStrategy):
         ]
 
 
-def _schedule_errors(schedule: str, path: str) -> list[FieldError]:
+def _check_schedule(schedule: Field) -> None:
     if not schedule:
-        return [field_required(path)]
-    if "TZ" in schedule:
-        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        return [field_invalid(path, schedule, text)]
-    try:
-        parse_schedule(schedule)
-    except InvalidSchedule as error:
-        return [field_invalid(path, schedule, str(error))]
-    return []
+        schedule.required()
+    elif "TZ" in schedule.value:
+        schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+    else:
+        try:
+            parse_schedule(schedule.value)
+        except InvalidSchedule as error:
+            schedule.invalid(str(error))
 
 
 def default_job(obj: Object) -> None:
@@ -380,30 +377,24 @@ def default_job(obj: Object) -> None:
     spec.setdefault("manualSelector", False)
 
 
-def job_spec(spec: Object, path: str) -> list[FieldError]:
+def check_job(spec: Field) -> None:
     """Check the numbers and the template of a Job's or a CronJob's spec."""
-    wrong = non_negative(spec, path, *NUMBERS)
-    mode = spec.get("completionMode", "NonIndexed")
-    if mode not in MODES:
-        wrong.append(field_unsupported(f"{path}.completionMode", mode, MODES))
-    if mode == "Indexed" and spec.get("completions") is None:
-        wrong.append(field_required(f"{path}.completions", "when completion mode is Indexed"))
-    if mode == "NonIndexed":
-        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
-            if spec.get(name) is not None:
-                wrong.append(field_invalid(f"{path}.{name}", spec[name], "requires indexed completion mode"))
+    spec.not_negative(*NUMBERS)
+    mode = spec.at("completionMode", "NonIndexed")
+    mode.any_of(MODES)
+    if mode.value == "Indexed" and not spec["completions"].is_set:
+        spec["completions"].required("when completion mode is Indexed")
+    if mode.value == "NonIndexed":
+        for name in spec.given("backoffLimitPerIndex", "maxFailedIndexes"):
+            spec[name].invalid("requires indexed completion mode")
     if len(spec.get("managedBy") or "") > MANAGED_BY_MAXIMUM:
-        wrong.append(field_too_long(f"{path}.managedBy", MANAGED_BY_MAXIMUM))
-    wrong += pod_template(spec["template"], f"{path}.template")
-    here, policy = f"{path}.template.spec.restartPolicy", spec["template"]["spec"].get("restartPolicy")
-    if policy == "Always":
-        wrong.append(field_required(here, 'valid values: "OnFailure", "Never"'))
-    elif policy not in {"OnFailure", "Never"}:
-        wrong.append(field_unsupported(here, policy, ("OnFailure", "Never")))
-    return wrong
-
-
-MANAGED_BY_MAXIMUM = 63
+        spec["managedBy"].too_long(MANAGED_BY_MAXIMUM)
+    check_template(spec["template"])
+    policy = spec["template"]["spec"]["restartPolicy"]
+    if policy.value == "Always":
+        policy.required('valid values: "OnFailure", "Never"')
+    else:
+        policy.any_of(("OnFailure", "Never"))
 
 
 def _generate_selector(job: Object) -> None:
@@ -416,22 +407,20 @@ def _generate_selector(job: Object) -> None:
     chosen.setdefault("batch.kubernetes.io/controller-uid", job["metadata"].get("uid", ""))
 
 
-def _generated(job: Object) -> list[FieldError]:
-    selector = job["spec"].get("selector")
-    if job["spec"].get("manualSelector") or selector is None:
-        return []
-    wrong: list[FieldError] = []
-    expected = _own_labels(job)
-    labels = (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
+def _check_generated(job: Field) -> None:
+    spec, expected = job["spec"], _own_labels(job.value)
+    selector, metadata = spec["selector"], spec["template"]["metadata"]
+    if spec["manualSelector"] or not selector.is_set:
+        return
+    given = metadata.get("labels") or {}
     for key, value in expected.items():
-        path, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
-        if key not in labels:
-            wrong.append(field_required(path, text))
-        elif labels[key] != value:
-            wrong.append(field_invalid(path, dict(sorted(labels.items())), text))
-    if not selector_matches(selector, expected):
-        wrong.append(field_invalid("spec.selector", selector, "`selector` not auto-generated"))
-    return wrong
+        label = metadata["labels"].key(key, dict(sorted(given.items())))
+        if key not in given:
+            label.required(f"must be '{value}'")
+        elif given[key] != value:
+            label.invalid(f"must be '{value}'")
+    if not selector_matches(selector.value, expected):
+        selector.invalid("`selector` not auto-generated")
 
 
 def _own_labels(job: Object) -> dict[str, str]:

@@ -36,7 +36,7 @@ class MetricsStrategy(BuiltinStrategy):
 
     columns = columns("Name | CPU | Memory | Window")
 
-    def cells(self, obj: Object) -> list[str]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[str]:
         usage: Object = obj.get("usage") or next((each["usage"] for each in obj.get("containers") or ()), {})
         return [*(usage.get(name, "0") for name in USAGE), obj["window"]]
 

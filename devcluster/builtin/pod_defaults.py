@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from devcluster.builtin.base import child
@@ -12,11 +12,57 @@ from devcluster.names import dns_label
 Object = dict[str, Any]
 
 FILE_MODE = 0o644
-TOKEN_SECONDS = 3600
-PROBE = (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3))
-HOOKS = ("postStart", "preStop")
-CONTAINER = (("terminationMessagePath", "/dev/termination-log"), ("terminationMessagePolicy", "File"))
-PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HTTP = {"httpGet": {"path": "/", "scheme": "HTTP"}}
+_PROBE = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    "grpc": {"service": ""},
+    **_HTTP,
+}
+_REFERENCE = {"fieldRef": {"apiVersion": "v1"}, "resourceFieldRef": {"divisor": "0"}}
+_CONTAINER = {
+    "ports": [{"protocol": "TCP"}],
+    "env": [{"valueFrom": _REFERENCE}],
+    **dict.fromkeys(("livenessProbe", "readinessProbe", "startupProbe"), _PROBE),
+    "lifecycle": {"postStart": _HTTP, "preStop": _HTTP},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+_DOWNWARD = {"items": [_REFERENCE]}
+_VOLUME = {
+    "secret": {"defaultMode": FILE_MODE},
+    "configMap": {"defaultMode": FILE_MODE},
+    "downwardAPI": {"defaultMode": FILE_MODE, **_DOWNWARD},
+    "projected": {
+        "defaultMode": FILE_MODE,
+        "sources": [{"downwardAPI": _DOWNWARD, "serviceAccountToken": {"expirationSeconds": 3600}}],
+    },
+    "hostPath": {"type": ""},
+}
+_SPEC = {
+    "volumes": [_VOLUME],
+    **{name: [_CONTAINER] for name in ("initContainers", "containers", "ephemeralContainers")},
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+}
+"""The values of what is absent, or has Go's zero value, where the object above is there."""
+_ZERO_COUNTS = frozenset({"defaultMode", "expirationSeconds", "terminationGracePeriodSeconds"})
+
+
+def _fill(value: Object, defaults: Mapping[str, Any]) -> None:
+    for name, default in defaults.items():
+        given = value.get(name)
+        if type(default) is dict:
+            if given is not None:
+                _fill(given, default)
+        elif type(default) is list:
+            for each in given or ():
+                _fill(each, default[0])
+        elif not given and (given is None or name not in _ZERO_COUNTS):
+            value[name] = default
 
 
 def default_pod(obj: Object) -> None:
@@ -37,59 +83,23 @@ def default_pod(obj: Object) -> None:
 
 def default_pod_spec(spec: Object) -> None:
     """Set the defaults of every pod spec."""
-    _volumes(spec.get("volumes") or ())
+    _fill(spec, _SPEC)
+    for volume in spec.get("volumes") or ():
+        _default_volume(volume)
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(field) or ():
-            _container(container)
-    if not spec.get("restartPolicy"):
-        spec["restartPolicy"] = "Always"
-    if spec.get("terminationGracePeriodSeconds") is None:
-        spec["terminationGracePeriodSeconds"] = 30
-    if not spec.get("dnsPolicy"):
-        spec["dnsPolicy"] = "ClusterFirst"
+            resources = child(container, "resources")
+            round_up(resources.get("limits"))
+            round_up(resources.get("requests"))
+            if not container.get("imagePullPolicy"):
+                container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         # The older name has the same value, for clients that know only that one.
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    if spec.get("securityContext") is None:
-        spec["securityContext"] = {}
+    child(spec, "securityContext")
     if not spec.get("schedulerName"):
         spec["schedulerName"] = "default-scheduler"
-
-
-def _resources(container: Object) -> None:
-    resources = child(container, "resources")
-    for part in ("limits", "requests"):
-        round_up(resources.get(part))
-
-
-def _container(container: Object) -> None:
-    for port in container.get("ports") or ():
-        if not port.get("protocol"):
-            port["protocol"] = "TCP"
-    for variable in container.get("env") or ():
-        if variable.get("valueFrom"):
-            _reference(variable["valueFrom"])
-    _resources(container)
-    for name in PROBES:
-        if container.get(name) is not None:
-            _probe(container[name])
-    for name in HOOKS:
-        _http((container.get("lifecycle") or {}).get(name) or {})
-    for name, value in CONTAINER:
-        if not container.get(name):
-            container[name] = value
-    if not container.get("imagePullPolicy"):
-        container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
-
-
-def _reference(source: Object) -> None:
-    """Set the defaults of a reference to a pod field or to a container resource."""
-    field, resource = source.get("fieldRef"), source.get("resourceFieldRef")
-    if field and not field.get("apiVersion"):
-        field["apiVersion"] = "v1"
-    if resource is not None:
-        resource.setdefault("divisor", "0")
 
 
 def _pull_policy(image: str) -> str:
@@ -99,54 +109,17 @@ def _pull_policy(image: str) -> str:
     return "IfNotPresent" if colon and tag != "latest" else "Always"
 
 
-def _probe(probe: Object) -> None:
-    for name, value in PROBE:
-        if not probe.get(name):
-            probe[name] = value
-    _http(probe)
-    if probe.get("grpc") is not None:
-        probe["grpc"]["service"] = probe["grpc"].get("service") or ""
-
-
-def _http(handler: Object) -> None:
-    action = handler.get("httpGet")
-    if action is not None:
-        if not action.get("path"):
-            action["path"] = "/"
-        if not action.get("scheme"):
-            action["scheme"] = "HTTP"
-
-
-def _volumes(volumes: Any) -> None:
-    for volume in volumes:
-        sources = [each for each in volume.values() if isinstance(each, dict)]
-        if not sources:
-            volume["emptyDir"] = {}
-        for name in ("secret", "configMap", "downwardAPI", "projected"):
-            if volume.get(name) is not None and volume[name].get("defaultMode") is None:
-                volume[name]["defaultMode"] = FILE_MODE
-        _projections(volume)
-        if volume.get("hostPath") is not None and volume["hostPath"].get("type") is None:
-            volume["hostPath"]["type"] = ""
-        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
-        if template and not child(template, "spec").get("volumeMode"):
+def _default_volume(volume: Object) -> None:
+    if not any(isinstance(each, dict) for each in volume.values()):
+        volume["emptyDir"] = {}
+    template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+    if template:
+        child(template, "metadata")
+        if not child(template, "spec").get("volumeMode"):
             template["spec"]["volumeMode"] = "Filesystem"
-        if template:
-            child(template, "metadata")
-        image = volume.get("image")
-        if image is not None and not image.get("pullPolicy"):
-            image["pullPolicy"] = _pull_policy(image.get("reference", ""))
-
-
-def _projections(volume: Object) -> None:
-    items = (volume.get("downwardAPI") or {}).get("items") or []
-    for source in (volume.get("projected") or {}).get("sources") or ():
-        items = [*items, *((source.get("downwardAPI") or {}).get("items") or ())]
-        token = source.get("serviceAccountToken")
-        if token is not None and token.get("expirationSeconds") is None:
-            token["expirationSeconds"] = TOKEN_SECONDS
-    for item in items:
-        _reference(item)
+    image = volume.get("image")
+    if image is not None and not image.get("pullPolicy"):
+        image["pullPolicy"] = _pull_policy(image.get("reference", ""))
 
 
 def name_warnings(name: str, used: str = "Pod names and hostnames") -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, unified
 from devcluster.builtin.checks import value_of
-from devcluster.builtin.pod_checks import pod_spec
+from devcluster.builtin.pod_checks import check_pod_spec
 from devcluster.builtin.pod_defaults import default_pod, name_warnings, pod_warnings
-from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, forbidden
+from devcluster.errors import FieldError, forbidden
+from devcluster.kinds.field import Field
 from devcluster.kinds.strategy import Context
 
 UPDATABLE = (
@@ -57,39 +58,24 @@ class PodStrategy(BuiltinStrategy):
         child(obj, "status")["qosClass"] = quality_of_service(obj["spec"])
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        wrong = pod_spec(spec, "spec")
-        for field in ("containers", "initContainers"):
-            for index, container in enumerate(spec.get(field) or ()):
-                image = container.get("image", "")
-                if image != image.strip():
-                    text = "must not have leading or trailing whitespace"
-                    wrong.append(field_invalid(f"spec.{field}[{index}].image", image, text))
-        if not context.subresource and spec.get("ephemeralContainers"):
-            wrong.append(field_forbidden("spec.ephemeralContainers", "cannot be set on create"))
-        if spec.get("nodeName") and spec.get("schedulingGates"):
-            text = "cannot be set until all schedulingGates have been cleared"
-            wrong.append(field_forbidden("spec.nodeName", text))
-        return wrong
+        spec = Field(new)["spec"]
+        check_pod_spec(spec)
+        for each in (*spec["containers"], *spec["initContainers"]):
+            image = each.at("image", "")
+            if image.value != image.value.strip():
+                image.invalid("must not have leading or trailing whitespace")
+        if not context.subresource and spec["ephemeralContainers"]:
+            spec["ephemeralContainers"].forbidden("cannot be set on create")
+        if spec["nodeName"] and spec["schedulingGates"]:
+            spec["nodeName"].forbidden("cannot be set until all schedulingGates have been cleared")
+        return spec.errors
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        if context.subresource in {"ephemeralcontainers", "resize"}:
-            return pod_spec(new["spec"], "spec")
-        spec, before = new["spec"], old["spec"]
-        wrong = pod_spec(spec, "spec")
-        for field in ("containers", "initContainers"):
-            if len(spec.get(field) or ()) != len(before.get(field) or ()):
-                text = "pod updates may not add or remove containers"
-                return [*wrong, field_forbidden(f"spec.{field}", text)]
-            for index, container in enumerate(spec.get(field) or ()):
-                if not container.get("image"):
-                    wrong.append(field_required(f"spec.{field}[{index}].image"))
-        return [
-            *wrong,
-            *_deadline(spec, before),
-            *_check_tolerations(spec, before),
-            *_unchanged(spec, before),
-        ]
+        spec, before = Field(new)["spec"], old["spec"]
+        check_pod_spec(spec)
+        if context.subresource not in {"ephemeralcontainers", "resize"}:
+            _check_changes(spec, before)
+        return spec.errors
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_status_update(new, old, context)
@@ -127,11 +113,8 @@ class PodStrategy(BuiltinStrategy):
             "status.nominatedNodeName": status.get("nominatedNodeName", ""),
         }
 
-    def cells(self, obj: Object) -> list[Any]:
-        return [
-            *pod_cells(obj, self.since),
-            *wide_cells(obj),
-        ]
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
+        return [*pod_cells(obj, self.since), *wide_cells(obj)]
 
     def row_conditions(self, obj: Object) -> list[Object]:
         phase = (obj.get("status") or {}).get("phase")
@@ -184,34 +167,35 @@ def _priority_class(name: str | None, context: Context) -> Object | None:
     return None
 
 
-def _deadline(spec: Object, before: Object) -> list[FieldError]:
-    new, old = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
-    path = "spec.activeDeadlineSeconds"
-    if new is None:
-        if old is None:
-            return []
-        return [field_invalid(path, None, "must not update from a positive integer to nil value")]
-    if old is not None and old < new:
-        return [field_invalid(path, new, "must be less than or equal to previous value")]
-    return []
+def _check_changes(spec: Field, before: Object) -> None:
+    for name in ("containers", "initContainers"):
+        if len(spec.get(name) or ()) != len(before.get(name) or ()):
+            spec[name].forbidden("pod updates may not add or remove containers")
+            return
+        for each in spec[name]:
+            if not each["image"]:
+                each["image"].required()
+    deadline, old = spec["activeDeadlineSeconds"], before.get("activeDeadlineSeconds")
+    if old is not None and not deadline.is_set:
+        deadline.invalid("must not update from a positive integer to nil value")
+    elif old is not None and old < deadline.value:
+        deadline.invalid("must be less than or equal to previous value")
+    there = [_essence(each) for each in spec.get("tolerations") or ()]
+    if any(_essence(each) not in there for each in before.get("tolerations") or ()):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        spec["tolerations"].forbidden(text)
+    masked = _masked(spec.value, before)
+    if _without_nothing(masked) != _without_nothing(before):
+        difference = unified(_sorted(before), _sorted(masked))
+        spec.forbidden(f"pod updates may not change fields other than {UPDATABLE}\n{difference}")
 
 
-def _check_tolerations(spec: Object, before: Object) -> list[FieldError]:
-    def essence(toleration: Object) -> Object:
-        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
-
-    there = [essence(each) for each in spec.get("tolerations") or ()]
-    if all(essence(each) in there for each in before.get("tolerations") or ()):
-        return []
-    text = "existing toleration can not be modified except its tolerationSeconds"
-    return [field_forbidden("spec.tolerations", text)]
-
-
-def _unchanged(spec: Object, before: Object) -> list[FieldError]:
-    masked = json.loads(json.dumps(spec))
+def _masked(spec: Object, before: Object) -> Object:
+    """Return a spec in which the fields that may change are as before."""
+    masked: Object = json.loads(json.dumps(spec))
     for field in ("containers", "initContainers"):
-        for container, old in zip(masked.get(field) or (), before.get(field) or (), strict=True):
-            container["image"] = old.get("image", "")
+        for container, known in zip(masked.get(field) or (), before.get(field) or (), strict=True):
+            container["image"] = known.get("image", "")
     for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
         masked.pop(field, None)
         if field in before:
@@ -221,11 +205,11 @@ def _unchanged(spec: Object, before: Object) -> list[FieldError]:
         masked[grace] = before[grace]
     if before.get("schedulingGates"):
         masked["nodeSelector"] = before.get("nodeSelector")
-    if _without_nothing(masked) == _without_nothing(before):
-        return []
-    difference = unified(_sorted(before), _sorted(masked))
-    text = f"pod updates may not change fields other than {UPDATABLE}\n{difference}"
-    return [field_forbidden("spec", text)]
+    return masked
+
+
+def _essence(toleration: Object) -> Object:
+    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
 
 def _without_nothing(spec: Object) -> Object:

@@ -8,29 +8,18 @@ import orjson
 
 from devcluster.builtin.base import BuiltinStrategy, Object, PlainStrategy, StoredStrategy, child, columns
 from devcluster.builtin.checks import (
-    amount_errors,
-    at_most_100_percent,
-    int_or_percent,
-    label_selector,
-    non_negative,
+    check_amount,
+    check_at_most_all,
+    check_int_or_percent,
+    check_selector,
     round_up,
-    texts,
     value_of,
 )
-from devcluster.errors import (
-    FieldError,
-    field_duplicate,
-    field_forbidden,
-    field_invalid,
-    field_required,
-    field_unsupported,
-)
-from devcluster.kinds.strategy import Context
+from devcluster.kinds.field import Field
 from devcluster.names import label_key, path_segment
 from devcluster.types.table import choices
 
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
-EVICTION_POLICIES = choices("policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy")
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 HIGHEST_PRIORITY = 1_000_000_000
 SHOWN = 2
@@ -52,32 +41,28 @@ class DisruptionBudgetStrategy(BuiltinStrategy):
         "status.expectedPods": 0,
     }
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        wrong: list[FieldError] = []
-        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
-        if least is not None and most is not None:
+    def check(self, obj: Field) -> None:
+        spec = obj["spec"]
+        least, most = spec["minAvailable"], spec["maxUnavailable"]
+        if least.is_set and most.is_set:
             shown = {
-                "MinAvailable": least,
+                "MinAvailable": least.value,
                 "Selector": spec.get("selector"),
-                "MaxUnavailable": most,
+                "MaxUnavailable": most.value,
                 "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
             }
-            wrong.append(field_invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
-        for name, value in (("minAvailable", least), ("maxUnavailable", most)):
-            if value is not None:
-                wrong += int_or_percent(value, f"spec.{name}") + at_most_100_percent(value, f"spec.{name}")
-        wrong += label_selector(spec.get("selector"), "spec.selector")
-        policy = spec.get("unhealthyPodEvictionPolicy")
-        if policy is not None and policy not in EVICTION_POLICIES:
-            wrong.append(field_unsupported("spec.unhealthyPodEvictionPolicy", policy, EVICTION_POLICIES))
-        return wrong
+            spec.invalid("minAvailable and maxUnavailable cannot be both set", shown)
+        for bound in (least, most):
+            check_int_or_percent(bound)
+            check_at_most_all(bound)
+        check_selector(spec["selector"])
+        spec["unhealthyPodEvictionPolicy"].any_of(
+            choices("policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy")
+        )
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         bounds = [str(spec.get(name, "N/A")) for name in ("minAvailable", "maxUnavailable")]
-        allowed = status.get("disruptionsAllowed", 0)
-        return [*bounds, allowed]
+        return [*bounds, status.get("disruptionsAllowed", 0)]
 
 
 FOUR_PODS = {"type": "Pods", "value": 4, "periodSeconds": 15}
@@ -110,36 +95,28 @@ class AutoscalerStrategy(BuiltinStrategy):
                 if not rules.get("policies"):
                     rules["policies"] = [dict(each) for each in policies]
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        least, most = spec["minReplicas"], spec.get("maxReplicas", 0)
-        wrong: list[FieldError] = []
-        if least < 1:
-            wrong.append(field_invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
-        if most < 1:
-            wrong.append(field_required("spec.maxReplicas", "must be set and greater than 0"))
-        if most < least:
-            text = "must be greater than or equal to `minReplicas`"
-            wrong.append(field_invalid("spec.maxReplicas", most, text))
-        target = spec.get("scaleTargetRef") or {}
-        for name in ("kind", "name"):
-            value = target.get(name, "")
-            path = f"spec.scaleTargetRef.{name}"
-            wrong += texts(path_segment(value), path, value) if value else [field_required(path)]
-        version = target.get("apiVersion", "")
-        if not version:
-            text = "apiVersion must specify API group"
-            wrong.append(field_invalid("spec.scaleTargetRef.apiVersion", version, text))
-        for index, metric in enumerate(spec.get("metrics") or ()):
-            path, kind = f"spec.metrics[{index}].type", metric.get("type", "")
+    def check(self, obj: Field) -> None:
+        spec = obj["spec"]
+        least, most = spec["minReplicas"], spec.at("maxReplicas", 0)
+        if least.value < 1:
+            least.invalid("must be greater than or equal to 1")
+        if most.value < 1:
+            most.required("must be set and greater than 0")
+        if most.value < least.value:
+            most.invalid("must be greater than or equal to `minReplicas`")
+        target = spec["scaleTargetRef"]
+        target["kind"].check_required(path_segment)
+        target["name"].check_required(path_segment)
+        if not target["apiVersion"]:
+            target.at("apiVersion", "").invalid("apiVersion must specify API group")
+        for metric in spec["metrics"]:
+            kind = metric.at("type", "")
             if not kind:
-                wrong.append(field_required(path, "must specify a metric source type"))
-            if kind not in METRIC_TYPES:
-                wrong += [field_unsupported(path, kind, METRIC_TYPES)] * 2  # the real server says it twice
-        return wrong
+                kind.required("must specify a metric source type")
+            for _ in range(2):  # the real server says it twice
+                kind.any_of(METRIC_TYPES)
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         target = spec.get("scaleTargetRef") or {}
         current = [*(status.get("currentMetrics") or ()), *[{}] * len(spec.get("metrics") or ())]
         metrics = [_metric_cell(*pair) for pair in zip(spec.get("metrics") or (), current, strict=False)]
@@ -181,35 +158,25 @@ class PriorityClassStrategy(StoredStrategy):
     defaults = {"value": 0}
     nonzero = {"preemptionPolicy": "PreemptLowerPriority"}
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        name, value = new["metadata"].get("name", ""), new["value"]
-        wrong: list[FieldError] = []
-        if name.startswith("system-"):
-            if name not in SYSTEM_PRIORITIES:
-                text = (
+    def check(self, obj: Field) -> None:
+        name, value = obj["metadata"].at("name", ""), obj["value"]
+        if name.value.startswith("system-"):
+            if name.value not in SYSTEM_PRIORITIES:
+                name.forbidden(
                     "priority class names with 'system-' prefix are reserved for system use only. error: "
-                    f"{name} is not a known system priority class"
+                    f"{name.value} is not a known system priority class"
                 )
-                wrong.append(field_forbidden("metadata.name", text))
-        elif value > HIGHEST_PRIORITY:
-            text = f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}"
-            wrong.append(field_forbidden("value", text))
-        policies = ("PreemptLowerPriority", "Never")
-        if new["preemptionPolicy"] not in policies:
-            wrong.append(field_unsupported("preemptionPolicy", new["preemptionPolicy"], policies))
-        return wrong
+        elif value.value > HIGHEST_PRIORITY:
+            value.forbidden(f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}")
+        obj["preemptionPolicy"].any_of(("PreemptLowerPriority", "Never"))
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        wrong: list[FieldError] = []
-        if new["value"] != old.get("value"):
-            wrong.append(field_forbidden("value", "may not be changed in an update."))
-        if new["preemptionPolicy"] != old.get("preemptionPolicy"):
-            wrong.append(field_invalid("preemptionPolicy", new["preemptionPolicy"], "field is immutable"))
-        return wrong
+    def check_update(self, obj: Field, old: Field) -> None:
+        if obj.get("value") != old.get("value"):
+            obj["value"].forbidden("may not be changed in an update.")
+        obj["preemptionPolicy"].check_unchanged(old.get("preemptionPolicy"))
 
-    def cells(self, obj: Object) -> list[Any]:
-        default, policy = bool(obj.get("globalDefault")), obj.get("preemptionPolicy", "")
-        return [obj.get("value", 0), default, policy]
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
+        return [obj.get("value", 0), bool(obj.get("globalDefault")), obj.get("preemptionPolicy", "")]
 
 
 class LeaseStrategy(StoredStrategy):
@@ -220,17 +187,14 @@ class LeaseStrategy(StoredStrategy):
     unconditional_update = False
     defaults = {"spec": {}}
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        length = spec.get("leaseDurationSeconds")
-        wrong: list[FieldError] = []
-        if length is not None and length <= 0:
-            wrong.append(field_invalid("spec.leaseDurationSeconds", length, "must be greater than 0"))
-        return wrong + non_negative(spec, "spec", "leaseTransitions")
+    def check(self, obj: Field) -> None:
+        length = obj["spec"]["leaseDurationSeconds"]
+        if length.is_set and length.value <= 0:
+            length.invalid("must be greater than 0")
+        obj["spec"].not_negative("leaseTransitions")
 
-    def cells(self, obj: Object) -> list[Any]:
-        holder = (obj.get("spec") or {}).get("holderIdentity") or ""
-        return [holder]
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
+        return [spec.get("holderIdentity") or ""]
 
 
 class QuotaStrategy(BuiltinStrategy):
@@ -242,24 +206,21 @@ class QuotaStrategy(BuiltinStrategy):
         round_up(child(obj, "spec").get("hard"))
         child(obj, "status")
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        hard, scopes = spec.get("hard") or {}, spec.get("scopes") or ()
-        wrong = [
-            wrong
-            for name, amount in hard.items()
-            for wrong in amount_errors(name, amount, f"spec.hard[{name}]")
-        ]
-        for scope in scopes:
+    def check(self, obj: Field) -> None:
+        hard, scopes = obj["spec"]["hard"], obj["spec"]["scopes"]
+        for name, amount in (hard.value or {}).items():
+            check_amount(hard.key(name, amount), name)
+        given = scopes.value or ()
+        for scope in given:
             if scope not in SCOPES:
-                wrong.append(field_invalid("spec.scopes", scopes, "unsupported scope"))
-            elif any(not name.endswith("pods") and not _allows(scope, name) for name in hard):
-                wrong.append(field_invalid("spec.scopes", scopes, "unsupported scope applied to resource"))
-        conflicts = [pair for pair in CONFLICTS if pair <= {*scopes}]
-        return wrong + [field_invalid("spec.scopes", scopes, "conflicting scopes") for _ in conflicts]
+                scopes.invalid("unsupported scope")
+            elif any(not name.endswith("pods") and not _allows(scope, name) for name in hard.value or ()):
+                scopes.invalid("unsupported scope applied to resource")
+        for pair in CONFLICTS:
+            if pair <= {*given}:
+                scopes.invalid("conflicting scopes")
 
-    def cells(self, obj: Object) -> list[Any]:
-        status = obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         used = status.get("used") or {}
         cells: tuple[list[str], list[str]] = ([], [])
         for name, hard in sorted((status.get("hard") or {}).items()):
@@ -300,72 +261,66 @@ class LimitRangeStrategy(PlainStrategy):
                 if values:
                     item[name] = values
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        wrong: list[FieldError] = []
+    def check(self, obj: Field) -> None:
         seen: set[str] = set()
-        for index, limit in enumerate(new["spec"].get("limits") or ()):
-            path, kind = f"spec.limits[{index}]", limit.get("type", "")
-            wrong += texts(label_key(kind), f"{path}.type", kind)
-            if "/" not in kind and kind not in LIMITED:
-                text = "must be a standard limit type or fully qualified"
-                wrong.append(field_invalid(f"{path}.type", kind, text))
-            if kind in seen:
-                wrong.append(field_duplicate(f"{path}.type", kind))
-            seen.add(kind)
-            wrong += _limit_errors(limit, path)
-        return wrong
+        for limit in obj["spec"]["limits"]:
+            kind = limit.at("type", "")
+            kind.check(label_key)
+            if "/" not in kind.value and kind.value not in LIMITED:
+                kind.invalid("must be a standard limit type or fully qualified")
+            kind.check_unique(seen)
+            _check_limit(limit, kind.value)
+            _check_ratios(limit)
 
 
 LIMITED = ("Container", "PersistentVolumeClaim", "Pod")
 BOUNDS = (
-    ("min", "min value", "max", "max value", "min", "min"),
-    ("min", "min value", "defaultRequest", "default request value", "defaultRequest", "defaultRequest"),
-    ("defaultRequest", "default request value", "max", "max value", "defaultRequest", "defaultRequest"),
-    (
-        "defaultRequest",
-        "default request value",
-        "default",
-        "default limit value",
-        "defaultRequest",
-        "defaultRequest",
-    ),
-    ("min", "min value", "default", "default value", "default", "min"),
-    ("default", "default value", "max", "max value", "default", "max"),
+    ("min", "max", "min", "min"),
+    ("min", "defaultRequest", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "max", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "default", "defaultRequest", "defaultRequest"),
+    ("min", "default", "default", "min"),
+    ("default", "max", "default", "max"),
 )
 """What must not be larger than what, and the field and value that an error names."""
+SHOWN_BOUNDS = {"defaultRequest": "default request value"}
 
 
-def _limit_errors(limit: Object, path: str) -> list[FieldError]:
-    wrong: list[FieldError] = []
-    if limit.get("type") == "Pod":
-        text = "may not be specified when `type` is 'Pod'"
-        wrong += [
-            field_forbidden(f"{path}.{each}", text)
-            for each in ("default", "defaultRequest")
-            if limit.get(each)
-        ]
-    if limit.get("type") == "PersistentVolumeClaim" and not any(
-        "storage" in (limit.get(each) or {}) for each in ("min", "max")
+def _check_limit(limit: Field, kind: str) -> None:
+    if kind == "Pod":
+        for name in ("default", "defaultRequest"):
+            if limit[name]:
+                limit[name].forbidden("may not be specified when `type` is 'Pod'")
+    if kind == "PersistentVolumeClaim" and not any(
+        "storage" in (limit.get(each) or ()) for each in ("min", "max")
     ):
-        text = "either minimum or maximum storage value is required, but neither was provided"
-        wrong.append(field_required(f"{path}.limits", text))
-    for low, low_text, high, high_text, field, shown in BOUNDS:
+        limit["limits"].required(
+            "either minimum or maximum storage value is required, but neither was provided"
+        )
+    for low, high, field, shown in BOUNDS:
         lows, highs = limit.get(low) or {}, limit.get(high) or {}
-        if limit.get("type") == "Pod" and not {low, high} <= {"min", "max"}:
+        if kind == "Pod" and not {low, high} <= {"min", "max"}:
             continue
+        texts = [SHOWN_BOUNDS.get(each, f"{each} value") for each in (low, high)]
+        if (low, high) == ("defaultRequest", "default"):
+            texts[1] = "default limit value"
         for name in sorted(lows.keys() & highs.keys()):
             if value_of(lows[name]) > value_of(highs[name]):
-                text = f"{low_text} {lows[name]} is greater than {high_text} {highs[name]}"
-                wrong.append(field_invalid(f"{path}.{field}[{name}]", limit[shown][name], text))
-    for name, ratio in sorted((limit.get("maxLimitRequestRatio") or {}).items()):
-        here = f"{path}.maxLimitRequestRatio[{name}]"
+                text = f"{texts[0]} {lows[name]} is greater than {texts[1]} {highs[name]}"
+                limit[field].key(name, limit.get(shown)[name]).invalid(text)
+
+
+def _check_ratios(limit: Field) -> None:
+    ratios = limit["maxLimitRequestRatio"]
+    for name, ratio in sorted((ratios.value or {}).items()):
         least, most = (value_of((limit.get(each) or {}).get(name, 0)) for each in ("min", "max"))
+        here = ratios.key(name, ratio)
         if value_of(ratio) < 1:
-            wrong.append(field_invalid(here, ratio, f"ratio {ratio} is less than 1"))
+            here.invalid(f"ratio {ratio} is less than 1")
         elif least and most and value_of(ratio) > most / least:
-            text = f"max limit/request ratio {ratio} is greater than max/min = {float(most / least):.6f}"
-            wrong.append(field_invalid(here, ratio, text))
-    return wrong
+            here.invalid(
+                f"max limit/request ratio {ratio} is greater than max/min = {float(most / least):.6f}"
+            )
 
 
 OLD, NEW = "autoscaling/v1", "autoscaling/v2"
@@ -394,11 +349,12 @@ class OldAutoscalerStrategy(AutoscalerStrategy):
         status.setdefault("currentReplicas", 0)
         status.setdefault("desiredReplicas", 0)
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        return super().validate_create(_to_new(new), context)
+    def check(self, obj: Field) -> None:
+        super().check(Field(_to_new(obj.value), above=obj))
 
-    def cells(self, obj: Object) -> list[Any]:
-        return super().cells(_to_new(obj))
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
+        new = _to_new(obj)
+        return super().cells(new, new["spec"], new["status"])
 
 
 def _to_old(obj: Object) -> Object:

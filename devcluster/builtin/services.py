@@ -8,229 +8,162 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from devcluster.builtin import checks
-from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, labels_cell
-from devcluster.builtin.checks import labels, one_of, texts
+from devcluster.builtin.base import NONE, BuiltinStrategy, Object, child, columns, labels_cell
+from devcluster.builtin.checks import check_labels, check_port
 from devcluster.clock import Clock
-from devcluster.errors import (
-    FieldError,
-    field_duplicate,
-    field_forbidden,
-    field_invalid,
-    field_required,
-    field_unsupported,
-    internal_error,
-    invalid,
-)
+from devcluster.errors import internal_error, invalid
+from devcluster.kinds.field import Field
 from devcluster.kinds.strategy import Context
 from devcluster.names import dns_label, dns_subdomain, label_key, port_number
 from devcluster.storage.records import Change, Stored
 from devcluster.storage.store import Store
 from devcluster.types.table import choices
 
-TYPES = choices("core.v1.ServiceSpec.type")
-AFFINITIES = choices("core.v1.ServiceSpec.sessionAffinity")
-PROTOCOLS = choices("core.v1.ServicePort.protocol")
-TRAFFIC_POLICIES = choices("core.v1.ServiceSpec.externalTrafficPolicy")
 FAMILIES = ("IPv4", "IPv6")
-FAMILY_POLICIES = choices("core.v1.ServiceSpec.ipFamilyPolicy")
 MAXIMUM_AFFINITY = 86400
+WITH_NODE_PORTS = frozenset({"NodePort", "LoadBalancer"})
 
 
-def service_checks(spec: Object) -> list[FieldError]:
+def check_service(spec: Field) -> None:
     """Check a spec that has its defaults."""
-    kind, ports = spec["type"], spec.get("ports") or ()
+    kind, ports = spec["type"], spec["ports"]
     headless = (spec.get("clusterIPs") or [""])[0] == "None"
-    wrong: list[FieldError] = []
-    if not ports and not headless and kind != "ExternalName":
-        wrong.append(field_required("spec.ports"))
-    if kind in {"LoadBalancer", "NodePort"} and headless:
-        text = f"may not be set to 'None' for {kind} services"
-        wrong.append(field_invalid("spec.clusterIPs[0]", "None", text))
-    if kind == "ExternalName":
-        wrong += _external_name(spec)
+    if not ports and not headless and kind.value != "ExternalName":
+        ports.required()
+    if kind.value in WITH_NODE_PORTS and headless:
+        first = Field("None", "clusterIPs[0]", spec)
+        first.invalid(f"may not be set to 'None' for {kind.value} services")
+    if kind.value == "ExternalName":
+        _check_external_name(spec)
     names: set[str] = set()
-    for index, each in enumerate(ports):
-        wrong += _port(each, f"spec.ports[{index}]", names, named=len(ports) > 1)
-    wrong += labels(spec.get("selector") or {}, "spec.selector")
-    wrong += _affinity(spec)
-    if kind != "ExternalName":
-        wrong += _addresses(spec)
-    for index, address in enumerate(spec.get("externalIPs") or ()):
-        wrong += valid_address(address, f"spec.externalIPs[{index}]")
-    wrong += one_of(kind, "spec.type", TYPES)
-    wrong += _same_ports(spec)
-    if spec.get("loadBalancerSourceRanges") and kind != "LoadBalancer":
+    for each in ports:
+        _check_port(each, names, named=len(ports.value) > 1)
+    check_labels(spec["selector"])
+    _check_affinity(spec)
+    if kind.value != "ExternalName":
+        before = len(spec.errors)
+        _check_addresses(spec)
+        if len(spec.errors) == before:
+            _check_families(spec)
+    for address in spec["externalIPs"]:
+        check_address(address)
+    kind.one_of(choices("core.v1.ServiceSpec.type"))
+    _check_same_ports(spec)
+    if kind.value != "LoadBalancer":
         text = "may only be used when `type` is 'LoadBalancer'"
-        wrong.append(field_forbidden("spec.LoadBalancerSourceRanges", text))
-    if spec.get("allocateLoadBalancerNodePorts") is not None and kind != "LoadBalancer":
-        text = "may only be used when `type` is 'LoadBalancer'"
-        wrong.append(field_forbidden("spec.allocateLoadBalancerNodePorts", text))
-    return wrong + _traffic(spec)
+        if spec["loadBalancerSourceRanges"]:
+            Field(None, "LoadBalancerSourceRanges", spec).forbidden(text)
+        if spec["allocateLoadBalancerNodePorts"].is_set:
+            spec["allocateLoadBalancerNodePorts"].forbidden(text)
+    _check_traffic(spec)
 
 
-def service_update_checks(spec: Object, before: Object) -> list[FieldError]:
-    """Check that an assigned address is unchanged."""
-    if "ExternalName" in {spec["type"], before.get("type")}:
-        return []
-    new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
-    if not new and old:
-        text = "primary clusterIP can not be unset"
-        return [field_invalid("spec.clusterIPs[0]", spec.get("clusterIPs"), text)]
-    return [
-        field_invalid(f"spec.clusterIPs[{index}]", new, "may not change once set")
-        for index, (one, other) in enumerate(zip(new, old, strict=False))
-        if one != other
-    ]
-
-
-def valid_address(address: str, path: str) -> list[FieldError]:
-    """Check an IPv4 or IPv6 address."""
+def check_address(address: Field) -> bool:
+    """Check an IPv4 or IPv6 address; return whether it is one."""
     try:
-        ipaddress.ip_address(address)
+        ipaddress.ip_address(address.value)
     except ValueError:
-        return [field_invalid(path, address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
-    return []
+        address.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+        return False
+    return True
 
 
-def _external_name(spec: Object) -> list[FieldError]:
-    wrong = [
-        field_forbidden(f"spec.{name}", "may not be set for ExternalName services")
-        for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
-        if spec.get(name)
-    ]
+def _check_external_name(spec: Field) -> None:
+    for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec[name]:
+            spec[name].forbidden("may not be set for ExternalName services")
     name = (spec.get("externalName") or "").removesuffix(".")
-    if not name:
-        return [*wrong, field_required("spec.externalName")]
-    return wrong + texts(dns_subdomain(name), "spec.externalName", name)
+    Field(name, "externalName", spec).check_required(dns_subdomain)
 
 
-def _port(each: Object, path: str, names: set[str], *, named: bool) -> list[FieldError]:
-    wrong: list[FieldError] = []
-    name = each.get("name")
+def _check_port(port: Field, names: set[str], *, named: bool) -> None:
+    name = port["name"]
     if name:
-        wrong += texts(dns_label(name), f"{path}.name", name)
-        if name in names:
-            wrong.append(field_duplicate(f"{path}.name", name))
-        names.add(name)
+        name.check(dns_label)
+        name.check_unique(names)
     elif named:
-        wrong.append(field_required(f"{path}.name"))
-    number = each.get("port", 0)
-    wrong += texts(port_number(number), f"{path}.port", number)
-    wrong += one_of(each.get("protocol"), f"{path}.protocol", PROTOCOLS)
-    wrong += checks.port(each.get("targetPort"), f"{path}.targetPort")
-    if each.get("appProtocol") is not None:
-        wrong += texts(label_key(each["appProtocol"]), f"{path}.appProtocol", each["appProtocol"])
-    return wrong
+        name.required()
+    port.at("port", 0).check(port_number)
+    port["protocol"].one_of(choices("core.v1.ServicePort.protocol"))
+    check_port(port.at("targetPort", 0))
+    if port["appProtocol"].is_set:
+        port["appProtocol"].check(label_key)
 
 
-def _affinity(spec: Object) -> list[FieldError]:
-    affinity = spec["sessionAffinity"]
-    wrong = one_of(affinity, "spec.sessionAffinity", AFFINITIES)
-    if affinity == "ClientIP":
-        seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
-        if not 0 < seconds <= MAXIMUM_AFFINITY:
-            path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
-            wrong.append(
-                field_invalid(path, seconds, f"must be greater than 0 and less than {MAXIMUM_AFFINITY}")
-            )
-    return wrong
+def _check_affinity(spec: Field) -> None:
+    spec["sessionAffinity"].one_of(choices("core.v1.ServiceSpec.sessionAffinity"))
+    if spec.get("sessionAffinity") == "ClientIP":
+        seconds = spec.at("sessionAffinityConfig.clientIP.timeoutSeconds")
+        if not 0 < seconds.value <= MAXIMUM_AFFINITY:
+            seconds.invalid(f"must be greater than 0 and less than {MAXIMUM_AFFINITY}")
 
 
-def _addresses(spec: Object) -> list[FieldError]:
-    wrong: list[FieldError] = []
-    single, several = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
-    if single and several[:1] != [single]:
-        text = "first value must match `clusterIP`"
-        wrong.append(
-            field_invalid("spec.clusterIPs", several, text) if several else field_required("spec.clusterIPs")
-        )
+def _check_addresses(spec: Field) -> None:
+    single, several, families = spec.get("clusterIP"), spec["clusterIPs"], spec.get("ipFamilies") or ()
+    if single and not several:
+        several.required()
+    elif single and several.value[0] != single:
+        several.invalid("first value must match `clusterIP`")
     elif several and not single:
-        text = "must be empty when `clusterIP` is not specified"
-        wrong.append(field_invalid("spec.clusterIPs", several, text))
-    families = spec.get("ipFamilies") or ()
-    for index, family in enumerate(families):
-        if family not in FAMILIES:
-            wrong.append(field_unsupported(f"spec.ipFamilies[{index}]", family, FAMILIES))
-    wrong += one_of(spec.get("ipFamilyPolicy"), "spec.ipFamilyPolicy", FAMILY_POLICIES, required=False)
+        several.invalid("must be empty when `clusterIP` is not specified")
+    for family in spec["ipFamilies"]:
+        family.any_of(FAMILIES)
+    if spec["ipFamilyPolicy"]:
+        spec["ipFamilyPolicy"].any_of(choices("core.v1.ServiceSpec.ipFamilyPolicy"))
     for index, address in enumerate(several):
-        if address == "None" and not index:
-            if len(several) > 1:
-                text = "'None' must be the first and only value"
-                wrong.append(field_invalid("spec.clusterIPs", several, text))
+        if address.value == "None" and not index:
+            if len(several.value) > 1:
+                several.invalid("'None' must be the first and only value")
             continue
-        here = f"spec.clusterIPs[{index}]"
-        wrong += valid_address(address, here)
-        if index < len(families) and families[index] != ("IPv6" if ":" in address else "IPv4"):
-            text = f"expected an {families[index]} value as indicated by `ipFamilies[{index}]`"
-            wrong.append(field_invalid(here, address, text))
-    return wrong or _families(spec)
+        check_address(address)
+        if index < len(families) and families[index] != ("IPv6" if ":" in address.value else "IPv4"):
+            address.invalid(f"expected an {families[index]} value as indicated by `ipFamilies[{index}]`")
 
 
-def _families(spec: Object) -> list[FieldError]:
+def _check_families(spec: Field) -> None:
     """Refuse all but IPv4: the cluster has one address family."""
-    wrong = []
     if spec.get("ipFamilyPolicy") == "RequireDualStack":
-        text = "this cluster is not configured for dual-stack services"
-        wrong.append(field_invalid("spec.ipFamilyPolicy", "RequireDualStack", text))
-    return wrong + [
-        field_invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
-        for index, family in enumerate(spec.get("ipFamilies") or ())
-        if family != "IPv4"
-    ]
+        spec["ipFamilyPolicy"].invalid("this cluster is not configured for dual-stack services")
+    for family in spec["ipFamilies"]:
+        if family.value != "IPv4":
+            family.invalid("not configured on this cluster")
 
 
-def _same_ports(spec: Object) -> list[FieldError]:
-    wrong: list[FieldError] = []
-    ports = spec.get("ports") or ()
-    if spec["type"] == "ClusterIP":
-        text = "may not be used when `type` is 'ClusterIP'"
-        wrong += [
-            field_forbidden(f"spec.ports[{index}].nodePort", text)
-            for index, each in enumerate(ports)
-            if each.get("nodePort")
-        ]
-    taken = set()
-    for index, each in enumerate(ports):
-        if each.get("nodePort"):
-            key = (each["protocol"], each["nodePort"])
-            if key in taken:
-                wrong.append(field_duplicate(f"spec.ports[{index}].nodePort", each["nodePort"]))
+def _check_same_ports(spec: Field) -> None:
+    ports = spec["ports"]
+    given = [each["nodePort"] for each in ports if each["nodePort"]]
+    if spec.get("type") == "ClusterIP":
+        for each in given:
+            each.forbidden("may not be used when `type` is 'ClusterIP'")
+    taken: set[tuple[str, int]] = set()
+    for each in ports:
+        key = (each.get("protocol"), each.get("nodePort"))
+        if key in taken:
+            each["nodePort"].duplicate()
+        if key[1]:
             taken.add(key)
-    seen = set()
-    for index, each in enumerate(ports):
-        key = (each["protocol"], each.get("port", 0))
+    seen: set[tuple[str, int]] = set()
+    for each in ports:
+        key = (each.get("protocol"), each.get("port", 0))
         if key in seen:
             # The message shows Go's internal type.
-            shown = {
-                "Name": "",
-                "Protocol": key[0],
-                "AppProtocol": None,
-                "Port": key[1],
-                "TargetPort": 0,
-                "NodePort": 0,
-            }
-            wrong.append(field_duplicate(f"spec.ports[{index}]", shown))
+            shown = {"Name": "", "Protocol": key[0], "AppProtocol": None, "Port": key[1]}
+            each.duplicate({**shown, "TargetPort": 0, "NodePort": 0})
         seen.add(key)
-    return wrong
 
 
-def _traffic(spec: Object) -> list[FieldError]:
-    wrong: list[FieldError] = []
-    external = spec["type"] in {"LoadBalancer", "NodePort"} or (
-        spec["type"] == "ClusterIP" and spec.get("externalIPs")
-    )
-    policy = spec.get("externalTrafficPolicy")
-    if external:
-        wrong += one_of(policy, "spec.externalTrafficPolicy", TRAFFIC_POLICIES)
+def _check_traffic(spec: Field) -> None:
+    kind, policy = spec.get("type"), spec["externalTrafficPolicy"]
+    if kind in WITH_NODE_PORTS or (kind == "ClusterIP" and spec["externalIPs"]):
+        policy.one_of(choices("core.v1.ServiceSpec.externalTrafficPolicy"))
     elif policy:
-        text = "may only be set for externally-accessible services"
-        wrong.append(field_invalid("spec.externalTrafficPolicy", policy, text))
-    if spec.get("healthCheckNodePort") and not (spec["type"] == "LoadBalancer" and policy == "Local"):
-        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        wrong.append(field_invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], text))
-    inner = spec.get("internalTrafficPolicy")
-    return wrong + one_of(inner, "spec.internalTrafficPolicy", TRAFFIC_POLICIES, required=False)
+        policy.invalid("may only be set for externally-accessible services")
+    if spec["healthCheckNodePort"] and not (kind == "LoadBalancer" and policy.value == "Local"):
+        spec["healthCheckNodePort"].invalid(
+            "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        )
+    if spec["internalTrafficPolicy"]:
+        spec["internalTrafficPolicy"].any_of(choices("core.v1.ServiceSpec.externalTrafficPolicy"))
 
 
 SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
@@ -300,8 +233,6 @@ class Allocation:
 
 
 AFFINITY_SECONDS = 10800
-WITH_NODE_PORTS = frozenset({"NodePort", "LoadBalancer"})
-NONE = "<none>"
 
 
 class ServiceStrategy(BuiltinStrategy):
@@ -361,90 +292,84 @@ class ServiceStrategy(BuiltinStrategy):
             if ingress.get("ip"):
                 ingress.setdefault("ipMode", "VIP")
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        return service_checks(new["spec"])
+    def check(self, obj: Field) -> None:
+        check_service(obj["spec"])
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        return service_update_checks(new["spec"], old["spec"]) + service_checks(new["spec"])
+    def check_update(self, obj: Field, old: Field) -> None:
+        spec, before = obj["spec"], old["spec"]
+        addresses, had = spec["clusterIPs"], before["clusterIPs"]
+        if "ExternalName" not in {spec.get("type"), before.get("type")}:
+            if had and not addresses:
+                Field(addresses.value, "clusterIPs[0]", spec).invalid("primary clusterIP can not be unset")
+            for index, (one, other) in enumerate(zip(addresses, had, strict=False)):
+                if one.value != other.value:
+                    Field(addresses.value, index, addresses).invalid("may not change once set")
+        check_service(spec)
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:
         if self._allocation is None or self._allocation.store is not context.store:
             self._allocation = Allocation(context.store, self._rng)
-        spec, before = new["spec"], (old or {}).get("spec") or {}
-        wrong: list[FieldError] = []
-        if spec["type"] == "ExternalName":
-            spec.pop("internalTrafficPolicy", None)
+        spec, before = Field(new)["spec"], (old or {}).get("spec") or {}
+        kind = spec.get("type")
+        if kind == "ExternalName":
+            spec.value.pop("internalTrafficPolicy", None)
         else:
-            wrong += self._address(spec, before, self._allocation, dry_run=context.dry_run)
-        if spec["type"] in WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts") is not False:
-            wrong += self._ports(spec, before, self._allocation, dry_run=context.dry_run)
-        if wrong:
-            raise invalid("", "Service", new["metadata"].get("name", ""), wrong)
+            self._give_address(spec, before, self._allocation, dry_run=context.dry_run)
+        if kind in WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts") is not False:
+            self._give_ports(spec, before, self._allocation, dry_run=context.dry_run)
+        if spec.errors:
+            raise invalid("", "Service", new["metadata"].get("name", ""), spec.errors)
 
-    def _address(
-        self, spec: Object, before: Object, allocation: Allocation, *, dry_run: bool
-    ) -> list[FieldError]:
-        wanted = spec.get("clusterIP")
+    def _give_address(self, spec: Field, before: Object, allocation: Allocation, *, dry_run: bool) -> None:
+        wanted, value = spec.get("clusterIP"), spec.value
         if wanted and wanted != "None" and wanted not in (before.get("clusterIPs") or ()):
             why = ""
             if ipaddress.ip_address(wanted) not in SERVICE_NETWORK:
                 why = "the provided network does not match the current range"
                 if dry_run:
-                    why = (
-                        f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is "
-                        f"{SERVICE_NETWORK}"
-                    )
+                    valid = f"The range of valid IPs is {SERVICE_NETWORK}"
+                    why = f"the provided IP ({wanted}) is not in the valid range. {valid}"
             elif allocation.has_address(wanted):
                 why = "provided IP is already allocated"
             if why:
-                text = f"failed to allocate IP {wanted}: {why}"
-                return [field_invalid("spec.clusterIPs", spec["clusterIPs"], text)]
+                spec["clusterIPs"].invalid(f"failed to allocate IP {wanted}: {why}")
+                return
         if not wanted:
             free = allocation.free_address()
             if free is None:
                 raise internal_error("failed to allocate a serviceIP: range is full")
-            spec["clusterIP"], spec["clusterIPs"] = free, [free]
+            value["clusterIP"], value["clusterIPs"] = free, [free]
         families, policy = ["IPv4"], "SingleStack"
-        if wanted == "None" and not spec.get("selector"):
+        if wanted == "None" and not spec["selector"]:
             families, policy = ["IPv4", "IPv6"], "RequireDualStack"
-        if not spec.get("ipFamilies"):
-            spec["ipFamilies"] = families
-        spec.setdefault("ipFamilyPolicy", policy)
-        return []
+        if not value.get("ipFamilies"):
+            value["ipFamilies"] = families
+        value.setdefault("ipFamilyPolicy", policy)
 
-    def _ports(
-        self, spec: Object, before: Object, allocation: Allocation, *, dry_run: bool
-    ) -> list[FieldError]:
-        wrong: list[FieldError] = []
+    def _give_ports(self, spec: Field, before: Object, allocation: Allocation, *, dry_run: bool) -> None:
         own = {(each.get("protocol"), each.get("nodePort")) for each in before.get("ports") or ()}
-        taken = {
-            (each["protocol"], each["nodePort"]) for each in spec.get("ports") or () if each.get("nodePort")
-        }
-        for index, port in enumerate(spec.get("ports") or ()):
-            number, protocol = port.get("nodePort"), port["protocol"]
-            path = f"spec.ports[{index}].nodePort"
-            if not number:
+        taken = {(each.get("protocol"), each.get("nodePort")) for each in spec["ports"] if each["nodePort"]}
+        for port in spec["ports"]:
+            given, protocol = port["nodePort"], port.get("protocol")
+            if not given:
                 free = allocation.free_port(protocol, taken)
                 if free is None:
                     raise internal_error("failed to allocate a nodePort: range is full")
-                port["nodePort"] = free
+                port.value["nodePort"] = free
                 taken.add((protocol, free))
-            elif (protocol, number) not in own:
-                if number not in NODE_PORTS:
-                    if dry_run:
-                        continue  # the server does not check this case
-                    text = (
+            elif (protocol, given.value) in own:
+                continue
+            elif given.value not in NODE_PORTS:
+                if not dry_run:  # the server does not check a dry run
+                    given.invalid(
                         "provided port is not in the valid range. The range of valid ports is "
                         f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
                     )
-                    wrong.append(field_invalid(path, number, text))
-                elif allocation.has_port(protocol, number):
-                    wrong.append(field_invalid(path, number, "provided port is already allocated"))
-        if spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
-            spec["healthCheckNodePort"] = spec.get("healthCheckNodePort") or allocation.free_port(
-                "TCP", taken
-            )
-        return wrong
+            elif allocation.has_port(protocol, given.value):
+                given.invalid("provided port is already allocated")
+        local = spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+        if local and not spec["healthCheckNodePort"]:
+            spec.value["healthCheckNodePort"] = allocation.free_port("TCP", taken)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         spec = new["spec"]
@@ -471,13 +396,12 @@ class ServiceStrategy(BuiltinStrategy):
         spec = obj.get("spec") or {}
         return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec = obj.get("spec") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         ports = ",".join(map(_port_cell, spec.get("ports") or ()))
         return [
             spec.get("type", ""),
             (spec.get("clusterIPs") or [NONE])[0],
-            _external_cell(spec, obj.get("status") or {}),
+            _external_cell(spec, status),
             ports or NONE,
             labels_cell(spec.get("selector")),
         ]

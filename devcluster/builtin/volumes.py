@@ -5,33 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, child, columns, unified
-from devcluster.builtin.checks import immutable, label_selector, one_of, round_up, texts, value_of
-from devcluster.errors import (
-    FieldError,
-    field_forbidden,
-    field_invalid,
-    field_required,
-    field_unsupported,
-)
+from devcluster.builtin.checks import check_selector, round_up, value_of
+from devcluster.kinds.field import Field
 from devcluster.kinds.strategy import Context
 from devcluster.names import dns_subdomain, label_key
 from devcluster.types.table import choices
 
-ACCESS_MODES = choices("core.v1.PersistentVolumeSpec.accessModes")
 SHORT_MODES = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-VOLUME_MODES = choices("core.v1.PersistentVolumeSpec.volumeMode")
-RECLAIM_POLICIES = choices("core.v1.PersistentVolumeSpec.persistentVolumeReclaimPolicy")
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 DEFAULT_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-ONCE_POD_ALONE = "may not use ReadWriteOncePod with other access modes"
 CHANGEABLE = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName "
     "for bound claims"
@@ -95,47 +85,43 @@ class ClaimStrategy(BuiltinStrategy):
         for part in ("limits", "requests"):
             round_up(obj["spec"]["resources"].get(part))
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        modes = spec.get("accessModes") or ()
-        wrong: list[FieldError] = []
-        if not modes:
-            wrong.append(field_required("spec.accessModes", "at least 1 access mode is required"))
-        wrong += label_selector(spec.get("selector"), "spec.selector")
-        wrong += _access_modes(modes)
-        amount = (spec["resources"].get("requests") or {}).get("storage")
-        if amount is None:
-            wrong.append(field_required("spec.resources[storage]"))
-        elif value_of(amount) <= 0:
-            wrong.append(field_invalid("spec.resources[storage]", amount, "must be greater than zero"))
-        name = spec.get("storageClassName")
-        if name:
-            wrong += texts(dns_subdomain(name), "spec.storageClassName", name)
-        return wrong + one_of(spec["volumeMode"], "spec.volumeMode", VOLUME_MODES)
+    def check(self, obj: Field) -> None:
+        spec = obj["spec"]
+        if not spec["accessModes"]:
+            spec["accessModes"].required("at least 1 access mode is required")
+        check_selector(spec["selector"])
+        _check_modes(spec["accessModes"])
+        amount = spec["resources"].key("storage", spec["resources"]["requests"].get("storage"))
+        if not amount.is_set:
+            amount.required()
+        elif value_of(amount.value) <= 0:
+            amount.invalid("must be greater than zero")
+        spec["storageClassName"].check_given(dns_subdomain)
+        spec["volumeMode"].one_of(choices("core.v1.PersistentVolumeSpec.volumeMode"))
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        wrong = self.validate_create(new, context)
-        spec, before = _within(new["spec"]), _within(old["spec"])
+    def check_update(self, obj: Field, old: Field) -> None:
+        self.check(obj)
+        spec, before = _within(obj.get("spec")), _within(old.get("spec"))
         if not before["VolumeName"]:
             before["VolumeName"] = spec["VolumeName"]
         if before["StorageClassName"] is None and CLASS_ANNOTATION not in (
             old["metadata"].get("annotations") or {}
         ):
             before["StorageClassName"] = spec["StorageClassName"]
-        if (new.get("status") or {}).get("phase") == "Bound":
+        if obj["status"].get("phase") == "Bound":
             spec["Resources"]["Requests"] = before["Resources"]["Requests"]
             spec["VolumeAttributesClassName"] = before["VolumeAttributesClassName"]
         if spec != before:
-            wrong.append(field_forbidden("spec", f"{CHANGEABLE}\n{unified(before, spec)}"))
-        size, old_size = _storage(new["spec"]), _storage(old["spec"])
-        capacity = value_of(((old.get("status") or {}).get("capacity") or {}).get("storage", 0))
-        if size < old_size and size <= capacity:
+            obj["spec"].forbidden(f"{CHANGEABLE}\n{unified(before, spec)}")
+        size, old_size = (
+            value_of(each.at("spec.resources.requests.storage", 0).value) for each in (obj, old)
+        )
+        if size < old_size and size <= value_of(old.at("status.capacity.storage", 0).value):
             text = "field can not be less than status.capacity"
-            wrong.append(field_forbidden("spec.resources.requests.storage", text))
-        return wrong + immutable(new["spec"]["volumeMode"], old["spec"].get("volumeMode"), "volumeMode")
+            obj.at("spec.resources.requests.storage").forbidden(text)
+        _check_mode_unchanged(obj, old)
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         bound = bool(spec.get("volumeName"))
         return [
             "Terminating" if obj["metadata"].get("deletionTimestamp") else status.get("phase", ""),
@@ -178,44 +164,38 @@ class VolumeStrategy(BuiltinStrategy):
         super().default(obj)
         round_up(obj["spec"].get("capacity"))
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        modes = spec.get("accessModes") or ()
-        wrong: list[FieldError] = []
-        if not modes:
-            wrong.append(field_required("spec.accessModes"))
-        wrong += _access_modes(modes)
-        capacity = spec.get("capacity")
+    def check(self, obj: Field) -> None:
+        spec = obj["spec"]
+        if not spec["accessModes"]:
+            spec["accessModes"].required()
+        _check_modes(spec["accessModes"])
+        capacity = spec["capacity"]
         if not capacity:
-            wrong.append(field_required("spec.capacity"))
-        if not capacity or set(capacity) != {"storage"}:
-            wrong.append(field_unsupported("spec.capacity", capacity, ("storage",)))
-        elif value_of(capacity["storage"]) <= 0:
-            text = "must be greater than zero"
-            wrong.append(field_invalid("spec.capacity[storage]", capacity["storage"], text))
-        wrong += one_of(
-            spec["persistentVolumeReclaimPolicy"], "spec.persistentVolumeReclaimPolicy", RECLAIM_POLICIES
+            capacity.required()
+        if set(capacity.value or ()) != {"storage"}:
+            capacity.unsupported(("storage",))
+        elif value_of(capacity.get("storage")) <= 0:
+            capacity.key("storage", capacity.get("storage")).invalid("must be greater than zero")
+        spec["persistentVolumeReclaimPolicy"].one_of(
+            choices("core.v1.PersistentVolumeSpec.persistentVolumeReclaimPolicy")
         )
-        sources = [name for name in SOURCES if spec.get(name) is not None]
+        sources = spec.given(*SOURCES)
         if not sources:
-            wrong.append(field_required("spec", "must specify a volume type"))
-        more = "may not specify more than 1 volume type"
-        wrong += [field_forbidden(f"spec.{name}", more) for name in sources[1:]]
-        if spec.get("storageClassName"):
-            name = spec["storageClassName"]
-            wrong += texts(dns_subdomain(name), "spec.storageClassName", name)
-        return wrong + one_of(spec["volumeMode"], "spec.volumeMode", VOLUME_MODES)
+            spec.required("must specify a volume type")
+        for name in sources[1:]:
+            spec[name].forbidden("may not specify more than 1 volume type")
+        spec["storageClassName"].check_given(dns_subdomain)
+        spec["volumeMode"].one_of(choices("core.v1.PersistentVolumeSpec.volumeMode"))
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        wrong = self.validate_create(new, context)
-        source, before = _source(new["spec"]), _source(old["spec"])
+    def check_update(self, obj: Field, old: Field) -> None:
+        self.check(obj)
+        source, before = _source(obj.get("spec")), _source(old.get("spec"))
         if source != before:
             text = f"spec.persistentvolumesource is immutable after creation\n{unified(before, source)}"
-            wrong.append(field_forbidden("spec.persistentvolumesource", text))
-        return wrong + immutable(new["spec"]["volumeMode"], old["spec"].get("volumeMode"), "volumeMode")
+            obj["spec"]["persistentvolumesource"].forbidden(text)
+        _check_mode_unchanged(obj, old)
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         claim = spec.get("claimRef")
         return [
             (spec.get("capacity") or {}).get("storage", "0"),
@@ -238,18 +218,16 @@ class StorageClassStrategy(StoredStrategy):
     nonzero = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
     immutable = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        provisioner = new.get("provisioner", "")
-        wrong: list[FieldError] = []
+    def check(self, obj: Field) -> None:
+        provisioner = obj["provisioner"]
         if not provisioner:
-            wrong.append(field_required("provisioner"))
-        else:
-            wrong += texts(label_key(provisioner.lower()), "provisioner", provisioner)
-        wrong += one_of(new["reclaimPolicy"], "reclaimPolicy", ("Delete", "Retain"))
-        modes = ("Immediate", "WaitForFirstConsumer")
-        return wrong + one_of(new["volumeBindingMode"], "volumeBindingMode", modes)
+            provisioner.required()
+        for text in label_key(provisioner.value.lower()) if provisioner else ():
+            provisioner.invalid(text)
+        obj["reclaimPolicy"].one_of(("Delete", "Retain"))
+        obj["volumeBindingMode"].one_of(("Immediate", "WaitForFirstConsumer"))
 
-    def cells(self, obj: Object) -> list[Any]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         return [
             obj.get("provisioner", ""),
             obj.get("reclaimPolicy", "Delete"),
@@ -270,16 +248,17 @@ def _protect(obj: Object, finalizer: str) -> None:
         obj["metadata"]["finalizers"] = [*finalizers, finalizer]
 
 
-def _access_modes(modes: Any) -> list[FieldError]:
-    wrong: list[FieldError] = [
-        field_unsupported("spec.accessModes", mode, ACCESS_MODES)
-        for mode in modes
-        if mode not in ACCESS_MODES
-    ]
-    known = {mode for mode in modes if mode in ACCESS_MODES}
-    if "ReadWriteOncePod" in known and len(known) > 1:
-        wrong.append(field_forbidden("spec.accessModes", ONCE_POD_ALONE))
-    return wrong
+def _check_modes(modes: Field) -> None:
+    known, given = choices("core.v1.PersistentVolumeSpec.accessModes"), {*(modes.value or ())}
+    for mode in modes:
+        if mode.value not in known:
+            modes.unsupported(known, mode.value)
+    if "ReadWriteOncePod" in given and len(given.intersection(known)) > 1:
+        modes.forbidden("may not use ReadWriteOncePod with other access modes")
+
+
+def _check_mode_unchanged(obj: Field, old: Field) -> None:
+    Field(obj["spec"].get("volumeMode"), "volumeMode", obj).check_unchanged(old["spec"].get("volumeMode"))
 
 
 def _within(spec: Object) -> Object:
@@ -304,10 +283,6 @@ def _source(spec: Object) -> Object:
 
 def _capitalized(source: Object | None) -> Object | None:
     return source and {f"{key[:1].upper()}{key[1:]}": value for key, value in source.items()}
-
-
-def _storage(spec: Object) -> Any:
-    return value_of(((spec.get("resources") or {}).get("requests") or {}).get("storage", 0))
 
 
 def _modes_cell(modes: Any) -> str:

@@ -16,18 +16,15 @@ from devcluster.builtin.base import (
     selector_cell,
 )
 from devcluster.builtin.checks import (
-    at_most_100_percent,
-    immutable,
-    int_or_percent,
-    label_selector,
-    non_negative,
+    check_at_most_all,
+    check_int_or_percent,
+    check_selector,
     percent_of,
     selector_matches,
-    texts,
 )
-from devcluster.builtin.pod_checks import pod_template
+from devcluster.builtin.pod_checks import check_template
 from devcluster.builtin.pod_defaults import default_pod_spec, name_warnings, pod_warnings
-from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
+from devcluster.kinds.field import Field
 from devcluster.kinds.strategy import Context
 from devcluster.names import dns_label
 from devcluster.types.table import choices
@@ -66,69 +63,54 @@ def default_template(spec: Object) -> None:
     default_pod_spec(child(template, "spec"))
 
 
-def selected(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
+def check_selected(spec: Field, kind: str) -> None:
     """Check the template and the selector, which is required and must match the template."""
-    selector, template = spec.get("selector"), spec["template"]
-    wrong: list[FieldError] = []
-    if selector is None:
-        wrong.append(field_required(f"{path}.selector"))
-        wrong += mismatch(selector, template, path)
+    selector, before = spec["selector"], len(spec.errors)
+    check_selector(selector)
+    if not selector.is_set:
+        selector.required()
+        check_match(spec)
+    elif not selector["matchLabels"] and not selector["matchExpressions"]:
+        selector.invalid(f"empty selector is invalid for {kind}")
+    elif any(each.field.endswith((".operator", ".values")) for each in spec.errors[before:]):
+        selector.invalid("invalid label selector")
+        return
     else:
-        bad = label_selector(selector, f"{path}.selector")
-        wrong += bad
-        if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            wrong.append(field_invalid(f"{path}.selector", selector, f"empty selector is invalid for {kind}"))
-        elif any(error.field.endswith((".operator", ".values")) for error in bad):
-            return [*wrong, field_invalid(f"{path}.selector", selector, "invalid label selector")]
-        else:
-            wrong += mismatch(selector, template, path)
-    return wrong + pod_template(template, f"{path}.template")
+        check_match(spec)
+    check_template(spec["template"])
 
 
-def mismatch(selector: Object | None, template: Mapping[str, Any], path: str = "spec") -> list[FieldError]:
-    """Check that a selector matches its template's labels; no selector matches none."""
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    if selector is not None and selector_matches(selector, labels):
-        return []
+def check_match(spec: Field) -> None:
+    """Check that the selector matches the template's labels; no selector matches none."""
+    labels = spec["template"]["metadata"].get("labels") or {}
+    if spec["selector"].is_set and selector_matches(spec.get("selector"), labels):
+        return
     shown = dict(sorted(labels.items())) or None
-    text = "`selector` does not match template `labels`"
-    return [field_invalid(f"{path}.template.metadata.labels", shown, text)]
+    spec.at("template.metadata.labels").invalid("`selector` does not match template `labels`", shown)
 
 
-def restarts_always(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
+def check_restarts_always(spec: Field, kind: str) -> None:
     """Check that the template's restart policy is Always."""
-    wrong: list[FieldError] = []
     pod = spec["template"]["spec"]
-    policy = pod.get("restartPolicy", "")
-    if policy != "Always":
-        wrong.append(field_unsupported(f"{path}.template.spec.restartPolicy", policy, ["Always"]))
-    if pod.get("activeDeadlineSeconds") is not None:
-        text = f"activeDeadlineSeconds in {kind} is not Supported"
-        wrong.append(field_forbidden(f"{path}.template.spec.activeDeadlineSeconds", text))
-    return wrong
+    pod.at("restartPolicy", "").any_of(("Always",))
+    if pod["activeDeadlineSeconds"].is_set:
+        pod["activeDeadlineSeconds"].forbidden(f"activeDeadlineSeconds in {kind} is not Supported")
 
 
-def within(strategy: Object) -> Object:
+def shown_strategy(strategy: Field) -> Object:
     """Return a strategy with Go's internal field names, which error messages show."""
     return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
-def status_counts(status: Object, *limited: str, ready_limit: str = "readyReplicas") -> list[FieldError]:
+def check_counts(status: Field, *limited: str, ready_limit: str = "readyReplicas") -> None:
     """Check that a status's numbers are not negative, and those in `limited` not above `replicas`."""
-    numbers = [
-        name for name, value in status.items() if isinstance(value, int) and not isinstance(value, bool)
-    ]
-    wrong = non_negative(status, "status", *numbers)
-    replicas = status.get("replicas", 0)
+    numbers = status.value or {}
+    status.not_negative(*numbers)
     for name in limited:
-        if status.get(name, 0) > replicas:
-            wrong.append(
-                field_invalid(f"status.{name}", status[name], "cannot be greater than status.replicas")
-            )
-    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-        text = f"cannot be greater than {ready_limit}"
-        wrong.append(field_invalid("status.availableReplicas", status["availableReplicas"], text))
-    return wrong
+        if numbers.get(name, 0) > numbers.get("replicas", 0):
+            status[name].invalid("cannot be greater than status.replicas")
+    if numbers.get("availableReplicas", 0) > numbers.get("readyReplicas", 0):
+        status["availableReplicas"].invalid(f"cannot be greater than {ready_limit}")
 
 
 COLUMNS = "Name | Desired# | Current# | Ready# | Age | Containers* | Images* | Selector*"
@@ -141,14 +123,14 @@ class ReplicaSetStrategy(WorkloadStrategy):
     defaults = {"spec.replicas": 1, "status.replicas": 0}
     immutable: tuple[str, ...] = ("spec.selector",)
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        wrong = non_negative(spec, "spec", "replicas", "minReadySeconds")
-        return wrong + selected(spec, "deployment") + restarts_always(spec, "ReplicaSet")
+    def check(self, obj: Field) -> None:
+        spec = obj["spec"]
+        spec.not_negative("replicas", "minReadySeconds")
+        check_selected(spec, "deployment")
+        check_restarts_always(spec, "ReplicaSet")
 
-    def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        limited = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-        return status_counts(new.get("status") or {}, *limited)
+    def check_status(self, status: Field) -> None:
+        check_counts(status, "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
@@ -157,8 +139,7 @@ class ReplicaSetStrategy(WorkloadStrategy):
         """Format the selector for the table."""
         return selector_cell(spec.get("selector"))
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         return [
             spec.get("replicas", 0),
             status.get("replicas", 0),
@@ -183,15 +164,13 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = dict(labels)
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        wrong = non_negative(new["spec"], "spec", "replicas", "minReadySeconds")
-        return wrong if new["spec"].get("selector") else [*wrong, field_required("spec.selector")]
+    def check(self, obj: Field) -> None:
+        obj["spec"].not_negative("replicas", "minReadySeconds")
+        if not obj["spec"]["selector"]:
+            obj["spec"]["selector"].required()
 
     def selector_text(self, spec: Object) -> str:
         return labels_cell(spec.get("selector"))
-
-
-KINDS = choices("apps.v1.DeploymentStrategy.type")
 
 
 class DeploymentStrategy(WorkloadStrategy):
@@ -212,27 +191,20 @@ class DeploymentStrategy(WorkloadStrategy):
         super().default(obj)
         _default_rolling_update(obj["spec"]["strategy"], "25%", "25%")
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        wrong = non_negative(spec, "spec", "replicas")
-        wrong += selected(spec, "deployment")
-        wrong += restarts_always(spec, "ReplicaSet")
-        wrong += _deployment_strategy(spec["strategy"])
-        wrong += non_negative(
-            spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
-        )
-        deadline = spec["progressDeadlineSeconds"]
-        if deadline <= spec.get("minReadySeconds", 0):
-            text = "must be greater than minReadySeconds"
-            wrong.append(field_invalid("spec.progressDeadlineSeconds", deadline, text))
-        return wrong
+    def check(self, obj: Field) -> None:
+        spec = obj["spec"]
+        spec.not_negative("replicas")
+        check_selected(spec, "deployment")
+        check_restarts_always(spec, "ReplicaSet")
+        _check_deployment_strategy(spec["strategy"])
+        spec.not_negative("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+        if spec.get("progressDeadlineSeconds") <= spec.get("minReadySeconds", 0):
+            spec["progressDeadlineSeconds"].invalid("must be greater than minReadySeconds")
 
-    def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
-        return status_counts(new.get("status") or {}, *limited)
+    def check_status(self, status: Field) -> None:
+        check_counts(status, "updatedReplicas", "readyReplicas", "availableReplicas")
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         return [
             f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
             status.get("updatedReplicas", 0),
@@ -242,21 +214,21 @@ class DeploymentStrategy(WorkloadStrategy):
         ]
 
 
-def _deployment_strategy(strategy: Object) -> list[FieldError]:
-    path = "spec.strategy"
-    rolling = strategy.get("rollingUpdate")
-    if strategy["type"] == "Recreate":
-        text = "may not be specified when strategy `type` is 'Recreate'"
-        return [field_forbidden(f"{path}.rollingUpdate", text)] if rolling is not None else []
-    if strategy["type"] != "RollingUpdate":
-        return [field_unsupported(path, within(strategy), KINDS)]
-    unavailable, surge = strategy["rollingUpdate"]["maxUnavailable"], strategy["rollingUpdate"]["maxSurge"]
-    here = f"{path}.rollingUpdate"
-    wrong = int_or_percent(unavailable, f"{here}.maxUnavailable") + int_or_percent(surge, f"{here}.maxSurge")
-    if not _number(unavailable) and not _number(surge):
-        text = "may not be 0 when `maxSurge` is 0"
-        wrong.append(field_invalid(f"{here}.maxUnavailable", unavailable, text))
-    return wrong + at_most_100_percent(unavailable, f"{here}.maxUnavailable")
+def _check_deployment_strategy(strategy: Field) -> None:
+    rolling = strategy["rollingUpdate"]
+    if strategy.get("type") == "Recreate":
+        if rolling.is_set:
+            rolling.forbidden("may not be specified when strategy `type` is 'Recreate'")
+        return
+    if strategy.get("type") != "RollingUpdate":
+        strategy.unsupported(choices("apps.v1.DeploymentStrategy.type"), shown_strategy(strategy))
+        return
+    unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
+    check_int_or_percent(unavailable)
+    check_int_or_percent(surge)
+    if not _number(unavailable.value) and not _number(surge.value):
+        unavailable.invalid("may not be 0 when `maxSurge` is 0")
+    check_at_most_all(unavailable)
 
 
 def _number(value: Any) -> int:
@@ -306,29 +278,27 @@ class DaemonSetStrategy(WorkloadStrategy):
         obj["metadata"]["annotations"] = {GENERATION: "0", **annotations}
         _default_rolling_update(obj["spec"]["updateStrategy"], 1, 0)
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        spec = new["spec"]
-        selector = spec.get("selector")
-        wrong = label_selector(selector, "spec.selector")
-        wrong += mismatch(selector, spec["template"])
-        if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            wrong.append(field_invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
-        wrong += pod_template(spec["template"], "spec.template")
-        wrong += restarts_always(spec, "DaemonSet")
-        wrong += non_negative(spec, "spec", "minReadySeconds")
-        wrong += _daemon_strategy(spec["updateStrategy"])
-        return wrong + non_negative(spec, "spec", "revisionHistoryLimit")
+    def check(self, obj: Field) -> None:
+        spec = obj["spec"]
+        selector = spec["selector"]
+        check_selector(selector)
+        check_match(spec)
+        if selector.is_set and not selector["matchLabels"] and not selector["matchExpressions"]:
+            selector.invalid("empty selector is invalid for daemonset")
+        check_template(spec["template"])
+        check_restarts_always(spec, "DaemonSet")
+        spec.not_negative("minReadySeconds")
+        _check_daemon_strategy(spec["updateStrategy"])
+        spec.not_negative("revisionHistoryLimit")
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        kept = immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
-        return kept + self.validate_create(new, context)
+    def check_update(self, obj: Field, old: Field) -> None:
+        obj["spec"]["selector"].check_unchanged(old["spec"].get("selector"))
+        self.check(obj)
 
-    def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        status = new.get("status") or {}
-        return non_negative(status, "status", *(name for name in status if name != "collisionCount"))
+    def check_status(self, status: Field) -> None:
+        status.not_negative(*(name for name in status.value or () if name != "collisionCount"))
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         template = spec.get("template") or {}
         return [
             *(status.get(name, 0) for name in SHOWN),
@@ -339,25 +309,20 @@ class DaemonSetStrategy(WorkloadStrategy):
         ]
 
 
-def _daemon_strategy(strategy: Object) -> list[FieldError]:
-    path = "spec.updateStrategy"
-    if strategy["type"] == "OnDelete":
-        return []
-    if strategy["type"] != "RollingUpdate":
-        return [field_unsupported(path, within(strategy), STRATEGIES)]
-    wrong: list[FieldError] = []
-    rolling, here = strategy["rollingUpdate"], f"{path}.rollingUpdate"
-    for name in ("maxUnavailable", "maxSurge"):
-        wrong += int_or_percent(rolling[name], f"{here}.{name}")
-    for name in ("maxUnavailable", "maxSurge"):
-        wrong += at_most_100_percent(rolling[name], f"{here}.{name}")
-    unavailable, surge = _number(rolling["maxUnavailable"]), _number(rolling["maxSurge"])
-    if unavailable and surge:
-        text = "may not be set when maxUnavailable is non-zero"
-        wrong.append(field_invalid(f"{here}.maxSurge", rolling["maxSurge"], text))
-    elif not unavailable and not surge:
-        wrong.append(field_required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
-    return wrong
+def _check_daemon_strategy(strategy: Field) -> None:
+    if strategy.get("type") == "OnDelete":
+        return
+    if strategy.get("type") != "RollingUpdate":
+        strategy.unsupported(STRATEGIES, shown_strategy(strategy))
+        return
+    unavailable, surge = (strategy["rollingUpdate"][name] for name in ("maxUnavailable", "maxSurge"))
+    for check in (check_int_or_percent, check_at_most_all):
+        check(unavailable)
+        check(surge)
+    if _number(unavailable.value) and _number(surge.value):
+        surge.invalid("may not be set when maxUnavailable is non-zero")
+    elif not _number(unavailable.value) and not _number(surge.value):
+        unavailable.required("cannot be 0 when maxSurge is 0")
 
 
 CHANGEABLE = (
@@ -373,7 +338,6 @@ FORBIDDEN = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-RETENTION = ("Retain", "Delete")
 
 
 class StatefulSetStrategy(WorkloadStrategy):
@@ -412,42 +376,33 @@ class StatefulSetStrategy(WorkloadStrategy):
         if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
             strategy["rollingUpdate"].setdefault("partition", 0)
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        wrong = self._specification(new["spec"])
-        name = new["spec"].get("serviceName")
-        if name:
-            wrong += texts(dns_label(name), "spec.serviceName", name)
-        return wrong
+    def check(self, obj: Field) -> None:
+        self._check_spec(obj["spec"])
+        obj["spec"]["serviceName"].check_given(dns_label)
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        wrong = self._specification(new["spec"])
-        if _immutable_part(new["spec"]) != _immutable_part(old["spec"]):
-            wrong.append(field_forbidden("spec", FORBIDDEN))
-        return wrong
+    def check_update(self, obj: Field, old: Field) -> None:
+        self._check_spec(obj["spec"])
+        if _immutable_part(obj.get("spec")) != _immutable_part(old.get("spec")):
+            obj["spec"].forbidden(FORBIDDEN)
 
-    def _specification(self, spec: Object) -> list[FieldError]:
-        wrong: list[FieldError] = []
-        management = spec["podManagementPolicy"]
-        if management not in {"OrderedReady", "Parallel"}:
-            text = "must be 'OrderedReady' or 'Parallel'"
-            wrong.append(field_invalid("spec.podManagementPolicy", management, text))
-        wrong += _update_strategy(spec["updateStrategy"])
-        retention = spec["persistentVolumeClaimRetentionPolicy"]
+    def _check_spec(self, spec: Field) -> None:
+        if spec.get("podManagementPolicy") not in {"OrderedReady", "Parallel"}:
+            spec["podManagementPolicy"].invalid("must be 'OrderedReady' or 'Parallel'")
+        _check_update_strategy(spec["updateStrategy"])
         for name in ("whenDeleted", "whenScaled"):
-            if retention[name] not in RETENTION:
-                path = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-                wrong.append(field_unsupported(path, retention[name], RETENTION))
-        wrong += non_negative(spec, "spec", "replicas", "minReadySeconds")
-        wrong += non_negative(spec.get("ordinals") or {}, "spec.ordinals", "start")
-        wrong += selected(_with_claims(spec), "statefulset")
-        return wrong + restarts_always(spec, "StatefulSet")
+            spec["persistentVolumeClaimRetentionPolicy"][name].any_of(("Retain", "Delete"))
+        spec.not_negative("replicas", "minReadySeconds")
+        spec["ordinals"].not_negative("start")
+        with_claims = Field(_with_claims(spec.value), "spec")
+        check_selected(with_claims, "statefulset")
+        check_restarts_always(with_claims, "StatefulSet")
+        spec.errors += with_claims.errors
 
-    def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+    def check_status(self, status: Field) -> None:
         limited = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        return status_counts(new.get("status") or {}, *limited, ready_limit="status.readyReplicas")
+        check_counts(status, *limited, ready_limit="status.readyReplicas")
 
-    def cells(self, obj: Object) -> list[Any]:
-        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         return [
             f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
             *container_cells(spec.get("template")),
@@ -474,20 +429,17 @@ def _with_claims(spec: Object) -> Object:
     return {**spec, "template": {**template, "spec": pod}}
 
 
-def _update_strategy(strategy: Object) -> list[FieldError]:
-    path = "spec.updateStrategy"
-    rolling = strategy.get("rollingUpdate")
-    if strategy["type"] == "OnDelete":
-        text = "only allowed for updateStrategy 'RollingUpdate'"
-        return [field_invalid(f"{path}.rollingUpdate", rolling, text)] if rolling is not None else []
-    if strategy["type"] != "RollingUpdate":
-        return [field_invalid(path, within(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
-    wrong = non_negative(rolling or {}, f"{path}.rollingUpdate", "partition")
-    unavailable = (rolling or {}).get("maxUnavailable")
-    if unavailable is not None:
-        here = f"{path}.rollingUpdate.maxUnavailable"
-        wrong += int_or_percent(unavailable, here) + at_most_100_percent(unavailable, here)
-    return wrong
+def _check_update_strategy(strategy: Field) -> None:
+    rolling = strategy["rollingUpdate"]
+    if strategy.get("type") == "OnDelete":
+        if rolling.is_set:
+            rolling.invalid("only allowed for updateStrategy 'RollingUpdate'")
+    elif strategy.get("type") != "RollingUpdate":
+        strategy.invalid("must be 'RollingUpdate' or 'OnDelete'", shown_strategy(strategy))
+    else:
+        rolling.not_negative("partition")
+        check_int_or_percent(rolling["maxUnavailable"])
+        check_at_most_all(rolling["maxUnavailable"])
 
 
 class ControllerRevisionStrategy(StoredStrategy):
@@ -496,21 +448,18 @@ class ControllerRevisionStrategy(StoredStrategy):
     columns = columns("Name | Controller | Revision | Age")
     defaults = {"revision": 0}
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        wrong = [
-            FieldError(error.reason, error.field.removeprefix("."), error.text)
-            for error in non_negative(new, "", "revision")
-        ]
-        if new.get("data") is None:
-            wrong.append(field_required("data", "data is mandatory"))
-        elif not isinstance(new["data"], dict):
-            wrong.append(field_required("data", "data must be a valid JSON object"))
-        return wrong
+    def check(self, obj: Field) -> None:
+        obj.not_negative("revision")
+        data = obj["data"]
+        if not data.is_set:
+            data.required("data is mandatory")
+        elif not isinstance(data.value, dict):
+            data.required("data must be a valid JSON object")
 
-    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        return immutable(new.get("data"), old.get("data"), "data")
+    def check_update(self, obj: Field, old: Field) -> None:
+        obj["data"].check_unchanged(old.get("data"))
 
-    def cells(self, obj: Object) -> list[Any]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         owners = [each for each in obj["metadata"].get("ownerReferences") or () if each.get("controller")]
         shown = "<none>"
         if owners:
@@ -529,10 +478,10 @@ class PodTemplateStrategy(StoredStrategy):
     def default(self, obj: Object) -> None:
         default_template(obj)
 
-    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        return pod_template(new["template"], "template")
+    def check(self, obj: Field) -> None:
+        check_template(obj["template"])
 
-    def cells(self, obj: Object) -> list[Any]:
+    def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
         template = obj.get("template") or {}
         labels = labels_cell((template.get("metadata") or {}).get("labels"))
         return [*container_cells(template), labels]

@@ -190,7 +190,7 @@ class AutoscalerController(Controller):
             return
         self.queue.add_after(key, PERIOD)
         status = {**(autoscaler.get("status") or {})}
-        status["conditions"] = list(status.get("conditions") or ())
+        status["conditions"] = [{**each} for each in status.get("conditions") or ()]
         await self._advance(key, autoscaler, status)
         await self.write_status(AUTOSCALERS, autoscaler, status)
 
@@ -222,12 +222,8 @@ class AutoscalerController(Controller):
             found = self._measure(key, autoscaler, scale, current, status)
             desired = current
             if found is not None:
-                desired, reason = (
-                    self._limit(key, autoscaler, status, current, found),
-                    "All metrics below target",
-                )
-                if desired > current:
-                    reason = f"{found.name} above target"
+                desired = self._limit(key, autoscaler, status, current, found)
+                reason = f"{found.name} above target" if desired > current else "All metrics below target"
         if desired != current:
             await self.client.scale(*place, replicas=desired)
             text = f"the HPA controller was able to update the target scale to {desired}"
@@ -354,13 +350,9 @@ class AutoscalerController(Controller):
         ]
         lowest = min([wanted, *_since(history, now, up)])
         highest = max([wanted, *_since(history, now, down)])
-        return (
-            max(current, lowest)
-            if wanted > current
-            else min(current, highest)
-            if wanted < current
-            else wanted
-        )
+        if wanted > current:
+            return max(current, lowest)
+        return min(current, highest) if wanted < current else wanted
 
     def _fastest(
         self, key: Name, rules: Object | None, current: int, now: datetime.datetime, *, up: bool
@@ -392,21 +384,7 @@ class AutoscalerController(Controller):
         return [pod for pod in pods if is_active(pod)]
 
     def _set(self, status: Object, kind: str, value: str, reason: str, message: str) -> None:
-        known = status["conditions"]
-        former = conditions.find(known, kind)
-        since = self.clock.timestamp()
-        if former is not None and former["status"] == value:
-            since = former["lastTransitionTime"]
-        new = {
-            "type": kind,
-            "status": value,
-            "lastTransitionTime": since,
-            "reason": reason,
-            "message": message,
-        }
-        status["conditions"] = (
-            [new if each is former else each for each in known] if former else [*known, new]
-        )
+        conditions.update_condition({"status": status}, kind, value, reason, message, self.clock.timestamp())
 
     def _on_autoscaler(self, change: Change) -> None:
         if change.new is None:
@@ -422,8 +400,7 @@ class AutoscalerController(Controller):
         before, after = (each.decode()["metadata"].get("annotations") for each in (change.old, change.new))
         if before == after:
             return
-        for stored in self.view.select(AUTOSCALERS, change.key.namespace or change.key.name):
-            self.queue.add((stored.key.namespace, stored.key.name))
+        self.enqueue_all(AUTOSCALERS, change.key.namespace or change.key.name)
 
 
 def _since(history: Iterable[_Moment], now: datetime.datetime, seconds: int) -> list[int]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict, deque
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
+from devcluster.api.local import LocalClient
 from devcluster.clock import Clock
-from devcluster.errors import StatusError, qualified
-from devcluster.storage import Key, Stored
+from devcluster.errors import StatusError
+from devcluster.storage import Stored
 
 Object = dict[str, Any]
 Resource = tuple[str, str]
@@ -25,60 +28,6 @@ PODS: Resource = ("", "pods")
 REPLICA_SETS: Resource = ("apps", "replicasets")
 
 
-class Client(Protocol):
-    """The controllers' writes, which take the same steps as external requests; reads come from the `View`.
-
-    Resources are named `pods` or `deployments.apps`. Every method raises StatusError.
-    """
-
-    async def create(
-        self, resource: str, namespace: str, obj: Object, *, name: str = "", subresource: str = ""
-    ) -> Object:
-        """Create an object, or with `name` and `subresource` post to one, as a binding is."""
-        ...
-
-    async def update(self, resource: str, namespace: str, obj: Object, *, subresource: str = "") -> Object:
-        """Replace an object that is still at the resourceVersion it says."""
-        ...
-
-    async def patch(
-        self, resource: str, namespace: str, name: str, patch: Object, *, subresource: str = ""
-    ) -> Object:
-        """Apply a merge patch."""
-        ...
-
-    async def delete(
-        self,
-        resource: str,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        propagation: str = "Background",
-        grace: int | None = None,
-    ) -> None:
-        """Delete the object, if it has that uid."""
-        ...
-
-    def find(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
-        """Return the object of that kind, or None."""
-        ...
-
-    async def scale(
-        self, api_version: str, kind: str, namespace: str, name: str, *, replicas: int | None = None
-    ) -> Object:
-        """Return the Scale of an object of any kind, after setting its `replicas` if given."""
-        ...
-
-
-async def write_status(client: Client, resource: Resource, obj: Object, status: Object) -> Object:
-    """Write an object's status if it differs from the one it has; returns the object as it is then."""
-    if status == (obj.get("status") or {}):
-        return obj
-    changed, namespace = {**obj, "status": status}, obj["metadata"].get("namespace", "")
-    return await client.update(qualified(*resource), namespace, changed, subresource="status")
-
-
 log = logging.getLogger("devcluster.controllers")
 
 REMEMBERED = 4096
@@ -87,36 +36,39 @@ BACKLOG = 10_000
 """The maximum of Events that wait to be written; more are dropped, as by the real recorder."""
 
 
-class _Subject(NamedTuple):
-    uid: str
-    type: str
-    reason: str
-    message: str
-    component: str
+Subject = tuple[str, ...]
+"""The UID of an Event's object, and the type, reason, message and component, which repetitions share."""
 
 
 class EventRecorder:
     """A recorder that writes Events in the background, in order."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: LocalClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._pending: deque[tuple[_Subject, Object]] = deque()
-        self._written: OrderedDict[_Subject, tuple[str, int]] = OrderedDict()
+        self._pending: deque[tuple[Subject, Object]] = deque()
+        self._written: OrderedDict[Subject, tuple[str, int]] = OrderedDict()
         self._wake = asyncio.Event()
         self._last = 0
 
-    def normal(
-        self, about: Object, reason: str, message: str, *, component: str, container: str = ""
+    def record(
+        self, about: Object, kind: str, reason: str, message: str, *, component: str, container: str = ""
     ) -> None:
-        """Record a Normal Event. `container` names the pod's container that it is about."""
-        self._record(about, "Normal", reason, message, component, container)
-
-    def warning(
-        self, about: Object, reason: str, message: str, *, component: str, container: str = ""
-    ) -> None:
-        """Record a Warning Event; `container` as in `normal`."""
-        self._record(about, "Warning", reason, message, component, container)
+        """Record an Event, `Normal` or `Warning`. `container` names the pod's container that it is about."""
+        event = self._event(about, kind, reason, message)
+        now = self._clock.timestamp()
+        event |= {
+            "source": {"component": component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "eventTime": None,
+            "reportingComponent": component,
+            "reportingInstance": "",
+        }
+        if container:
+            event["involvedObject"]["fieldPath"] = f"spec.containers{{{container}}}"
+        self._put((about["metadata"]["uid"], kind, reason, message, component), event)
 
     def scheduling(self, about: Object, kind: str, reason: str, message: str, *, action: str) -> None:
         """Record a scheduling decision as an Event in the newer form, which has no count."""
@@ -130,7 +82,7 @@ class EventRecorder:
             "reportingComponent": "default-scheduler",
             "reportingInstance": "default-scheduler-devcluster",
         }
-        self._put(_Subject(about["metadata"]["uid"], kind, reason, message, ""), event)
+        self._put((about["metadata"]["uid"], kind, reason, message, ""), event)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -147,29 +99,6 @@ class EventRecorder:
             except Exception:
                 log.exception("event %s of %s", event["reason"], event["metadata"]["name"])
             await asyncio.sleep(0)
-
-    @property
-    def idle(self) -> bool:
-        """Whether all Events are written."""
-        return not self._pending
-
-    def _record(
-        self, about: Object, kind: str, reason: str, message: str, component: str, container: str = ""
-    ) -> None:
-        event = self._event(about, kind, reason, message)
-        now = self._clock.timestamp()
-        event |= {
-            "source": {"component": component},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-            "eventTime": None,
-            "reportingComponent": component,
-            "reportingInstance": "",
-        }
-        if container:
-            event["involvedObject"]["fieldPath"] = f"spec.containers{{{container}}}"
-        self._put(_Subject(about["metadata"]["uid"], kind, reason, message, component), event)
 
     def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:
         metadata = about["metadata"]
@@ -196,12 +125,12 @@ class EventRecorder:
             "type": kind,
         }
 
-    def _put(self, subject: _Subject, event: Object) -> None:
+    def _put(self, subject: Subject, event: Object) -> None:
         if len(self._pending) < BACKLOG:
             self._pending.append((subject, event))
             self._wake.set()
 
-    async def _write(self, subject: _Subject, event: Object) -> None:
+    async def _write(self, subject: Subject, event: Object) -> None:
         namespace = event["metadata"]["namespace"]
         known = self._written.pop(subject, None)
         if known is not None and event.get("count"):
@@ -267,15 +196,30 @@ def metadata_of(stored: Stored) -> Metadata:
     return _PLAIN
 
 
-def resource_of(key: Key) -> str:
-    """Return the resource's qualified name, such as `deployments.apps`."""
-    return qualified(key.group, key.plural)
-
-
 def key_of(obj: Object) -> tuple[str, str]:
     """Return the object's (namespace, name)."""
     metadata = obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+@contextlib.contextmanager
+def ignoring(*reasons: str) -> Iterator[None]:
+    """Ignore a refusal with one of these reasons, such as NotFound."""
+    try:
+        yield
+    except StatusError as error:
+        if error.reason not in reasons:
+            raise
+
+
+def is_going(obj: Object) -> bool:
+    """Return whether the object is being deleted."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def age_of(obj: Object) -> tuple[str, str]:
+    """Return a sort key, the oldest object first."""
+    return obj["metadata"].get("creationTimestamp", ""), obj["metadata"]["name"]
 
 
 def controller_of(obj: Object) -> Object | None:

@@ -25,6 +25,7 @@ from devcluster.controllers.images import (
     Running,
     Start,
 )
+from devcluster.controllers.pod_status import KILLED
 
 NEVER_READY, CRASH, NO_IMAGE = "never-ready", "crash", "image-pull-error"
 BAD_COMMAND, OUT_OF_MEMORY = "bad-command", "out-of-memory"
@@ -48,16 +49,6 @@ def failure_of(pod: Object, container: Object) -> str:
     return next((failure for word, failure in IMAGE_WORDS.items() if word in image), "")
 
 
-def oom_delay_of(pod: Object) -> float:
-    """Return the seconds that a container runs until it is out of memory."""
-    return _seconds(pod, OUT_OF_MEMORY, 0.0)
-
-
-def unmounted_of(pod: Object) -> str:
-    """Return the name of the volume that cannot be mounted (`true` for the first one); empty for none."""
-    return _annotation(pod, "mount-error")
-
-
 def log_of(pod: Object) -> str | None:
     """Return what the pod's containers print, None for a made-up text."""
     return (pod["metadata"].get("annotations") or {}).get(PREFIX + "log")
@@ -65,35 +56,17 @@ def log_of(pod: Object) -> str | None:
 
 def is_lost(node: Object) -> bool:
     """Return whether the node's kubelet is to fall silent."""
-    return _annotation(node, "lost").lower() == "true"
+    return annotation_of(node, "lost").lower() == "true"
 
 
-def starved_of(pod: Object) -> str:
-    """Return the resource that the pod's node lacks, so that the pod is evicted; empty for none."""
-    return _annotation(pod, "evict")
-
-
-def ready_delay_of(pod: Object, default: float) -> float:
-    """Return the seconds from being scheduled to being started."""
-    return _seconds(pod, "ready-delay", default)
-
-
-def run_time_of(pod: Object) -> float:
-    """Return the seconds that the containers of a Job run."""
-    return _seconds(pod, "run-time", 0.0)
-
-
-def stop_time_of(pod: Object, default: float) -> float:
-    """Return the seconds that the containers take to stop when the pod is deleted."""
-    return _seconds(pod, "stop-time", default)
-
-
-def _annotation(obj: Object, name: str) -> str:
+def annotation_of(obj: Object, name: str) -> str:
+    """Return the value of one of devcluster's annotations; empty for none."""
     return str((obj["metadata"].get("annotations") or {}).get(PREFIX + name, ""))
 
 
-def _seconds(pod: Object, name: str, default: float) -> float:
-    value = _number(_annotation(pod, name))
+def seconds_of(pod: Object, name: str, default: float = 0.0) -> float:
+    """Return the time that an annotation says, or the default."""
+    value = _number(annotation_of(pod, name))
     return default if value is None else value
 
 
@@ -199,7 +172,7 @@ def _port(container: Object, port: int | str) -> int:
     raise _ProbeFailed(f"couldn't find port: {port}")
 
 
-KILLED, NOT_EXECUTED = 137, 128
+NOT_EXECUTED = 128
 _NOT_FOUND = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create "
     "failed: unable to start container process: error during container init: "
@@ -266,7 +239,7 @@ class ContainerRuntime:
             return Running(ready=False)
         manager = controller_of(pod)
         if manager is not None and manager["kind"] == "Job":
-            return Exited(0, after=run_time_of(pod))
+            return Exited(0, after=seconds_of(pod, "run-time"))
         return outcome
 
     def init_outcome(self, pod: Object, container: Object) -> Outcome:
@@ -358,7 +331,7 @@ def _failed(pod: Object, container: Object, failure: str) -> Exited:
         program = (container.get("command") or [name])[0]
         return Exited(NOT_EXECUTED, reason="StartError", message=_NOT_FOUND.format(program))
     if failure == OUT_OF_MEMORY:
-        return Exited(KILLED, reason="OOMKilled", after=oom_delay_of(pod) or None)
+        return Exited(KILLED, reason="OOMKilled", after=seconds_of(pod, OUT_OF_MEMORY) or None)
     started = f"{name}: started from image {container.get('image', '')}"
     return Exited(1, (started, f"{name}: failed with exit code 1"))
 

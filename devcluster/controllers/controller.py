@@ -7,22 +7,25 @@ import dataclasses
 import logging
 import random
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+from devcluster.api.local import LocalClient
 from devcluster.clock import Clock
 from devcluster.controllers.client import (
     PODS,
-    Client,
+    REPLICA_SETS,
     EventRecorder,
     Metadata,
     Object,
     OwnerReference,
     Resource,
+    is_going,
     metadata_of,
-    write_status,
 )
-from devcluster.errors import StatusError
+from devcluster.controllers.pod_status import seconds_until_available
+from devcluster.errors import StatusError, qualified
+from devcluster.kinds import conditions
 from devcluster.storage import Change, Key, Store, Stored
 from devcluster.storage.selectors import LabelSelector
 
@@ -32,10 +35,11 @@ SHORTEST_DELAY = 0.001
 LONG, PAUSE_FACTOR, LONGEST_PAUSE = 0.005, 5.0, 0.5
 """Seconds of work after which a key pauses, the pause's ratio to the work, and its maximum seconds."""
 
-KeyT = TypeVar("KeyT", bound=Hashable)
+Name = tuple[str, ...]
+"""A queue's key, usually (namespace, name)."""
 
 
-class WorkQueue(Generic[KeyT]):
+class WorkQueue:
     """A queue of keys, first in, first out.
 
     A key added during its work comes again after `done`; a key added twice is queued once. `batch_period` is
@@ -44,18 +48,18 @@ class WorkQueue(Generic[KeyT]):
 
     def __init__(self, *, batch_period: float = 0.0) -> None:
         self._batch_period = batch_period
-        self._ready: deque[KeyT] = deque()
-        self._waiting: set[KeyT] = set()
-        self._working: set[KeyT] = set()
-        self._timers: dict[KeyT, tuple[float, asyncio.Handle]] = {}
-        self._failures: dict[KeyT, int] = {}
-        self._pauses: dict[KeyT, float] = {}
+        self._ready: deque[Name] = deque()
+        self._waiting: set[Name] = set()
+        self._working: set[Name] = set()
+        self._timers: dict[Name, tuple[float, asyncio.Handle]] = {}
+        self._failures: dict[Name, int] = {}
+        self._pauses: dict[Name, float] = {}
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._ready)
 
-    def add(self, key: KeyT) -> None:
+    def add(self, key: Name) -> None:
         """Have the key worked on, soon."""
         delay = self._pauses.get(key, self._batch_period)
         if delay:
@@ -63,7 +67,7 @@ class WorkQueue(Generic[KeyT]):
         else:
             self._add(key)
 
-    def add_after(self, key: KeyT, seconds: float) -> None:
+    def add_after(self, key: Name, seconds: float) -> None:
         """Have it worked on after so long, or earlier when it is added for an earlier time."""
         loop = asyncio.get_running_loop()
         # A timer may fire slightly early; the minimum delay avoids a loop over nanoseconds.
@@ -77,17 +81,17 @@ class WorkQueue(Generic[KeyT]):
         # The time is stored with the handle, because uvloop's handle loses it shortly before it is due.
         self._timers[key] = due, loop.call_at(due, self._due, key)
 
-    def retry(self, key: KeyT) -> None:
+    def retry(self, key: Name) -> None:
         """Queue the key again, with a delay that grows with each call until `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, min(BACKOFF_START * 2.0 ** min(failures, 30), BACKOFF_LIMIT))
 
-    def forget(self, key: KeyT) -> None:
+    def forget(self, key: Name) -> None:
         """Reset the key's failure count."""
         self._failures.pop(key, None)
 
-    async def get(self) -> KeyT:
+    async def get(self) -> Name:
         """Return the next key; it is in progress until `done`."""
         while not self._ready:
             self._wake.clear()
@@ -97,7 +101,7 @@ class WorkQueue(Generic[KeyT]):
         self._working.add(key)
         return key
 
-    def done(self, key: KeyT, *, took: float = 0.0) -> None:
+    def done(self, key: Name, *, took: float = 0.0) -> None:
         """End the work on a key that took `took` seconds, with or without success.
 
         A slow key waits in proportion before its next turn: the owner of a thousand pods is not reconciled
@@ -115,34 +119,29 @@ class WorkQueue(Generic[KeyT]):
             else:
                 self._enqueue(key)
 
-    @property
-    def idle(self) -> bool:
-        """Whether no key is ready or in progress; delayed keys do not count."""
-        return not self._ready and not self._working
-
     def close(self) -> None:
         """Drop the timers."""
         for _, handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
 
-    def _due(self, key: KeyT) -> None:
+    def _due(self, key: Name) -> None:
         del self._timers[key]
         self._add(key)
 
-    def _add(self, key: KeyT) -> None:
+    def _add(self, key: Name) -> None:
         if key in self._waiting:
             return
         self._waiting.add(key)
         if key not in self._working:
             self._enqueue(key)
 
-    def _enqueue(self, key: KeyT) -> None:
+    def _enqueue(self, key: Name) -> None:
         self._ready.append(key)
         self._wake.set()
 
 
-LABELLED = (PODS, ("apps", "replicasets"))
+LABELLED = (PODS, REPLICA_SETS)
 """Resources that are indexed by label."""
 
 
@@ -182,10 +181,9 @@ class View:
         stored = self.stored(resource, namespace, name)
         return None if stored is None else stored.decode()
 
-    def get_key(self, key: Key) -> Object | None:
+    def at(self, key: Key) -> Object | None:
         """Return a copy of the object with that key, or None."""
-        stored = self._store.get(key)
-        return None if stored is None else stored.decode()
+        return self.get(key[:2], key.namespace, key.name)
 
     def select(self, resource: Resource, namespace: str = "") -> list[Stored]:
         """Return the objects of a resource in one namespace, or in all."""
@@ -203,10 +201,6 @@ class View:
         """Return the keys of the objects that name `uid` as an owner."""
         return list(self._dependents.get(uid, ()))
 
-    def has_dependents(self, uid: str) -> bool:
-        """Return whether objects name `uid` as an owner."""
-        return uid in self._dependents
-
     def owned(self, resource: Resource, uid: str) -> list[Object]:
         """Return copies of the objects of a resource that `uid` controls."""
         found = []
@@ -214,13 +208,9 @@ class View:
             if key[:2] == resource:
                 metadata = self._metadata.get(key)
                 manager = metadata.controller if metadata else None
-                if manager is not None and manager.uid == uid and (obj := self.get_key(key)) is not None:
+                if manager is not None and manager.uid == uid and (obj := self.at(key)) is not None:
                     found.append(obj)
         return found
-
-    def pods(self, namespace: str, selector: Object | None) -> list[Stored]:
-        """Return the pods that match a label selector; None matches none, an empty one all."""
-        return self.selected(PODS, namespace, selector)
 
     def selected(self, resource: Resource, namespace: str, selector: Object | None) -> list[Stored]:
         """Return the pods or ReplicaSets that match a label selector; None matches none, an empty one all."""
@@ -286,9 +276,6 @@ def _discard(index: dict[Any, dict[Key, None]], entry: Any, key: Key) -> None:
 
 log = logging.getLogger("devcluster.controllers")
 
-Name = tuple[str, ...]
-"""A queue's key, usually (namespace, name)."""
-
 ANYTHING = ("*", "*")
 """Any resource, as a key of `routes`."""
 
@@ -301,7 +288,7 @@ Routes = Mapping[tuple[str, str], Handler]
 class Environment:
     """The environment that every controller works with."""
 
-    client: Client
+    client: LocalClient
     view: View
     clock: Clock
     rng: random.Random
@@ -321,7 +308,7 @@ class Controller:
         self.clock = environment.clock
         self.rng = environment.rng
         self.events = environment.events
-        self.queue: WorkQueue[Name] = WorkQueue(batch_period=self.batch_period)
+        self.queue = WorkQueue(batch_period=self.batch_period)
 
     def routes(self) -> Routes:
         """Return the handlers of changes by resource."""
@@ -347,19 +334,70 @@ class Controller:
     def living(self, resource: Resource, key: Name) -> Object | None:
         """Return a copy of an object; None if it is missing, or being deleted."""
         obj = self.view.get(resource, *key)
-        return None if obj is None or obj["metadata"].get("deletionTimestamp") else obj
+        return None if obj is None or is_going(obj) else obj
+
+    # Writes, which take the same steps as external requests. Each raises StatusError.
+
+    async def create(self, resource: Resource, obj: Object) -> Object:
+        """Create an object."""
+        return await self.client.create(qualified(*resource), obj["metadata"].get("namespace", ""), obj)
+
+    async def update(self, resource: Resource, obj: Object, *, subresource: str = "") -> Object:
+        """Replace an object that is still at the resourceVersion it says."""
+        namespace = obj["metadata"].get("namespace", "")
+        return await self.client.update(qualified(*resource), namespace, obj, subresource=subresource)
 
     async def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
         """Write an object's status if it differs from the one it has; returns the object as it is then."""
-        return await write_status(self.client, resource, obj, status)
+        if status == (obj.get("status") or {}):
+            return obj
+        return await self.update(resource, {**obj, "status": status}, subresource="status")
+
+    async def patch(self, resource: Resource, obj: Object, **metadata: Any) -> Object:
+        """Change fields of an object's metadata, if it is the same object still."""
+        about = obj["metadata"]
+        patch = {"metadata": {"uid": about["uid"], **metadata}}
+        return await self.client.patch(qualified(*resource), about["namespace"], about["name"], patch)
+
+    async def delete(self, resource: Resource, obj: Object, *, propagation: str = "Background") -> None:
+        """Delete an object, if it is the same object still."""
+        about = obj["metadata"]
+        namespace, name, uid = about.get("namespace", ""), about["name"], about["uid"]
+        await self.client.delete(qualified(*resource), namespace, name, uid=uid, propagation=propagation)
+
+    async def disrupt(self, pod: Object, reason: str, message: str) -> None:
+        """Delete a pod for a reason that is not its own, which a condition tells."""
+        status = pod.get("status") or {}
+        condition = {
+            "type": "DisruptionTarget",
+            "observedGeneration": pod["metadata"].get("generation", 1),
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": self.clock.timestamp(),
+            "reason": reason,
+            "message": message,
+        }
+        changed = {**status, "conditions": conditions.replaced(status.get("conditions") or (), condition)}
+        await self.write_status(PODS, pod, changed)
+        await self.delete(PODS, pod)
+
+    # Events and waiting.
 
     def normal(self, about: Object, reason: str, message: str) -> None:
         """Record a Normal Event of this controller."""
-        self.events.normal(about, reason, message, component=self.name)
+        self.events.record(about, "Normal", reason, message, component=self.name)
 
     def warn(self, about: Object, reason: str, message: str) -> None:
         """Record a Warning Event of this controller."""
-        self.events.warning(about, reason, message, component=self.name)
+        self.events.record(about, "Warning", reason, message, component=self.name)
+
+    def await_availability(self, key: Name, owner: Object, pods: Sequence[Object]) -> None:
+        """Have the key worked on again when the next of its pods has been ready for long enough."""
+        if min_ready := owner["spec"].get("minReadySeconds", 0):
+            now = self.clock.now()
+            waits = [seconds_until_available(pod, min_ready, now) for pod in pods]
+            if pending := [seconds for seconds in waits if seconds is not None and seconds > 0]:
+                self.queue.add_after(key, min(pending))
 
     # Handlers for routes.
 
@@ -378,15 +416,26 @@ class Controller:
 
         return handle
 
-    def enqueue_selecting(self, resource: tuple[str, str], change: Change) -> None:
-        """Queue the objects of `resource` that select a changed orphan, since they may adopt it."""
-        new = change.new
-        if new is None or not new.labels or _controller(new) is not None:
-            return
-        for stored in self.view.select(resource, change.key.namespace):
-            selector = stored.decode()["spec"].get("selector")
-            if selector and LabelSelector.of(selector).matches(new.labels):
-                self.queue.add((stored.key.namespace, stored.key.name))
+    def enqueue_all(self, resource: Resource, namespace: str = "") -> None:
+        """Queue the objects of a resource, in one namespace or in all."""
+        for stored in self.view.select(resource, namespace):
+            self.queue.add((stored.key.namespace, stored.key.name))
+
+    def enqueue_owner(self, resource: Resource, kind: str) -> Handler:
+        """Return a handler that queues the controller owner, or those that may adopt a changed orphan."""
+        enqueue_controller = self.enqueue_controller(kind)
+
+        def handle(change: Change) -> None:
+            enqueue_controller(change)
+            new = change.new
+            if new is None or not new.labels or _controller(new) is not None:
+                return
+            for stored in self.view.select(resource, change.key.namespace):
+                selector = stored.decode()["spec"].get("selector")
+                if selector and LabelSelector.of(selector).matches(new.labels):
+                    self.queue.add((stored.key.namespace, stored.key.name))
+
+        return handle
 
     async def _work(self, key: Name) -> None:
         clock = asyncio.get_running_loop().time

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from devcluster.api.local import LocalClient
 from devcluster.builtin.quotas import QuotaLedger
 from devcluster.clock import Clock
 from devcluster.controllers.autoscaler import AutoscalerController
-from devcluster.controllers.client import Client, EventRecorder
+from devcluster.controllers.client import EventRecorder
 from devcluster.controllers.controller import ANYTHING, Controller, Environment, Handler, View
 from devcluster.controllers.cron_job import CronJobController
 from devcluster.controllers.daemon_set import DaemonSetController
@@ -40,15 +41,11 @@ log = logging.getLogger("devcluster.controllers")
 
 
 class Controllers:
-    """The running controllers, scheduler and nodes.
-
-    `async with Controllers(client, store, clock, rng):` runs them within the block. `run` runs them until
-    cancelled, for a caller with its own task group.
-    """
+    """The running controllers, scheduler and nodes: `async with Controllers(client, store, clock, rng):`."""
 
     def __init__(
         self,
-        client: Client,
+        client: LocalClient,
         store: Store,
         clock: Clock,
         rng: random.Random,
@@ -97,11 +94,10 @@ class Controllers:
         for controller in self._controllers:
             for resource, handler in controller.routes().items():
                 self._routes[resource].append(handler)
-        self._unsubscribe: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self.run(), name="controllers")
+        self._task = asyncio.create_task(self._run(), name="controllers")
         self._task.add_done_callback(_log_failure)
         return self
 
@@ -112,9 +108,11 @@ class Controllers:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def run(self) -> None:
-        """Work until cancelled."""
-        self._begin()
+    async def _run(self) -> None:
+        """Take in what there is, and follow what comes; between the two nothing can happen."""
+        for stored in list(self._view.load()):
+            self._dispatch(Change(stored.version, stored.key, None, stored))
+        unsubscribe = self._store.subscribe(self._follow)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._events.run(), name="events")
@@ -122,20 +120,7 @@ class Controllers:
                     await controller.start()
                     group.create_task(controller.run(), name=controller.name)
         finally:
-            if self._unsubscribe is not None:
-                self._unsubscribe()
-                self._unsubscribe = None
-
-    @property
-    def idle(self) -> bool:
-        """Return whether no work is left now; keys that wait for a later time do not count."""
-        return self._events.idle and all(controller.queue.idle for controller in self._controllers)
-
-    def _begin(self) -> None:
-        """Take in what there is, and follow what comes; between the two nothing can happen."""
-        for stored in list(self._view.load()):
-            self._dispatch(Change(stored.version, stored.key, None, stored))
-        self._unsubscribe = self._store.subscribe(self._follow)
+            unsubscribe()
 
     def _follow(self, change: Change) -> None:
         self._view.apply(change)

@@ -6,8 +6,8 @@ import copy
 import datetime
 from collections.abc import Iterable
 
-from devcluster.builtin.jobs import InvalidSchedule, Schedule, parse_schedule, zone_of
-from devcluster.controllers.client import JOBS, Object, key_of, owner_reference
+from devcluster.builtin.jobs import InvalidSchedule, parse_schedule, zone_of
+from devcluster.controllers.client import JOBS, Object, is_going, key_of, owner_reference
 from devcluster.controllers.controller import Controller, Name, Routes
 from devcluster.controllers.pod_status import parse_time
 from devcluster.errors import StatusError
@@ -48,19 +48,16 @@ class CronJobController(Controller):
             metadata = job["metadata"]
             ended = _ended(job)
             if ended and metadata["uid"] in known:
-                message = f"Saw completed job: {metadata['name']}, condition: {ended}"
-                self.normal(cron, "SawCompletedJob", message)
+                text = f"Saw completed job: {metadata['name']}, condition: {ended}"
+                self.normal(cron, "SawCompletedJob", text)
             if not ended:
                 alive[metadata["uid"]] = known.get(metadata["uid"]) or _reference(job)
             completed = (job.get("status") or {}).get("completionTime")
             if ended == "Complete" and completed and completed > status.get("lastSuccessfulTime", ""):
                 status["lastSuccessfulTime"] = completed
-        missing = [
-            each["name"] for uid, each in known.items() if uid not in {job["metadata"]["uid"] for job in jobs}
-        ]
-        for name in missing:
-            message = f"Active job went missing: {name}"
-            self.normal(cron, "MissingJob", message)
+        for uid, reference in known.items():
+            if uid not in {job["metadata"]["uid"] for job in jobs}:
+                self.normal(cron, "MissingJob", f"Active job went missing: {reference['name']}")
         return list(alive.values())
 
     async def _start_due(self, key: Name, cron: Object, status: Object, jobs: list[Object]) -> None:
@@ -70,17 +67,16 @@ class CronJobController(Controller):
         try:
             schedule, zone = parse_schedule(spec["schedule"]), zone_of(spec.get("timeZone"))
         except InvalidSchedule as error:
-            message = f"unparseable schedule: {spec['schedule']} : {error}"
-            self.warn(cron, "UnparseableSchedule", message)
+            self.warn(cron, "UnparseableSchedule", f"unparseable schedule: {spec['schedule']} : {error}")
             return
         except ValueError:
-            message = f"invalid timeZone: {spec['timeZone']}"
-            self.warn(cron, "UnknownTimeZone", message)
+            self.warn(cron, "UnknownTimeZone", f"invalid timeZone: {spec['timeZone']}")
             return
         due = schedule.last_between(self._earliest(cron, status, now), now, zone)
         if due is not None and await self._may_start(cron, status, jobs):
             await self._start(cron, status, due, zone)
-        self._wait(key, schedule, zone, now)
+        if (following := schedule.next_after(now, zone)) is not None:
+            self.queue.add_after(key, (following - now).total_seconds())
 
     @staticmethod
     def _earliest(cron: Object, status: Object, now: datetime.datetime) -> datetime.datetime:
@@ -125,22 +121,15 @@ class CronJobController(Controller):
             "spec": copy.deepcopy(template["spec"]),
         }
         try:
-            created = await self.client.create("jobs.batch", namespace, job)
+            created = await self.create(JOBS, job)
         except StatusError as error:
             if error.code != _CONFLICT:
-                message = f"Error creating job: {error.message}"
-                self.warn(cron, "FailedCreate", message)
+                self.warn(cron, "FailedCreate", f"Error creating job: {error.message}")
                 raise
         else:
-            message = f"Created job {created['metadata']['name']}"
-            self.normal(cron, "SuccessfulCreate", message)
+            self.normal(cron, "SuccessfulCreate", f"Created job {created['metadata']['name']}")
             status["active"] = [*status["active"], _reference(created)]
         status["lastScheduleTime"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    def _wait(self, key: Name, schedule: Schedule, zone: datetime.tzinfo, now: datetime.datetime) -> None:
-        following = schedule.next_after(now, zone)
-        if following is not None:
-            self.queue.add_after(key, (following - now).total_seconds())
 
     async def _clean_up(self, cron: Object, jobs: list[Object]) -> None:
         """Delete the oldest of the Jobs that have ended, beyond the limits."""
@@ -156,12 +145,10 @@ class CronJobController(Controller):
                 await self._delete(cron, job)
 
     async def _delete(self, cron: Object, job: Object) -> None:
-        metadata = job["metadata"]
-        if metadata.get("deletionTimestamp"):
+        if is_going(job):
             return
-        await self.client.delete("jobs.batch", *key_of(job), uid=metadata["uid"], propagation="Background")
-        message = f"Deleted job {metadata['name']}"
-        self.normal(cron, "SuccessfulDelete", message)
+        await self.delete(JOBS, job)
+        self.normal(cron, "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
 
 
 def _ended(job: Object) -> str:

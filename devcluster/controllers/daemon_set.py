@@ -6,11 +6,10 @@ import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from devcluster.controllers.client import NODES, PODS, Object
+from devcluster.controllers.client import NODES, PODS, Object, age_of, is_going
 from devcluster.controllers.controller import Name, Routes
-from devcluster.controllers.pod_owners import History, PodController, claim_pods
-from devcluster.controllers.pod_status import is_available, is_ready, pod_from, seconds_until_available
-from devcluster.controllers.rollout import scaled
+from devcluster.controllers.pod_owners import History, PodController, scaled
+from devcluster.controllers.pod_status import has_ended, is_available, is_ready, pod_from
 from devcluster.controllers.scheduler import is_eligible
 from devcluster.storage import Change
 
@@ -36,16 +35,16 @@ class DaemonSetController(PodController):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        return {SETS: self.enqueue, PODS: self._on_pod, NODES: self._on_node}
+        return {SETS: self.enqueue, PODS: self.enqueue_owner(SETS, "DaemonSet"), NODES: self._on_node}
 
     async def sync(self, key: Name) -> None:
         daemon_set = self.living(SETS, key)
         if daemon_set is None:
             return
-        history = History(self.client, self.view, daemon_set, hash_label=HASH_LABEL)
+        history = History(self, daemon_set, hash_label=HASH_LABEL)
         newest = (await history.update())["metadata"]
         digest = newest["labels"][HASH_LABEL]
-        placed = _by_node(await claim_pods(self.client, self.view, daemon_set))
+        placed = _by_node(await self.claim(daemon_set))
         nodes = [stored.decode() for stored in self.view.select(NODES)]
         try:
             if not await self._manage(daemon_set, nodes, placed, digest):
@@ -56,15 +55,7 @@ class DaemonSetController(PodController):
         revisions = [each["metadata"] for each in history.revisions]
         live = {each["name"] for each in revisions if each["labels"][HASH_LABEL] in hashes}
         await history.truncate({newest["name"], *live})
-        min_ready = daemon_set["spec"].get("minReadySeconds", 0)
-        waits = [
-            seconds_until_available(pod, min_ready, self.clock.now())
-            for pods in placed.values()
-            for pod in pods
-        ]
-        pending = [seconds for seconds in waits if seconds is not None and seconds > 0]
-        if pending:
-            self.queue.add_after(key, min(pending))
+        self.await_availability(key, daemon_set, [pod for pods in placed.values() for pod in pods])
 
     async def _manage(self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str) -> bool:
         """Make pods that are missing, delete those too many or at their end; whether there was any."""
@@ -72,20 +63,17 @@ class DaemonSetController(PodController):
         for node in nodes:
             name = node["metadata"]["name"]
             pods = placed.get(name, ())
-            failed = [
-                pod for pod in pods if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}
-            ]
-            surplus = list(pods) if not self._fits(daemon_set, node) else failed
-            for pod in surplus:
-                if not pod["metadata"].get("deletionTimestamp"):
+            fits = self._fits(daemon_set, node)
+            for pod in pods:
+                if not is_going(pod) and (not fits or has_ended(pod)):
                     await self.delete_pod(daemon_set, pod)
                     busy = True
-            if not pods and self._fits(daemon_set, node):
+            if not pods and fits:
                 await self.create_pod(daemon_set, _pod(daemon_set, name, digest))
                 busy = True
         for name in placed.keys() - names:
             for pod in placed[name]:
-                if not pod["metadata"].get("deletionTimestamp"):
+                if not is_going(pod):
                     await self.delete_pod(daemon_set, pod)
                     busy = True
         return busy
@@ -103,9 +91,7 @@ class DaemonSetController(PodController):
         candidates = []
         for name in fitting:
             pods = placed.get(name, ())
-            outdated = [
-                pod for pod in pods if _hash(pod) != digest and not pod["metadata"].get("deletionTimestamp")
-            ]
+            outdated = [pod for pod in pods if _hash(pod) != digest and not is_going(pod)]
             if any(self._is_available(daemon_set, pod) for pod in pods):
                 candidates += outdated
             else:
@@ -119,7 +105,7 @@ class DaemonSetController(PodController):
         self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str
     ) -> None:
         fitting = {node["metadata"]["name"] for node in nodes if self._fits(daemon_set, node)}
-        first = [_oldest(placed[name]) for name in fitting if placed.get(name)]
+        first = [min(placed[name], key=age_of) for name in fitting if placed.get(name)]
         available = sum(self._is_available(daemon_set, pod) for pod in first)
         counts = {
             "updatedNumberScheduled": sum(_hash(pod) == digest for pod in first),
@@ -143,17 +129,12 @@ class DaemonSetController(PodController):
         return is_eligible({"spec": _pod(daemon_set, node["metadata"]["name"], "")["spec"]}, node)
 
     def _is_available(self, daemon_set: Object, pod: Object) -> bool:
-        if pod["metadata"].get("deletionTimestamp"):
+        if is_going(pod):
             return False
         return is_available(pod, daemon_set["spec"].get("minReadySeconds", 0), self.clock.now())
 
-    def _on_pod(self, change: Change) -> None:
-        self.enqueue_controller("DaemonSet")(change)
-        self.enqueue_selecting(SETS, change)
-
     def _on_node(self, change: Change) -> None:  # noqa: ARG002 -- whichever it is
-        for stored in self.view.select(SETS):
-            self.queue.add((stored.key.namespace, stored.key.name))
+        self.enqueue_all(SETS)
 
 
 def _pod(daemon_set: Object, node: str, digest: str) -> Object:
@@ -200,10 +181,6 @@ def _node_of(pod: Object) -> str:
             if field["key"] == "metadata.name" and field.get("values"):
                 return str(field["values"][0])
     return ""
-
-
-def _oldest(pods: Sequence[Object]) -> Object:
-    return min(pods, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
 def _hash(pod: Object) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
 
-from devcluster.controllers.client import PODS, Object, owner_reference
-from devcluster.controllers.controller import Controller, Environment, Name, Routes, View
-from devcluster.controllers.pod_status import is_ready
-from devcluster.errors import StatusError
+from devcluster.controllers.client import PODS, Object, age_of, ignoring, is_going, owner_reference
+from devcluster.controllers.controller import Controller, Environment, Handler, Name, Routes, View
+from devcluster.controllers.pod_status import has_ended, is_ready
 from devcluster.kinds.conditions import condition_of
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
@@ -37,16 +34,14 @@ class Target:
         address: str = self.pod["status"]["podIP"]
         return address
 
-    @property
-    def reference(self) -> Object:
-        """Return the `targetRef` of the pod."""
-        metadata = self.pod["metadata"]
-        return {
-            "kind": "Pod",
-            "namespace": metadata["namespace"],
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-        }
+    def described(self, service: Object) -> Object:
+        """Return what Endpoints and slices both say of the pod."""
+        metadata, spec = self.pod["metadata"], self.pod["spec"]
+        reference = {name: metadata[name] for name in ("namespace", "name", "uid")}
+        about: Object = {"targetRef": {"kind": "Pod", **reference}, "nodeName": spec["nodeName"]}
+        if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]:
+            about["hostname"] = spec["hostname"]
+        return about
 
 
 class ServiceFollower(Controller):
@@ -82,19 +77,26 @@ class ServiceFollower(Controller):
 
 def targets_of(view: View, service: Object) -> list[Target]:
     """Return the Service's pods that have an address and have not ended."""
-    return list(_targets(view, service))
-
-
-def _targets(view: View, service: Object) -> Iterator[Target]:
     everyone = bool(service["spec"].get("publishNotReadyAddresses"))
     selector = {"matchLabels": service["spec"]["selector"]}
-    for stored in view.pods(service["metadata"]["namespace"], selector):
+    targets = []
+    for stored in view.selected(PODS, service["metadata"]["namespace"], selector):
         pod = stored.decode()
-        status = pod.get("status") or {}
-        if not status.get("podIP") or status.get("phase") in {"Succeeded", "Failed"}:
-            continue
-        serving, terminating = is_ready(pod), bool(pod["metadata"].get("deletionTimestamp"))
-        yield Target(pod, everyone or (serving and not terminating), serving, terminating)
+        if (pod.get("status") or {}).get("podIP") and not has_ended(pod):
+            serving, terminating = is_ready(pod), is_going(pod)
+            targets.append(Target(pod, everyone or (serving and not terminating), serving, terminating))
+    return targets
+
+
+Ports = tuple[tuple[str, int, str, str], ...]
+
+
+def by_ports(service: Object, targets: list[Target]) -> dict[Ports, list[Target]]:
+    """Group the targets by the ports that the Service has at them."""
+    groups: defaultdict[Ports, list[Target]] = defaultdict(list)
+    for target in targets:
+        groups[tuple(ports_for(service, target.pod))].append(target)
+    return groups
 
 
 def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
@@ -132,8 +134,13 @@ def _number(port: Object, pod: Object) -> int | None:
     return None
 
 
+def _port(name: str, number: int, protocol: str, application: str) -> Object:
+    port: Object = {"name": name} if name else {}
+    port |= {"port": number, "protocol": protocol}
+    return {**port, "appProtocol": application} if application else port
+
+
 SLICES = ("discovery.k8s.io", "endpointslices")
-RESOURCE = "endpointslices.discovery.k8s.io"
 SIZE = 100
 MANAGED_BY, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 SERVICE = "kubernetes.io/service-name"
@@ -146,13 +153,23 @@ NOT_MIRRORED = {TRIGGER, "kubectl.kubernetes.io/last-applied-configuration"}
 HEADLESS = "service.kubernetes.io/headless"
 
 
+def _on_lost_slice(controller: Controller, manager: str) -> Handler:
+    """Return a handler that queues the Service of a deleted slice, if that was the manager's."""
+
+    def handle(change: Change) -> None:
+        if change.new is None and change.old is not None and change.old.labels.get(MANAGED_BY) == manager:
+            controller.queue.add((change.key.namespace, change.old.labels.get(SERVICE, "")))
+
+    return handle
+
+
 class EndpointSliceController(ServiceFollower):
     """The EndpointSlice controller, which keeps the slices of each Service with a selector."""
 
     name = "endpointslice-controller"
 
     def routes(self) -> Routes:
-        return {**super().routes(), SLICES: self._on_slice}
+        return {**super().routes(), SLICES: _on_lost_slice(self, MANAGER)}
 
     async def sync(self, key: Name) -> None:
         service = self.living(SERVICES, key)
@@ -161,7 +178,7 @@ class EndpointSliceController(ServiceFollower):
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return
         present = self.view.owned(SLICES, service["metadata"]["uid"])
-        present.sort(key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+        present.sort(key=age_of)
         targets = targets_of(self.view, service)
         order = {uid: place for place, uid in enumerate(_uids(present))}
         trigger = trigger_time(service, targets, set(order))
@@ -175,35 +192,23 @@ class EndpointSliceController(ServiceFollower):
             labels[HEADLESS] = ""
         for wanted, slice_ in itertools.zip_longest(_contents(service, targets), present):
             if wanted is None:
-                metadata = slice_["metadata"]
-                await self.client.delete(RESOURCE, key[0], metadata["name"], uid=metadata["uid"])
+                await self.delete(SLICES, slice_)
             elif slice_ is None:
                 await self._create(service, wanted, labels, trigger)
             elif _differs(slice_, wanted, labels):
                 metadata = {**slice_["metadata"], "labels": labels}
                 _set_trigger(metadata, trigger)
-                await self.client.update(RESOURCE, key[0], {**slice_, **wanted, "metadata": metadata})
+                await self.update(SLICES, {**slice_, **wanted, "metadata": metadata})
 
     async def _create(self, service: Object, wanted: Object, labels: dict[str, str], trigger: str) -> None:
-        metadata = service["metadata"]
-        new: Object = {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "generateName": f"{metadata['name']}-",
-                "namespace": metadata["namespace"],
-                "labels": labels,
-                "ownerReferences": [owner_reference(service)],
-            },
-            "addressType": "IPv4",
-            **wanted,
+        metadata: Object = {
+            "generateName": f"{service['metadata']['name']}-",
+            "namespace": service["metadata"]["namespace"],
+            "labels": labels,
+            "ownerReferences": [owner_reference(service)],
         }
-        _set_trigger(new["metadata"], trigger)
-        await self.client.create(RESOURCE, metadata["namespace"], new)
-
-    def _on_slice(self, change: Change) -> None:
-        if change.new is None and change.old is not None and change.old.labels.get(MANAGED_BY) == MANAGER:
-            self.queue.add((change.key.namespace, change.old.labels.get(SERVICE, "")))
+        _set_trigger(metadata, trigger)
+        await self.create(SLICES, {"metadata": metadata, "addressType": "IPv4", **wanted})
 
 
 class EndpointSliceMirroringController(Controller):
@@ -213,7 +218,7 @@ class EndpointSliceMirroringController(Controller):
     batch_period = 0.005
 
     def routes(self) -> Routes:
-        return {ENDPOINTS: self.enqueue, SERVICES: self.enqueue, SLICES: self._on_slice}
+        return {ENDPOINTS: self.enqueue, SERVICES: self.enqueue, SLICES: _on_lost_slice(self, MIRRORING)}
 
     async def sync(self, key: Name) -> None:
         service, endpoints = self.view.get(SERVICES, *key), self.view.get(ENDPOINTS, *key)
@@ -223,8 +228,7 @@ class EndpointSliceMirroringController(Controller):
         wanted = [] if endpoints is None or not _is_mirrored(service, endpoints) else _mirrored(endpoints)
         for content, slice_ in itertools.zip_longest(wanted, present):
             if content is None:
-                name, uid = slice_["metadata"]["name"], slice_["metadata"]["uid"]
-                await self.client.delete(RESOURCE, key[0], name, uid=uid)
+                await self.delete(SLICES, slice_)
                 continue
             assert endpoints is not None
             about = endpoints["metadata"]
@@ -237,17 +241,12 @@ class EndpointSliceMirroringController(Controller):
             if slice_ is None:
                 metadata = {"generateName": f"{key[1]}-", "namespace": key[0], "labels": labels}
                 metadata["ownerReferences"] = [owner_reference(endpoints)]
-                new: Object = {"metadata": metadata, **content}
                 if annotations:
                     metadata["annotations"] = annotations
-                await self.client.create(RESOURCE, key[0], new)
+                await self.create(SLICES, {"metadata": metadata, **content})
             elif _differs(slice_, content, labels):
                 changed = {**slice_, **content, "metadata": {**slice_["metadata"], "labels": labels}}
-                await self.client.update(RESOURCE, key[0], changed)
-
-    def _on_slice(self, change: Change) -> None:
-        if change.new is None and change.old is not None and change.old.labels.get(MANAGED_BY) == MIRRORING:
-            self.queue.add((change.key.namespace, change.old.labels.get(SERVICE, "")))
+                await self.update(SLICES, changed)
 
 
 def _is_mirrored(service: Object | None, endpoints: Object) -> bool:
@@ -282,15 +281,9 @@ def _mirrored(endpoints: Object) -> list[Object]:
 
 def _contents(service: Object, targets: list[Target]) -> list[Object]:
     """Return the desired slices: one empty slice for a Service without pods."""
-    groups: defaultdict[tuple[Any, ...], list[Target]] = defaultdict(list)
-    for target in targets:
-        groups[tuple(ports_for(service, target.pod))].append(target)
     contents: list[Object] = []
-    for ports, members in groups.items():
-        listed = [
-            {"name": name, "port": number, "protocol": protocol} | ({"appProtocol": known} if known else {})
-            for name, number, protocol, known in ports
-        ]
+    for ports, members in by_ports(service, targets).items():
+        listed = [{"name": "", **_port(*port)} for port in ports]
         for start in range(0, len(members), SIZE):
             part = members[start : start + SIZE]
             contents.append({"endpoints": [_endpoint(each, service) for each in part], "ports": listed})
@@ -298,18 +291,8 @@ def _contents(service: Object, targets: list[Target]) -> list[Object]:
 
 
 def _endpoint(target: Target, service: Object) -> Object:
-    pod = target.pod
-    endpoint: Object = {
-        "addresses": [target.address],
-        "conditions": {
-            "ready": target.ready,
-            "serving": target.serving,
-            "terminating": target.terminating,
-        },
-    }
-    if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == service["metadata"]["name"]:
-        endpoint["hostname"] = pod["spec"]["hostname"]
-    return {**endpoint, "targetRef": target.reference, "nodeName": pod["spec"]["nodeName"]}
+    states = {"ready": target.ready, "serving": target.serving, "terminating": target.terminating}
+    return {"addresses": [target.address], "conditions": states, **target.described(service)}
 
 
 def _differs(present: Object, wanted: Object, labels: dict[str, str]) -> bool:
@@ -339,7 +322,6 @@ def _uids(present: list[Object]) -> list[str]:
 
 
 MARK = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
-NOT_FOUND = 404
 
 
 class EndpointsController(ServiceFollower):
@@ -354,11 +336,8 @@ class EndpointsController(ServiceFollower):
         service, present = self.view.get(SERVICES, *key), self.view.get(ENDPOINTS, *key)
         if service is None:
             if present is not None and MARK.items() <= _labels(present).items():
-                try:
-                    await self.client.delete("endpoints", *key, uid=present["metadata"]["uid"])
-                except StatusError as error:
-                    if error.code != NOT_FOUND:
-                        raise
+                with ignoring("NotFound"):
+                    await self.delete(ENDPOINTS, present)
             return
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return
@@ -369,26 +348,14 @@ class EndpointsController(ServiceFollower):
             labels[HEADLESS] = ""
         if present is not None and (present.get("subsets") or []) == subsets and _labels(present) == labels:
             return
-        await self._write(key, present, subsets, labels, trigger_time(service, targets, _addressed(present)))
-
-    async def _write(
-        self, key: Name, present: Object | None, subsets: list[Object], labels: dict[str, str], trigger: str
-    ) -> None:
-        wanted: Object = present or {
-            "apiVersion": "v1",
-            "kind": "Endpoints",
-            "metadata": {"name": key[1], "namespace": key[0]},
-        }
-        annotations = dict(wanted["metadata"].get("annotations") or {})
-        annotations.pop(TRIGGER, None)
-        if trigger:
-            annotations[TRIGGER] = trigger
-        wanted["metadata"] |= {"labels": labels, "annotations": annotations}
+        wanted: Object = present or {"metadata": {"name": key[1], "namespace": key[0], "annotations": {}}}
+        wanted["metadata"]["labels"] = labels
+        wanted["metadata"].setdefault("annotations", {})
+        former = [each for subset in wanted.get("subsets") or () for each in subset.get("addresses") or ()]
+        uids = {each["targetRef"]["uid"] for each in former}
+        _set_trigger(wanted["metadata"], trigger_time(service, targets, uids))
         wanted["subsets"] = subsets
-        if present is None:
-            await self.client.create("endpoints", key[0], wanted)
-        else:
-            await self.client.update("endpoints", key[0], wanted)
+        await (self.create if present is None else self.update)(ENDPOINTS, wanted)
 
     def _on_endpoints(self, change: Change) -> None:
         if change.new is None:
@@ -397,41 +364,21 @@ class EndpointsController(ServiceFollower):
 
 def _subsets(service: Object, targets: list[Target]) -> list[Object]:
     """Group the targets by their ports."""
-    groups: defaultdict[tuple[Any, ...], list[Target]] = defaultdict(list)
-    for target in targets:
-        groups[tuple(ports_for(service, target.pod))].append(target)
     subsets = []
-    for ports, members in sorted(groups.items()):
+    for ports, members in sorted(by_ports(service, targets).items()):
         subset: Object = {}
         ordered = sorted(members, key=lambda each: (each.address, each.pod["metadata"]["uid"]))
         for field, ready in (("addresses", True), ("notReadyAddresses", False)):
-            addresses = [_address(each, service) for each in ordered if each.ready is ready]
-            if addresses:
-                subset[field] = addresses
+            listed = [
+                {"ip": each.address, **each.described(service)} for each in ordered if each.ready is ready
+            ]
+            if listed:
+                subset[field] = listed
         if ports:
             subset["ports"] = [_port(*port) for port in ports]
         subsets.append(subset)
     return subsets
 
 
-def _address(target: Target, service: Object) -> Object:
-    pod = target.pod
-    address: Object = {"ip": target.address}
-    if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == service["metadata"]["name"]:
-        address["hostname"] = pod["spec"]["hostname"]
-    return {**address, "nodeName": pod["spec"]["nodeName"], "targetRef": target.reference}
-
-
-def _port(name: str, number: int, protocol: str, application: str) -> Object:
-    port: Object = {"name": name} if name else {}
-    port |= {"port": number, "protocol": protocol}
-    return {**port, "appProtocol": application} if application else port
-
-
 def _labels(obj: Object) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
-
-
-def _addressed(present: Object | None) -> set[str]:
-    subsets = (present or {}).get("subsets") or ()
-    return {each["targetRef"]["uid"] for subset in subsets for each in subset.get("addresses") or ()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from devcluster.controllers.client import (
     NAMESPACES,
@@ -12,16 +13,16 @@ from devcluster.controllers.client import (
     Metadata,
     Object,
     OwnerReference,
+    ignoring,
+    is_going,
     metadata_of,
-    resource_of,
 )
 from devcluster.controllers.controller import ANYTHING, Controller, Name, Routes
-from devcluster.errors import StatusError
+from devcluster.errors import qualified
 from devcluster.kinds import conditions
 from devcluster.storage import Change, Key
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-NOT_FOUND, CONFLICT = 404, 409
 EVENTS = (("", "events"), ("events.k8s.io", "events"))
 
 
@@ -61,7 +62,7 @@ class GarbageCollector(Controller):
             await self._drop_owners(key, {owner.uid for owner in (*gone, *waiting)})
             return
         propagation = "Background"
-        if waiting and self.view.has_dependents(self._uid(key)):
+        if waiting and self.view.dependents(self._uid(key)):
             propagation = "Foreground"
             if any(map(self._is_waiting, self.view.dependents(self._uid(key)))):
                 await self._unblock_owners(key)
@@ -69,13 +70,10 @@ class GarbageCollector(Controller):
             propagation = "Orphan"
         elif FOREGROUND in metadata.finalizers:
             propagation = "Foreground"
-        try:
+        with ignoring("NotFound", "Conflict"):
             await self.client.delete(
-                resource_of(key), key.namespace, key.name, uid=self._uid(key), propagation=propagation
+                qualified(*key[:2]), key.namespace, key.name, uid=self._uid(key), propagation=propagation
             )
-        except StatusError as error:
-            if error.code not in {NOT_FOUND, CONFLICT}:
-                raise
 
     async def _delete_dependents(self, key: Key) -> None:
         """Delete the dependents of an owner that is deleted in the foreground."""
@@ -101,33 +99,28 @@ class GarbageCollector(Controller):
         await self._finish(key, ORPHAN)
 
     async def _finish(self, key: Key, finalizer: str) -> None:
-        obj = self.view.get_key(key)
-        if obj is not None:
-            kept = [each for each in obj["metadata"].get("finalizers") or () if each != finalizer]
-            await self._patch(key, obj, {"finalizers": kept or None})
+        await self._change(key, "finalizers", lambda items: [each for each in items if each != finalizer])
 
     async def _drop_owners(self, key: Key, uids: set[str]) -> None:
-        obj = self.view.get_key(key)
-        if obj is not None:
-            references = obj["metadata"].get("ownerReferences") or ()
-            kept = [each for each in references if each["uid"] not in uids]
-            await self._patch(key, obj, {"ownerReferences": kept or None})
+        await self._change(
+            key, "ownerReferences", lambda items: [each for each in items if each["uid"] not in uids]
+        )
 
     async def _unblock_owners(self, key: Key) -> None:
         """Let the owners go before this object, since a dependent waits for its own dependents: a circle."""
-        obj = self.view.get_key(key)
-        if obj is not None:
-            references = obj["metadata"].get("ownerReferences") or ()
-            free = [{**each, "blockOwnerDeletion": False} for each in references]
-            await self._patch(key, obj, {"ownerReferences": free})
+        await self._change(
+            key, "ownerReferences", lambda items: [{**each, "blockOwnerDeletion": False} for each in items]
+        )
 
-    async def _patch(self, key: Key, obj: Object, changed: Object) -> None:
-        metadata = {**changed, "resourceVersion": obj["metadata"]["resourceVersion"]}
-        try:
-            await self.client.patch(resource_of(key), key.namespace, key.name, {"metadata": metadata})
-        except StatusError as error:
-            if error.code != NOT_FOUND:
-                raise
+    async def _change(self, key: Key, field: str, change: Callable[[list[Any]], list[Any]]) -> None:
+        """Change a list in the metadata of an object, if it is there."""
+        obj = self.view.at(key)
+        if obj is not None:
+            about = obj["metadata"]
+            changed = change(about.get(field) or []) or None
+            metadata = {field: changed, "resourceVersion": about["resourceVersion"]}
+            with ignoring("NotFound"):
+                await self.client.patch(qualified(*key[:2]), key.namespace, key.name, {"metadata": metadata})
 
     def _place(self, dependent: Key, owner: OwnerReference) -> Key | None:
         """Return the owner's key; None if the UID's object has another name or namespace."""
@@ -211,7 +204,7 @@ class NamespaceController(Controller):
     async def sync(self, key: Name) -> None:
         name = key[1]
         namespace = self.view.get(NAMESPACES, "", name)
-        if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
+        if namespace is None or not is_going(namespace):
             return
         finalizers = namespace["spec"].get("finalizers") or []
         if "kubernetes" not in finalizers:
@@ -223,7 +216,7 @@ class NamespaceController(Controller):
         namespace = await self._report(namespace, self.view.resources_in(name))
         if not self.view.resources_in(name):
             namespace["spec"]["finalizers"] = [each for each in finalizers if each != "kubernetes"]
-            await self.client.update("namespaces", "", namespace, subresource="finalize")
+            await self.update(NAMESPACES, namespace, subresource="finalize")
         elif PODS in present and PODS not in self.view.resources_in(name):
             self.queue.add(key)
 
@@ -232,17 +225,14 @@ class NamespaceController(Controller):
             metadata = self.view.metadata(stored.key)
             if metadata is not None and metadata.deletion_timestamp:
                 continue
-            try:
-                await self.client.delete(resource_of(stored.key), namespace, stored.key.name, uid=stored.uid)
+            with ignoring("NotFound"):
+                await self.client.delete(qualified(*resource), namespace, stored.key.name, uid=stored.uid)
                 await asyncio.sleep(0)  # others work, too
-            except StatusError as error:
-                if error.code != NOT_FOUND:
-                    raise
 
     async def _report(self, namespace: Object, remaining: Mapping[tuple[str, str], int]) -> Object:
         now, name = self.clock.timestamp(), namespace["metadata"]["name"]
-        status = namespace.get("status") or {}
-        known = [dict(each) for each in status.get("conditions") or ()]
+        status = {**(namespace.get("status") or {})}
+        status["conditions"] = [{**each} for each in status.get("conditions") or ()]
         states = {kind: ("False", *fine) for kind, fine in FINE.items()}
         if remaining:
             text = _resources_text(remaining)
@@ -251,18 +241,8 @@ class NamespaceController(Controller):
             text = _finalizers_text(counts)
             states["NamespaceFinalizersRemaining"] = ("True", "SomeFinalizersRemain", text)
         for kind, (value, reason, message) in states.items():
-            former = conditions.find(known, kind)
-            if former is None:
-                former = {"type": kind}
-                known.append(former)
-            since = former.get("lastTransitionTime", now) if former.get("status", value) == value else now
-            former |= {
-                "status": value,
-                "lastTransitionTime": since,
-                "reason": reason,
-                "message": message,
-            }
-        return await self.write_status(NAMESPACES, namespace, {**status, "conditions": known})
+            conditions.update_condition({"status": status}, kind, value, reason, message, now)
+        return await self.write_status(NAMESPACES, namespace, status)
 
     def _finalizers(self, remaining: Mapping[tuple[str, str], int], namespace: str) -> Counter[str]:
         found: Counter[str] = Counter()

@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from devcluster.controllers.client import JOBS, PODS, Object, key_of
+from devcluster.controllers.client import JOBS, PODS, Object, ignoring, is_going, key_of
 from devcluster.controllers.controller import Name, Routes
 from devcluster.controllers.pod_owners import PodController
 from devcluster.controllers.pod_status import is_ready, parse_time, pod_from
-from devcluster.errors import StatusError
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
 
@@ -61,12 +60,16 @@ def failed_indexes(job: Object, pods: Iterable[Object]) -> set[int]:
     limit = job["spec"]["backoffLimitPerIndex"]
     found = indexes_from((job.get("status") or {}).get("failedIndexes", ""))
     for pod in pods:
-        if (pod.get("status") or {}).get("phase") != "Failed":
+        if not _has_failed(pod):
             continue
         action = failure_action(job, pod).action
         if action == "FailIndex" or (action != "Ignore" and _failures(pod) >= limit):
             found.add(index_of(pod))
     return found
+
+
+def _has_failed(pod: Object) -> bool:
+    return bool((pod.get("status") or {}).get("phase") == "Failed")
 
 
 def _failures(pod: Object) -> int:
@@ -102,7 +105,7 @@ class Tally:
         for pod in pods:
             phase, metadata = (pod.get("status") or {}).get("phase"), pod["metadata"]
             tracked = TRACKING in (metadata.get("finalizers") or ())
-            deleting = bool(metadata.get("deletionTimestamp"))
+            deleting = is_going(pod)
             if phase == "Succeeded":
                 tally.succeeded.extend([pod] if tracked else [])
             elif phase == "Failed" or deleting:
@@ -164,7 +167,7 @@ def job_pod(job: Object, index: int | None, pods: Sequence[Object] = ()) -> Obje
             before = [
                 _failures(each) + (failure_action(job, each).action != "Ignore")
                 for each in pods
-                if index_of(each) == index and (each.get("status") or {}).get("phase") == "Failed"
+                if index_of(each) == index and _has_failed(each)
             ]
             metadata["annotations"][FAILURES] = str(max(before, default=0))
         pod["spec"]["hostname"] = f"{name}-{index}"
@@ -212,7 +215,7 @@ class JobController(PodController):
         ):
             return
         tally = Tally.of(self.view.owned(PODS, job["metadata"]["uid"]))
-        if job["metadata"].get("deletionTimestamp"):
+        if is_going(job):
             await self._release(tally)
         elif _finished(job) is not None:
             await self._release(tally)
@@ -302,24 +305,19 @@ class JobController(PodController):
         )
         on_failure = spec["template"]["spec"].get("restartPolicy") == "OnFailure"
         if failed > limit or (on_failure and restarts > limit >= 0 and restarts):
-            return self._condition(
-                "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-            )
+            text = "Job has reached the specified backoff limit"
+            return self._condition("FailureTarget", "BackoffLimitExceeded", text)
         remaining = self._remaining(job)
         if remaining is not None and not spec.get("suspend"):
             if remaining <= 0:
-                return self._condition(
-                    "FailureTarget",
-                    "DeadlineExceeded",
-                    "Job was active longer than specified deadline",
-                )
+                text = "Job was active longer than specified deadline"
+                return self._condition("FailureTarget", "DeadlineExceeded", text)
             self.queue.add_after(key, remaining)
         completions = spec.get("completions")
         done = succeeded >= completions if completions is not None else succeeded and not tally.active
         if done:
-            return self._condition(
-                "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
-            )
+            text = "Reached expected number of succeeded pods"
+            return self._condition("SuccessCriteriaMet", "CompletionsReached", text)
         return None
 
     def _remaining(self, job: Object) -> float | None:
@@ -368,7 +366,7 @@ class JobController(PodController):
     def _backoff(self, job: Object, tally: Tally) -> float:
         """Return the seconds until the next attempt."""
         owned = self.view.owned(PODS, job["metadata"]["uid"])
-        ended = [_ended_at(pod) for pod in owned if (pod.get("status") or {}).get("phase") == "Failed"]
+        ended = [_ended_at(pod) for pod in owned if _has_failed(pod)]
         times = sorted(filter(None, ended))
         failed: int = (job.get("status") or {}).get("failed", 0)
         failed += sum(failure_action(job, pod).action != "Ignore" for pod in tally.failed)
@@ -382,21 +380,18 @@ class JobController(PodController):
     async def _count(self, job: Object, status: Object, tally: Tally, succeeded: int, failed: int) -> Object:
         uncounted: Object = {}
         if tally.succeeded and not is_indexed(job):
-            uncounted["succeeded"] = _uids(tally.succeeded)
+            uncounted["succeeded"] = [pod["metadata"]["uid"] for pod in tally.succeeded]
         if tally.failed:
-            uncounted["failed"] = _uids(tally.failed)
+            uncounted["failed"] = [pod["metadata"]["uid"] for pod in tally.failed]
         job = await self._write(job, {**status, "uncountedTerminatedPods": uncounted})
         if not uncounted and not tally.succeeded:
             return job
         await self._release(tally)
         counts = {"succeeded": succeeded, "failed": failed, "uncountedTerminatedPods": {}}
-        if self._ends_now(status, tally):
+        if _target(status) is not None and not tally.terminating:
             # The last counts are written together with the outcome.
             return {**job, "status": {**job["status"], **counts}}
         return await self._write(job, {**status, **counts})
-
-    def _ends_now(self, status: Object, tally: Tally) -> bool:
-        return _target(status) is not None and not tally.terminating
 
     async def _finish(self, job: Object, tally: Tally) -> None:
         target = _target(job["status"])
@@ -421,7 +416,7 @@ class JobController(PodController):
         """Return the metadata of pods that a Job of that name has made, and that are no Job's any more."""
         uid = None if job is None else job["metadata"]["uid"]
         selector = {"matchLabels": {JOB_NAME: key[1]}}
-        found = [each.decode()["metadata"] for each in self.view.pods(key[0], selector)]
+        found = [each.decode()["metadata"] for each in self.view.selected(PODS, key[0], selector)]
         return [
             each
             for each in found
@@ -433,21 +428,16 @@ class JobController(PodController):
         """Remove the finalizer that keeps pods until they are counted; `pods` are their metadata."""
         for metadata in pods:
             kept = [each for each in metadata.get("finalizers") or () if each != TRACKING]
-            patch = {"metadata": {"uid": metadata["uid"], "finalizers": kept or None}}
-            try:
-                await self.client.patch("pods", metadata["namespace"], metadata["name"], patch)
-            except StatusError as error:
-                if error.reason != "NotFound":
-                    raise
+            with ignoring("NotFound"):
+                await self.patch(PODS, {"metadata": metadata}, finalizers=kept or None)
 
     async def _write(self, job: Object, status: Object) -> Object:
         always = {"ready", "terminating", "uncountedTerminatedPods"}
         new = {name: value for name, value in status.items() if value or name in always}
-        namespace, name = key_of(job)
-        stored = self.view.get(JOBS, namespace, name)
+        stored = self.view.get(JOBS, *key_of(job))
         if stored is not None and new == stored.get("status"):
             return {**stored, "status": new}
-        return await self.client.update("jobs.batch", namespace, {**job, "status": new}, subresource="status")
+        return await self.update(JOBS, {**job, "status": new}, subresource="status")
 
     async def _expire(self, key: Name, job: Object) -> None:
         """Delete a Job that has been done for as long as it wants to be seen."""
@@ -458,7 +448,7 @@ class JobController(PodController):
         if passed < limit:
             self.queue.add_after(key, limit - passed)
         else:
-            await self.client.delete("jobs.batch", *key, uid=job["metadata"]["uid"], propagation="Foreground")
+            await self.delete(JOBS, job, propagation="Foreground")
 
     def _condition(self, kind: str, reason: str, message: str, *, value: str = "True") -> Object:
         now = self.clock.timestamp()
@@ -474,9 +464,8 @@ class JobController(PodController):
 
 def _finished(job: Object) -> Object | None:
     known = (job.get("status") or {}).get("conditions") or ()
-    return next(
-        (each for each in known if each["type"] in {"Complete", "Failed"} and each["status"] == "True"), None
-    )
+    ends = {"Complete", "Failed"}
+    return next((each for each in known if each["type"] in ends and each["status"] == "True"), None)
 
 
 def _target(status: Object) -> Object | None:
@@ -490,10 +479,6 @@ def _completed(job: Object, tally: Tally) -> set[int]:
         return set()
     known = indexes_from((job.get("status") or {}).get("completedIndexes", ""))
     return known | {index for pod in tally.succeeded if (index := index_of(pod)) >= 0}
-
-
-def _uids(pods: Sequence[Object]) -> list[str]:
-    return [pod["metadata"]["uid"] for pod in pods]
 
 
 def _ended_at(pod: Object) -> str:

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import functools
 import ipaddress
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from devcluster.controllers import pod_status
-from devcluster.controllers.client import NODES, PODS, EventRecorder, Object
+from devcluster.controllers.client import NODES, PODS, Object, is_going, key_of
 from devcluster.controllers.container_runtime import (
-    KILLED,
     ContainerRuntime,
     NotPulled,
     NotStarted,
     Outcome,
     ProbeResult,
+    annotation_of,
     is_lost,
     probe,
-    ready_delay_of,
-    starved_of,
-    stop_time_of,
-    unmounted_of,
+    seconds_of,
 )
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
 from devcluster.controllers.images import Exited, Image, Running
 from devcluster.controllers.nodes import node_address
-from devcluster.controllers.pod_status import container_status, terminated
+from devcluster.controllers.pod_status import KILLED, container_status, terminated
 from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 
@@ -68,9 +64,7 @@ class PodAddresses:
 
     def release(self, key: Key) -> None:
         """Free the address of a deleted pod."""
-        address = self._given.pop(key, None)
-        if address is not None:
-            self._used.discard(address)
+        self._used.discard(self._given.pop(key, ""))
 
 
 FIRST_DELAY, LAST_DELAY = 10, 300
@@ -100,6 +94,7 @@ class Attempts:
 class ContainerStep:
     """The step of a container from its former status to the present one."""
 
+    kubelet: Kubelet
     pod: Object
     container: Object
     former: Object
@@ -108,11 +103,16 @@ class ContainerStep:
     """When the container is restarted: `Always`, `OnFailure` or `Never`."""
     attempts: Attempts
     now: float
-    """The event loop's time; `timestamp` is the same time as text for the status."""
-    timestamp: str
-    events: EventRecorder
-    look_again: Callable[[float], None]
-    """Requests the next step after at most so many seconds."""
+    """The event loop's time."""
+
+    @property
+    def timestamp(self) -> str:
+        """The present time for the status."""
+        return self.kubelet.clock.timestamp()
+
+    def look_again(self, seconds: float) -> None:
+        """Request the next step after at most so many seconds."""
+        self.kubelet.queue.add_after(key_of(self.pod), seconds)
 
     def take(self, outcome: Outcome) -> Object:
         """Return the container's present status; `outcome` tells how a start of it goes."""
@@ -219,7 +219,9 @@ class ContainerStep:
         name, metadata = self.container["name"], self.pod["metadata"]
         where = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
         self._warn("BackOff", f"Back-off restarting failed container {name} in pod {where}")
-        text = f"back-off {_go_seconds(delay)} restarting failed container={name} pod={where}"
+        minutes, seconds = divmod(delay, 60)
+        shown = f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+        text = f"back-off {shown} restarting failed container={name} pod={where}"
         return {**self._waiting("CrashLoopBackOff", text), "lastState": self._state}
 
     def _not_started(self, outcome: NotStarted) -> Object:
@@ -279,22 +281,18 @@ class ContainerStep:
         self.look_again(seconds)
 
     def _inform(self, reason: str, message: str) -> None:
-        name = self.container["name"]
-        self.events.normal(self.pod, reason, message, component="kubelet", container=name)
+        self._record("Normal", reason, message)
 
     def _warn(self, reason: str, message: str) -> None:
-        name = self.container["name"]
-        self.events.warning(self.pod, reason, message, component="kubelet", container=name)
+        self._record("Warning", reason, message)
+
+    def _record(self, kind: str, reason: str, message: str) -> None:
+        component, name = self.kubelet.name, self.container["name"]
+        self.kubelet.events.record(self.pod, kind, reason, message, component=component, container=name)
 
 
 def _delay(failures: int) -> int:
     return min(FIRST_DELAY << min(failures, 10), LAST_DELAY)
-
-
-def _go_seconds(seconds: int) -> str:
-    """Return seconds as Go writes a duration."""
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 MARK = b'"nodeName":'
@@ -353,18 +351,16 @@ class Kubelet(Controller):
         if pod is None or pod["spec"].get("nodeName", "") in {"", *self._lost}:
             return
         metadata, status = pod["metadata"], pod.get("status") or {}
-        if metadata.get("deletionTimestamp"):
+        if is_going(pod):
             await self._stop(key, pod)
             return
-        if status.get("phase") in pod_status.ENDED:
+        if pod_status.has_ended(pod):
             return
         now = asyncio.get_running_loop().time()
-        run = self._runs.get(key)
-        if run is None or run.uid != metadata["uid"]:
-            run = self._runs[key] = _Run(metadata["uid"], now)
+        run = self._run_of(key, metadata["uid"], now)
         changed = self._ended_by_node(pod, run, now)
         if changed is None:
-            remaining = run.since + ready_delay_of(pod, self._ready_delay) - now
+            remaining = run.since + seconds_of(pod, "ready-delay", self._ready_delay) - now
             if remaining > 0 and status.get("phase", "Pending") == "Pending":
                 self.queue.add_after(key, remaining)
                 return
@@ -375,22 +371,27 @@ class Kubelet(Controller):
             run.containers.clear()  # the former status has none of the attempts
             raise
 
+    def _run_of(self, key: Name, uid: str, now: float) -> _Run:
+        run = self._runs.get(key)
+        if run is None or run.uid != uid:
+            run = self._runs[key] = _Run(uid, now)
+        return run
+
     async def _stop(self, key: Name, pod: Object) -> None:
         """Remove a pod once its containers have stopped, at the latest after its grace period."""
         metadata, now = pod["metadata"], asyncio.get_running_loop().time()
         grace = metadata.get("deletionGracePeriodSeconds")
         if not grace:
             return
-        run = self._runs.get(key)
-        if run is None or run.uid != metadata["uid"]:
-            run = self._runs[key] = _Run(metadata["uid"], now)
+        run = self._run_of(key, metadata["uid"], now)
         if run.stops_since is None:
             run.stops_since = now
             runs = (pod.get("status") or {}).get("phase") == "Running"
             for each in pod["spec"]["containers"] if runs else ():
                 text = f"Stopping container {each['name']}"
-                self.events.normal(pod, "Killing", text, component="kubelet", container=each["name"])
-        remaining = run.stops_since + min(stop_time_of(pod, self._stop_delay), grace) - now
+                name = each["name"]
+                self.events.record(pod, "Normal", "Killing", text, component=self.name, container=name)
+        remaining = run.stops_since + min(seconds_of(pod, "stop-time", self._stop_delay), grace) - now
         if remaining > 0:
             self.queue.add_after(key, remaining)
         else:
@@ -398,23 +399,23 @@ class Kubelet(Controller):
 
     def _ended_by_node(self, pod: Object, run: _Run, now: float) -> Object | None:
         """Return the status of a pod that is evicted or out of time, None for any other."""
-        starved, seconds = starved_of(pod), pod["spec"].get("activeDeadlineSeconds")
+        starved, seconds = annotation_of(pod, "evict"), pod["spec"].get("activeDeadlineSeconds")
         text = self.clock.timestamp()
         if starved in STARVED:
             message = _eviction_message(pod, starved)
-            self.events.warning(pod, "Evicted", message, component="kubelet")
+            self.warn(pod, "Evicted", message)
             return pod_status.failed(pod, "Evicted", message, text, disrupted=True)
         if seconds is not None:
             remaining = run.since + seconds - now
             if remaining <= 0:
-                self.events.normal(pod, "DeadlineExceeded", DEADLINE, component="kubelet")
+                self.normal(pod, "DeadlineExceeded", DEADLINE)
                 return pod_status.failed(pod, "DeadlineExceeded", DEADLINE, text, disrupted=False)
-            self.queue.add_after(_name(pod), remaining)
+            self.queue.add_after(key_of(pod), remaining)
         return None
 
     def _without_volume(self, pod: Object, run: _Run, now: float) -> Object | None:
         """Return the status of a pod that waits for a volume, None for any other."""
-        asked, volumes = unmounted_of(pod), pod["spec"].get("volumes") or ()
+        asked, volumes = annotation_of(pod, "mount-error"), pod["spec"].get("volumes") or ()
         wanted = [each for each in volumes if asked == "true" or each["name"] == asked]
         status = pod.get("status") or {}
         if not wanted or any(
@@ -425,8 +426,8 @@ class Kubelet(Controller):
         if now >= attempts.due:
             attempts.due = now + min(MOUNT_RETRY * 2**attempts.pulls, LAST_MOUNT_RETRY)
             attempts.pulls += 1
-            self.events.warning(pod, "FailedMount", _mount_message(wanted[0]), component="kubelet")
-        self.queue.add_after(_name(pod), attempts.due - now)
+            self.warn(pod, "FailedMount", _mount_message(wanted[0]))
+        self.queue.add_after(key_of(pod), attempts.due - now)
         waiting = {"waiting": {"reason": "ContainerCreating"}}
         containers = [pod_status.container_status(each, {}, waiting) for each in pod["spec"]["containers"]]
         return pod_status.of_containers(pod, containers, [], self.clock.timestamp())
@@ -475,17 +476,8 @@ class Kubelet(Controller):
     def _step(
         self, pod: Object, container: Object, former: Object, run: _Run, now: float, policy: str
     ) -> ContainerStep:
-        return ContainerStep(
-            pod,
-            container,
-            former,
-            policy,
-            run.containers.setdefault(container["name"], Attempts()),
-            now,
-            self.clock.timestamp(),
-            self.events,
-            functools.partial(self.queue.add_after, _name(pod)),
-        )
+        attempts = run.containers.setdefault(container["name"], Attempts())
+        return ContainerStep(self, pod, container, former, policy, attempts, now)
 
     def _locate(self, pod: Object, status: Object) -> None:
         """Fill in the addresses."""
@@ -496,7 +488,7 @@ class Kubelet(Controller):
         address = host
         if not pod["spec"].get("hostNetwork"):
             network = (node.get("spec") or {}).get("podCIDR") or DEFAULT_NETWORK
-            address = self._addresses.take(Key(*PODS, *_name(pod)), network)
+            address = self._addresses.take(Key(*PODS, *key_of(pod)), network)
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
 
     def _on_node(self, change: Change) -> None:
@@ -521,10 +513,6 @@ class Kubelet(Controller):
                 if address and not pod["spec"].get("hostNetwork"):
                     self._addresses.keep(change.key, address)
             self.enqueue(change)
-
-
-def _name(pod: Object) -> Name:
-    return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
 def _mount_message(volume: Object) -> str:

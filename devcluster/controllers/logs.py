@@ -8,6 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+from devcluster.api.interfaces import ALL_LINES, LogOptions
 from devcluster.clock import Clock
 from devcluster.controllers.container_runtime import ContainerRuntime, log_of
 from devcluster.controllers.images import Exited
@@ -30,28 +31,18 @@ class PodLogs:
         self._clock = clock
         self._runtime = runtime
 
-    def stream(
-        self,
-        pod: Object,
-        container: str,
-        *,
-        follow: bool = False,
-        tail_lines: int | None = None,
-        since: datetime.datetime | None = None,
-        timestamps: bool = False,
-        previous: bool = False,
-    ) -> AsyncIterator[bytes]:
-        """Return the lines so far and, with `follow`, all lines until the container ends.
+    def stream(self, pod: Object, container: str, options: LogOptions = ALL_LINES) -> AsyncIterator[bytes]:
+        """Return the lines so far and, if followed, all lines until the container ends.
 
         Raises:
             StatusError: 400, the container has not printed anything yet.
         """
-        run = _Run.of(pod, container, previous=previous)
+        run = _Run.of(pod, container, previous=options.previous)
         if (told := log_of(pod)) is not None:
             run.printed = told.splitlines()
         elif run.finished is not None:
             run.printed = self._printed(pod, container)
-        return self._stream(pod, run, follow and not previous, tail_lines, since, timestamps=timestamps)
+        return self._stream(pod, run, options)
 
     def _printed(self, pod: Object, container: str) -> Sequence[str] | None:
         """Return what a container prints that ends by itself, None for a made-up text."""
@@ -61,25 +52,14 @@ class PodLogs:
                 return outcome.log if isinstance(outcome, Exited) and outcome.after is None else None
         return None
 
-    async def _stream(
-        self,
-        pod: Object,
-        run: _Run,
-        follow: bool,
-        tail_lines: int | None,
-        since: datetime.datetime | None,
-        *,
-        timestamps: bool,
-    ) -> AsyncIterator[bytes]:
+    async def _stream(self, pod: Object, run: _Run, options: LogOptions) -> AsyncIterator[bytes]:
+        since, last = options.since, options.tail_lines
         lines = [line for line in run.lines(self._clock.now()) if since is None or line[0] >= since]
-        if tail_lines is not None:
-            lines = lines[len(lines) - tail_lines :] if tail_lines < len(lines) else lines
-        for line in lines:
-            yield _written(line, timestamps=timestamps)
-        if not follow or run.finished is not None:
-            return
-        async for line in self._follow(pod, run):
-            yield _written(line, timestamps=timestamps)
+        for line in lines if last is None else lines[max(len(lines) - last, 0) :]:
+            yield _written(line, timestamps=options.timestamps)
+        if options.follow and not options.previous and run.finished is None:
+            async for line in self._follow(pod, run):
+                yield _written(line, timestamps=options.timestamps)
 
     async def _follow(self, pod: Object, run: _Run) -> AsyncIterator[_Line]:
         metadata = pod["metadata"]

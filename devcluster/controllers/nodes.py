@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from devcluster.controllers.client import NODES, PODS, Object
+from devcluster.controllers.client import NODES, PODS, Object, is_going
 from devcluster.controllers.container_runtime import is_lost
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
-from devcluster.controllers.pod_status import disrupt
 from devcluster.controllers.scheduler import tolerates
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
@@ -43,7 +42,7 @@ class NodeController(Controller):
         if self.view.select(NODES):
             return
         for number in range(COUNT):
-            await self.client.create("nodes", "", node_object(number))
+            await self.create(NODES, node_object(number))
 
     async def sync(self, key: Name) -> None:
         node = self.living(NODES, key)
@@ -52,7 +51,8 @@ class NodeController(Controller):
         now, lost = self.clock.timestamp(), is_lost(node)
         ready = condition_of(node, "Ready")
         if ready is None or (ready.get("reason") == SILENT) != lost:
-            status = _lost(node, now) if lost and ready else _ready(node, self._number(key[1]), now)
+            names = [stored.key.name for stored in self.view.select(NODES)]
+            status = _lost(node, now) if lost and ready else _ready(node, names.index(key[1]), now)
             await self.write_status(NODES, node, status)
             return
         taints = node["spec"].get("taints") or []
@@ -67,7 +67,7 @@ class NodeController(Controller):
             node["spec"]["taints"] = kept
             if not kept:
                 del node["spec"]["taints"]
-            await self.client.update("nodes", "", node)
+            await self.update(NODES, node)
         elif lost:
             await self._mark_pods(key[1], now)
 
@@ -85,10 +85,6 @@ class NodeController(Controller):
             }
             await self.write_status(PODS, pod, status)
             self.warn(pod, "NodeNotReady", "Node is not ready")
-
-    def _number(self, name: str) -> int:
-        names = [stored.key.name for stored in self.view.select(NODES)]
-        return names.index(name)
 
 
 def node_address(node: Object) -> str:
@@ -190,12 +186,9 @@ class TaintEvictionController(Controller):
     async def sync(self, key: Name) -> None:
         pod = self.view.get(PODS, *key)
         node = None if pod is None else self.view.get(NODES, "", pod["spec"].get("nodeName", ""))
-        taints = [
-            each
-            for each in ((node or {}).get("spec") or {}).get("taints") or ()
-            if each["effect"] == "NoExecute"
-        ]
-        if pod is None or not taints or pod["metadata"].get("deletionTimestamp"):
+        present = ((node or {}).get("spec") or {}).get("taints") or ()
+        taints = [each for each in present if each["effect"] == "NoExecute"]
+        if pod is None or not taints or is_going(pod):
             self._since.pop(key, None)
             return
         now = asyncio.get_running_loop().time()
@@ -207,11 +200,10 @@ class TaintEvictionController(Controller):
             self.queue.add_after(key, start + seconds - now)
             return
         message = "Taint manager: deleting due to NoExecute taint"
-        await disrupt(self.client, pod, "DeletionByTaintManager", message, self.clock.timestamp())
+        await self.disrupt(pod, "DeletionByTaintManager", message)
         named = {"name": key[1], "namespace": key[0], "uid": "", "resourceVersion": ""}
         about = {"kind": "Pod", "apiVersion": "v1", "metadata": named}
-        text = f"Marking for deletion Pod {key[0]}/{key[1]}"
-        self.normal(about, "TaintManagerEviction", text)
+        self.normal(about, "TaintManagerEviction", f"Marking for deletion Pod {key[0]}/{key[1]}")
 
     def _on_node(self, change: Change) -> None:
         name, new = change.key.name, change.new

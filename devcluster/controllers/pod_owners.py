@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Collection, Sequence
+import math
+from collections.abc import Callable, Collection
 from typing import Any
 
 import orjson
 
-from devcluster.controllers.client import PODS, Client, Object, owner_reference
-from devcluster.controllers.controller import Controller, View
+from devcluster.controllers.client import PODS, Object, Resource, is_going, owner_reference
+from devcluster.controllers.controller import Controller
 from devcluster.errors import StatusError
 from devcluster.storage.selectors import LabelSelector
 
@@ -33,40 +34,61 @@ def template_hash(value: Any, collisions: int | None = None) -> str:
     return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(digest))
 
 
-async def claim_pods(
-    client: Client, view: View, owner: Object, *, fit: Callable[[Object], bool] | None = None
-) -> list[Object]:
-    """Return the pods of `owner`, after adoption and release by its selector; `fit` filters them."""
-    metadata, selector = owner["metadata"], owner["spec"]["selector"]
-    owned = view.owned(PODS, metadata["uid"])
-    strays = [
-        stored.decode()
-        for stored in view.pods(metadata["namespace"], selector)
-        if (known := view.metadata(stored.key)) is None or known.controller is None
-    ]
-    if fit is not None:
-        owned, strays = list(filter(fit, owned)), list(filter(fit, strays))
-    return await claim(client, "pods", owner, owned, strays)
+def scaled(value: int | str, total: int, *, up: bool) -> int:
+    """Resolve a number or a percentage of `total`, rounded up or down."""
+    if isinstance(value, int):
+        return value
+    part = int(value.removesuffix("%")) * total / 100
+    return math.ceil(part) if up else math.floor(part)
 
 
-async def claim(
-    client: Client, resource: str, owner: Object, owned: Sequence[Object], strays: Sequence[Object]
-) -> list[Object]:
-    """Release those of `owned` that are not selected any more, adopt `strays`; not when `owner` is going."""
-    if owner["metadata"].get("deletionTimestamp"):
-        return list(owned)
-    matches = LabelSelector.of(owner["spec"]["selector"]).matches
-    kept = []
-    for obj in owned:
-        if matches(obj["metadata"].get("labels") or {}):
-            kept.append(obj)
-        elif not obj["metadata"].get("deletionTimestamp"):
-            await _set_owners(client, resource, obj, _owners(obj, besides=owner))
-    for obj in strays:
-        if not obj["metadata"].get("deletionTimestamp"):
-            owners = [*_owners(obj, besides=owner), owner_reference(owner)]
-            kept.append(await _set_owners(client, resource, obj, owners))
-    return kept
+class PodController(Controller):
+    """A controller whose objects own pods or, like a Deployment, ReplicaSets."""
+
+    async def claim(
+        self, owner: Object, *, resource: Resource = PODS, fit: Callable[[Object], bool] | None = None
+    ) -> list[Object]:
+        """Return what `owner` owns, after adoption and release by its selector; `fit` filters it."""
+        metadata, selector = owner["metadata"], owner["spec"]["selector"]
+        owned = self.view.owned(resource, metadata["uid"])
+        strays = [
+            stored.decode()
+            for stored in self.view.selected(resource, metadata["namespace"], selector)
+            if (known := self.view.metadata(stored.key)) is None or known.controller is None
+        ]
+        if fit is not None:
+            owned, strays = list(filter(fit, owned)), list(filter(fit, strays))
+        if is_going(owner):
+            return owned
+        matches = LabelSelector.of(selector).matches
+        kept = []
+        for obj in owned:
+            if matches(obj["metadata"].get("labels") or {}):
+                kept.append(obj)
+            elif not is_going(obj):
+                await self.patch(resource, obj, ownerReferences=_owners(obj, besides=owner) or None)
+        for obj in strays:
+            if not is_going(obj):
+                owners = [*_owners(obj, besides=owner), owner_reference(owner)]
+                kept.append(await self.patch(resource, obj, ownerReferences=owners))
+        return kept
+
+    async def create_pod(self, owner: Object, pod: Object) -> Object:
+        """Create it and say so, or why not."""
+        try:
+            created = await self.create(PODS, pod)
+        except StatusError as error:
+            self.warn(owner, "FailedCreate", f"Error creating: {error.message}")
+            raise
+        self.normal(owner, "SuccessfulCreate", f"Created pod: {created['metadata']['name']}")
+        await asyncio.sleep(0)  # an owner of many pods lets others work, too
+        return created
+
+    async def delete_pod(self, owner: Object, pod: Object) -> None:
+        """Delete it and say so."""
+        await self.delete(PODS, pod)
+        self.normal(owner, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
+        await asyncio.sleep(0)
 
 
 def _owners(obj: Object, *, besides: Object) -> list[Object]:
@@ -74,50 +96,18 @@ def _owners(obj: Object, *, besides: Object) -> list[Object]:
     return [reference for reference in references if reference["uid"] != besides["metadata"]["uid"]]
 
 
-async def _set_owners(client: Client, resource: str, obj: Object, owners: list[Object]) -> Object:
-    metadata = obj["metadata"]
-    patch = {"metadata": {"uid": metadata["uid"], "ownerReferences": owners or None}}
-    return await client.patch(resource, metadata["namespace"], metadata["name"], patch)
-
-
-class PodController(Controller):
-    """A controller whose objects own pods."""
-
-    async def create_pod(self, owner: Object, pod: Object) -> Object:
-        """Create it and say so, or why not."""
-        try:
-            created = await self.client.create("pods", owner["metadata"]["namespace"], pod)
-        except StatusError as error:
-            message = f"Error creating: {error.message}"
-            self.warn(owner, "FailedCreate", message)
-            raise
-        message = f"Created pod: {created['metadata']['name']}"
-        self.normal(owner, "SuccessfulCreate", message)
-        await asyncio.sleep(0)  # an owner of many pods lets others work, too
-        return created
-
-    async def delete_pod(self, owner: Object, pod: Object) -> None:
-        """Delete it and say so."""
-        metadata = pod["metadata"]
-        await self.client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
-        message = f"Deleted pod: {metadata['name']}"
-        self.normal(owner, "SuccessfulDelete", message)
-        await asyncio.sleep(0)
-
-
 REVISIONS = ("apps", "controllerrevisions")
-RESOURCE = "controllerrevisions.apps"
 
 
 class History:
     """The revisions of one object, oldest first."""
 
-    def __init__(self, client: Client, view: View, owner: Object, *, hash_label: str) -> None:
+    def __init__(self, controller: Controller, owner: Object, *, hash_label: str) -> None:
         """Read the owner's revisions; `hash_label` is the label with a revision's hash."""
-        self._client = client
+        self._controller = controller
         self._owner = owner
         self._hash_label = hash_label
-        revisions = view.owned(REVISIONS, owner["metadata"]["uid"])
+        revisions = controller.view.owned(REVISIONS, owner["metadata"]["uid"])
         self.revisions = sorted(revisions, key=lambda each: (each["revision"], each["metadata"]["name"]))
 
     def find(self, name: str) -> Object | None:
@@ -132,8 +122,7 @@ class History:
             if revision["data"] == data:
                 if revision["revision"] != latest:
                     renumbered = {**revision, "revision": latest + 1}
-                    namespace = self._owner["metadata"]["namespace"]
-                    revision.update(await self._client.update(RESOURCE, namespace, renumbered))
+                    revision.update(await self._controller.update(REVISIONS, renumbered))
                     self.revisions.sort(key=lambda each: each["revision"])
                 return revision
         return await self._create(data, latest + 1)
@@ -143,8 +132,7 @@ class History:
         limit = self._owner["spec"].get("revisionHistoryLimit", 10)
         idle = [each for each in self.revisions if each["metadata"]["name"] not in live]
         for revision in idle[: max(len(idle) - limit, 0)]:
-            metadata = revision["metadata"]
-            await self._client.delete(RESOURCE, metadata["namespace"], metadata["name"], uid=metadata["uid"])
+            await self._controller.delete(REVISIONS, revision)
             self.revisions.remove(revision)
 
     async def _create(self, data: Object, number: int) -> Object:
@@ -165,6 +153,6 @@ class History:
         }
         if metadata.get("annotations"):
             revision["metadata"]["annotations"] = dict(metadata["annotations"])
-        created = await self._client.create(RESOURCE, metadata["namespace"], revision)
+        created = await self._controller.create(REVISIONS, revision)
         self.revisions.append(created)
         return created

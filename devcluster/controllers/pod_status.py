@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devcluster.controllers.client import PODS, Client, Object, owner_reference, write_status
+from devcluster.controllers.client import Object, is_going, owner_reference
 from devcluster.kinds import conditions
 from devcluster.kinds.conditions import condition_of
 
@@ -17,14 +17,19 @@ def parse_time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text)
 
 
+def has_ended(pod: Object) -> bool:
+    """Return whether the pod has succeeded or failed."""
+    return (pod.get("status") or {}).get("phase") in ENDED
+
+
 def is_terminating(pod: Object) -> bool:
     """Return whether the pod is being deleted and has not ended."""
-    return bool(pod["metadata"].get("deletionTimestamp")) and not _ended(pod)
+    return is_going(pod) and not has_ended(pod)
 
 
 def is_active(pod: Object) -> bool:
     """Return whether the pod is neither being deleted nor ended."""
-    return not pod["metadata"].get("deletionTimestamp") and not _ended(pod)
+    return not is_going(pod) and not has_ended(pod)
 
 
 def is_ready(pod: Object) -> bool:
@@ -47,23 +52,6 @@ def is_available(pod: Object, min_ready: int, now: datetime.datetime) -> bool:
     """Return whether the pod has been ready for `min_ready` seconds."""
     seconds = seconds_until_available(pod, min_ready, now)
     return seconds is not None and seconds <= 0
-
-
-async def disrupt(client: Client, pod: Object, reason: str, message: str, now: str) -> None:
-    """Delete a pod for a reason that is not its own, which a condition tells."""
-    metadata, status = pod["metadata"], pod.get("status") or {}
-    condition = {
-        "type": "DisruptionTarget",
-        "observedGeneration": metadata.get("generation", 1),
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
-    }
-    changed = {**status, "conditions": conditions.replaced(status.get("conditions") or (), condition)}
-    await write_status(client, PODS, pod, changed)
-    await client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
 
 
 def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Object]:
@@ -89,10 +77,6 @@ def pod_from(template: Object, owner: Object, *, prefix: str = "", name: str = "
             metadata[field] = copy.copy(described[field])
     metadata["ownerReferences"] = [owner_reference(owner)]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": copy.deepcopy(template["spec"])}
-
-
-def _ended(pod: Object) -> bool:
-    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
 
 
 def _reluctance(pod: Object, crowd: Mapping[str, int]) -> tuple[Any, ...]:
@@ -161,22 +145,18 @@ def initializing(pod: Object, init: Sequence[Object], now: str) -> Object:
     status = {**(pod.get("status") or {}), "initContainerStatuses": list(init), "phase": "Pending"}
     status.setdefault("startTime", now)
     status["conditions"] = status.get("conditions") or []
-    names = [each["name"] for each in pod["spec"]["containers"]]
+    containers = pod["spec"]["containers"]
     known = status.get("containerStatuses")
-    status["containerStatuses"] = known or [
-        container_status(each, {}, INITIALIZING) for each in pod["spec"]["containers"]
-    ]
+    status["containerStatuses"] = known or [container_status(each, {}, INITIALIZING) for each in containers]
     ends = [each["state"].get("terminated") for each in init]
     if pod["spec"].get("restartPolicy") == "Never" and any(each and each["exitCode"] for each in ends):
         status["phase"] = "Failed"
-        _set_ended(status, now)
-    unready = f"containers with unready status: [{' '.join(names)}]"
+        _set_ready(status, "False", now, ENDED["Failed"])
     waiting = [each["name"] for each in init if not each["ready"]]
     text = f"containers with incomplete status: [{' '.join(waiting)}]"
     _set(status, "Initialized", "False", now, "ContainersNotInitialized", text)
     if status["phase"] == "Pending":
-        for kind in ("ContainersReady", "Ready"):
-            _set(status, kind, "False", now, "ContainersNotReady", unready)
+        _set_unready(status, [each["name"] for each in containers], now)
     return status
 
 
@@ -187,21 +167,17 @@ def of_containers(pod: Object, containers: Sequence[Object], init: Sequence[Obje
         status["initContainerStatuses"] = list(init)
     status["phase"] = phase = _phase(containers, pod["spec"].get("restartPolicy", "Always"))
     status.setdefault("startTime", now)
-    conditions_before = status.get("conditions") or []
-    status["conditions"] = conditions_before
+    status["conditions"] = before = status.get("conditions") or []
     _set(status, "Initialized", "True", now)
     unready = [each["name"] for each in containers if not each["ready"]]
     if phase in ENDED:
-        _set_ended(status, now)
+        _set_ready(status, "False", now, ENDED[phase])
     elif unready:
-        message = f"containers with unready status: [{' '.join(unready)}]"
-        for kind in ("ContainersReady", "Ready"):
-            _set(status, kind, "False", now, "ContainersNotReady", message)
+        _set_unready(status, unready, now)
     else:
-        for kind in ("ContainersReady", "Ready"):
-            _set(status, kind, "True", now)
+        _set_ready(status, "True", now)
         _check_gates(pod, status, now)
-    scheduled = conditions.find(conditions_before, "PodScheduled")
+    scheduled = conditions.find(before, "PodScheduled")
     if scheduled is None:
         _set(status, "PodScheduled", "True", now)
     else:
@@ -224,7 +200,7 @@ def failed(pod: Object, reason: str, message: str, now: str, *, disrupted: bool)
         ],
     }
     status.setdefault("startTime", now)
-    _set_ended(status, now)
+    _set_ready(status, "False", now, ENDED["Failed"])
     if disrupted:
         _set(status, "DisruptionTarget", "True", now, "TerminationByKubelet", message)
     return status
@@ -236,17 +212,11 @@ ENDED = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
 def _phase(containers: Sequence[Object], policy: str) -> str:
     """Return the phase of a pod, as the kubelet computes it."""
-    states = [each["state"] for each in containers]
-    if any(
-        "waiting" in state and not each["lastState"] for state, each in zip(states, containers, strict=True)
-    ):
+    if any("waiting" in each["state"] and not each["lastState"] for each in containers):
         return "Pending"
-    if policy == "Always" or any("running" in state for state in states):
+    if policy == "Always" or any("running" in each["state"] for each in containers):
         return "Running"
-    ends = [
-        state.get("terminated") or each["lastState"]["terminated"]
-        for state, each in zip(states, containers, strict=True)
-    ]
+    ends = [each["state"].get("terminated") or each["lastState"]["terminated"] for each in containers]
     if not any(each["exitCode"] for each in ends):
         return "Succeeded"
     return "Failed" if policy == "Never" else "Running"
@@ -264,9 +234,14 @@ def _killed(container: Object, former: Object, now: str) -> Object:
     return container_status(container, former, ended)
 
 
-def _set_ended(status: Object, now: str) -> None:
+def _set_unready(status: Object, containers: Sequence[str], now: str) -> None:
+    text = f"containers with unready status: [{' '.join(containers)}]"
+    _set_ready(status, "False", now, "ContainersNotReady", text)
+
+
+def _set_ready(status: Object, value: str, now: str, reason: str = "", message: str = "") -> None:
     for kind in ("ContainersReady", "Ready"):
-        _set(status, kind, "False", now, ENDED[status["phase"]])
+        _set(status, kind, value, now, reason, message)
 
 
 def _check_gates(pod: Object, status: Object, now: str) -> None:

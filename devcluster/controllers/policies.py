@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from devcluster.builtin.quotas import QUOTAS, QuotaLedger, amounts_text
-from devcluster.controllers.client import PODS, Object, controller_of
+from devcluster.controllers.client import PODS, Object, controller_of, is_going, key_of
 from devcluster.controllers.controller import ANYTHING, Controller, Environment, Name, Routes
-from devcluster.controllers.pod_status import is_ready
+from devcluster.controllers.pod_owners import scaled
+from devcluster.controllers.pod_status import has_ended, is_ready
+from devcluster.kinds import conditions
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
@@ -58,7 +59,7 @@ class QuotaController(Controller):
 
     def _on_change(self, change: Change) -> None:
         for quota in self._ledger.quotas(change.key.namespace):
-            self.queue.add((change.key.namespace, quota["metadata"]["name"]))
+            self.queue.add(key_of(quota))
 
 
 BUDGETS = ("policy", "poddisruptionbudgets")
@@ -82,18 +83,17 @@ class DisruptionController(Controller):
         budget = self.view.get(BUDGETS, *key)
         if budget is None:
             return
-        selected = self.view.pods(key[0], budget["spec"].get("selector"))
-        pods = [pod for pod in (stored.decode() for stored in selected) if _counts(pod)]
+        selected = self.view.selected(PODS, key[0], budget["spec"].get("selector"))
+        pods = [pod for pod in (stored.decode() for stored in selected) if not has_ended(pod)]
         if not pods:
             self.normal(budget, "NoPods", "No matching pods found")
         former = budget.get("status") or {}
-        disrupted = self._disrupted(former, pods)
+        alive = {pod["metadata"]["name"] for pod in pods if not is_going(pod)}
+        # Pods whose eviction was granted, but that have no deletion time yet.
+        disrupted = {name: at for name, at in (former.get("disruptedPods") or {}).items() if name in alive}
         expected, desired = self._expectation(budget, pods)
         healthy = sum(
-            is_ready(pod)
-            and not pod["metadata"].get("deletionTimestamp")
-            and pod["metadata"]["name"] not in disrupted
-            for pod in pods
+            is_ready(pod) and not is_going(pod) and pod["metadata"]["name"] not in disrupted for pod in pods
         )
         allowed = max(healthy - desired, 0) if expected > 0 else 0
         status: Object = {
@@ -113,10 +113,10 @@ class DisruptionController(Controller):
         spec = budget["spec"]
         if "maxUnavailable" in spec:
             expected = self._scale(pods)
-            return expected, max(expected - _part(spec["maxUnavailable"], expected), 0)
+            return expected, max(expected - scaled(spec["maxUnavailable"], expected, up=True), 0)
         least = spec.get("minAvailable", 1)
         expected = len(pods) if isinstance(least, int) else self._scale(pods)
-        return expected, _part(least, expected)
+        return expected, scaled(least, expected, up=True)
 
     def _scale(self, pods: Sequence[Object]) -> int:
         """Return the desired replicas of all controllers of the pods."""
@@ -136,14 +136,9 @@ class DisruptionController(Controller):
         above = controller_of(manager)
         return manager if above is None else self._scaled(above, namespace) or manager
 
-    def _disrupted(self, former: Object, pods: Sequence[Object]) -> dict[str, str]:
-        """Return the pods whose eviction was granted but that have no deletion time yet."""
-        alive = {pod["metadata"]["name"] for pod in pods if not pod["metadata"].get("deletionTimestamp")}
-        return {name: time for name, time in (former.get("disruptedPods") or {}).items() if name in alive}
-
     def _conditions(self, budget: Object, *, allowed: bool) -> list[Object]:
         known = (budget.get("status") or {}).get("conditions") or ()
-        former = next((each for each in known if each["type"] == "DisruptionAllowed"), None)
+        former = conditions.find(known, "DisruptionAllowed")
         value = "True" if allowed else "False"
         since = self.clock.timestamp()
         if former is not None and former["status"] == value:
@@ -156,7 +151,7 @@ class DisruptionController(Controller):
             "reason": "SufficientPods" if allowed else "InsufficientPods",
             "message": "",
         }
-        return [*(each for each in known if each is not former), condition]
+        return conditions.replaced(known, condition)
 
     def _on_pod(self, change: Change) -> None:
         for stored in self.view.select(BUDGETS, change.key.namespace):
@@ -166,13 +161,3 @@ class DisruptionController(Controller):
             matcher = LabelSelector.of(selector)
             if any(pod is not None and matcher.matches(pod.labels) for pod in (change.old, change.new)):
                 self.queue.add((stored.key.namespace, stored.key.name))
-
-
-def _counts(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
-
-
-def _part(value: int | str, total: int) -> int:
-    if isinstance(value, int):
-        return value
-    return math.ceil(int(value.removesuffix("%")) * total / 100)

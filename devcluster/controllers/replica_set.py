@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from devcluster.controllers.client import PODS, REPLICA_SETS, Object, controller_of
+from devcluster.controllers.client import PODS, REPLICA_SETS, Object, controller_of, is_going
 from devcluster.controllers.controller import Name, Routes, is_namespace_going
-from devcluster.controllers.pod_owners import PodController, claim_pods
+from devcluster.controllers.pod_owners import PodController
 from devcluster.controllers.pod_status import (
     deletion_order,
     is_active,
@@ -14,11 +14,9 @@ from devcluster.controllers.pod_status import (
     is_ready,
     is_terminating,
     pod_from,
-    seconds_until_available,
 )
 from devcluster.errors import StatusError
 from devcluster.kinds import conditions
-from devcluster.storage import Change
 
 BURST = 500
 """The maximum of pods created or deleted at once."""
@@ -31,7 +29,7 @@ class ReplicaSetController(PodController):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        return {REPLICA_SETS: self.enqueue, PODS: self._on_pod}
+        return {REPLICA_SETS: self.enqueue, PODS: self.enqueue_owner(REPLICA_SETS, "ReplicaSet")}
 
     async def sync(self, key: Name) -> None:
         replica_set = self.view.get(REPLICA_SETS, *key)
@@ -39,24 +37,20 @@ class ReplicaSetController(PodController):
             return
         owned = self.view.owned(PODS, replica_set["metadata"]["uid"])
         active = [pod for pod in owned if is_active(pod)]
-        deleting = bool(replica_set["metadata"].get("deletionTimestamp"))
         failure: StatusError | None = None
-        if not deleting:
-            active = await claim_pods(self.client, self.view, replica_set, fit=is_active)
+        if not is_going(replica_set):
+            active = await self.claim(replica_set, fit=is_active)
             try:
                 await self._manage(replica_set, active)
             except StatusError as error:
                 failure = None if is_namespace_going(error) else error
         # Count the pods from before this reconcile: new and deleted pods arrive as changes.
         terminating = sum(map(is_terminating, owned))
-        await self._update_status(replica_set, active, terminating, failure)
+        status = self._status(replica_set, active, terminating, failure)
+        await self.write_status(REPLICA_SETS, replica_set, status)
         if failure is not None:
             raise failure
-        self._come_back(key, replica_set, active)
-
-    def _on_pod(self, change: Change) -> None:
-        self.enqueue_controller("ReplicaSet")(change)
-        self.enqueue_selecting(REPLICA_SETS, change)
+        self.await_availability(key, replica_set, active)
 
     async def _manage(self, replica_set: Object, active: Sequence[Object]) -> None:
         surplus = len(active) - replica_set["spec"].get("replicas", 1)
@@ -77,12 +71,6 @@ class ReplicaSetController(PodController):
             return self.view.owned(PODS, replica_set["metadata"]["uid"])
         siblings = self.view.owned(REPLICA_SETS, owner["uid"])
         return [pod for sibling in siblings for pod in self.view.owned(PODS, sibling["metadata"]["uid"])]
-
-    async def _update_status(
-        self, replica_set: Object, active: Sequence[Object], terminating: int, failure: StatusError | None
-    ) -> None:
-        status = self._status(replica_set, active, terminating, failure)
-        await self.write_status(REPLICA_SETS, replica_set, status)
 
     def _status(
         self, replica_set: Object, active: Sequence[Object], terminating: int, failure: StatusError | None
@@ -116,13 +104,3 @@ class ReplicaSetController(PodController):
         if known:
             status["conditions"] = known
         return status
-
-    def _come_back(self, key: Name, replica_set: Object, active: Sequence[Object]) -> None:
-        min_ready = replica_set["spec"].get("minReadySeconds", 0)
-        if not min_ready:
-            return
-        now = self.clock.now()
-        waits = [seconds_until_available(pod, min_ready, now) for pod in active]
-        pending = [seconds for seconds in waits if seconds is not None and seconds > 0]
-        if pending:
-            self.queue.add_after(key, min(pending))

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from devcluster.builtin.checks import value_of
 from devcluster.builtin.pods import pod_resources
-from devcluster.controllers.client import CLAIMS, NODES, PODS, Object
+from devcluster.controllers.client import CLAIMS, NODES, PODS, Object, is_going, key_of
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
-from devcluster.controllers.pod_status import disrupt
 from devcluster.kinds import conditions
 from devcluster.storage import Change, Key, Stored
 from devcluster.storage.selectors import LabelSelector
@@ -184,7 +183,7 @@ class Scheduler(Controller):
         await self._bind(pod, min(fit, key=lambda name: (self._used[name]["pods"], name)))
 
     async def _bind(self, pod: Object, node: str) -> None:
-        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        namespace, name = key_of(pod)
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -201,7 +200,7 @@ class Scheduler(Controller):
         """Preempt pods of a lower priority if that helps, and report that the pod fits nowhere."""
         nominated = (pod.get("status") or {}).get("nominatedNodeName", "")
         if nominated and self._leaves_room(pod, nominated):
-            self._stuck.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
+            self._stuck.add(key_of(pod))
             return
         never = pod["spec"].get("preemptionPolicy") == "Never"
         choices = [] if never else list(self._preemptions(pod, wanted, full))
@@ -214,11 +213,11 @@ class Scheduler(Controller):
             key=lambda each: (max(self._placed[key].priority for key in each[1]), len(each[1]), each[0]),
         )
         for key in victims:
-            victim = self.view.get_key(key)
-            if victim is None or victim["metadata"].get("deletionTimestamp"):
+            victim = self.view.at(key)
+            if victim is None or is_going(victim):
                 continue
             message = "default-scheduler: preempting to accommodate a higher priority pod"
-            await disrupt(self.client, victim, "PreemptionByScheduler", message, self.clock.timestamp())
+            await self.disrupt(victim, "PreemptionByScheduler", message)
             text = f"Preempted by pod {pod['metadata']['uid']} on node {node}"
             self.events.scheduling(victim, "Normal", "Preempted", text, action="Preempting")
         await self._fail(pod, unschedulable_message(shortages, preempts=True), node)
@@ -261,13 +260,12 @@ class Scheduler(Controller):
             yield name, victims
 
     async def _fail(self, pod: Object, message: str, nominated: str = "") -> None:
-        metadata = pod["metadata"]
-        self._stuck.add((metadata["namespace"], metadata["name"]))
+        self._stuck.add(key_of(pod))
         status = pod.get("status") or {}
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "observedGeneration": metadata.get("generation", 1),
+            "observedGeneration": pod["metadata"].get("generation", 1),
             "lastProbeTime": None,
             "lastTransitionTime": self.clock.timestamp(),
             "reason": "Unschedulable",
@@ -334,7 +332,7 @@ def _is_ours(pod: Object) -> bool:
     spec = pod["spec"]
     return (
         not spec.get("nodeName")
-        and not pod["metadata"].get("deletionTimestamp")
+        and not is_going(pod)
         and not spec.get("schedulingGates")
         and spec.get("schedulerName", "default-scheduler") == "default-scheduler"
         and pod.get("status", {}).get("phase", "Pending") == "Pending"

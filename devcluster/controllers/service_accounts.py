@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from devcluster.controllers.client import NAMESPACES, Object
+from devcluster.controllers.client import NAMESPACES, ignoring
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
-from devcluster.errors import StatusError
 from devcluster.storage import Change
 
 ACCOUNTS = ("", "serviceaccounts")
@@ -38,30 +37,18 @@ class ServiceAccountController(Controller):
         if self.living(NAMESPACES, ("", name)) is None:
             return
         if self.view.stored(ACCOUNTS, name, ACCOUNT) is None:
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}
-            await self._create("serviceaccounts", name, account)
+            account = {"metadata": {"name": ACCOUNT, "namespace": name}}
+            with ignoring("AlreadyExists"):
+                await self.create(ACCOUNTS, account)
         present = self.view.get(CONFIG_MAPS, name, CONFIG_MAP)
+        data = {"ca.crt": self._ca_pem}
         if present is None:
-            config_map = {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {
-                    "name": CONFIG_MAP,
-                    "annotations": {"kubernetes.io/description": DESCRIPTION},
-                },
-                "data": {"ca.crt": self._ca_pem},
-            }
-            await self._create("configmaps", name, config_map)
-        elif present.get("data") != {"ca.crt": self._ca_pem}:
-            await self.client.update("configmaps", name, {**present, "data": {"ca.crt": self._ca_pem}})
-
-    async def _create(self, resource: str, namespace: str, obj: Object) -> None:
-        obj["metadata"]["namespace"] = namespace
-        try:
-            await self.client.create(resource, namespace, obj)
-        except StatusError as error:
-            if error.reason != "AlreadyExists":
-                raise
+            annotations = {"kubernetes.io/description": DESCRIPTION}
+            metadata = {"name": CONFIG_MAP, "namespace": name, "annotations": annotations}
+            with ignoring("AlreadyExists"):
+                await self.create(CONFIG_MAPS, {"metadata": metadata, "data": data})
+        elif present.get("data") != data:
+            await self.update(CONFIG_MAPS, {**present, "data": data})
 
     def _on_namespace(self, change: Change) -> None:
         if change.new is not None and change.old is None:

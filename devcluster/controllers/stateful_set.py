@@ -6,13 +6,11 @@ import copy
 import datetime
 from collections.abc import Sequence
 
-from devcluster.controllers.client import CLAIMS, PODS, Object, owner_reference
-from devcluster.controllers.controller import Controller, Name, Routes
-from devcluster.controllers.pod_owners import History, claim_pods
-from devcluster.controllers.pod_status import is_available, is_ready, pod_from, seconds_until_available
-from devcluster.controllers.rollout import scaled
+from devcluster.controllers.client import CLAIMS, PODS, Object, is_going, key_of, owner_reference
+from devcluster.controllers.controller import Name, Routes
+from devcluster.controllers.pod_owners import History, PodController, scaled
+from devcluster.controllers.pod_status import has_ended, is_available, is_ready, pod_from
 from devcluster.errors import StatusError
-from devcluster.storage import Change
 
 REVISION_LABEL = "controller-revision-hash"
 
@@ -37,7 +35,7 @@ def revision_of(pod: Object) -> str:
 
 def is_unavailable(pod: Object | None, min_ready: int, now: datetime.datetime) -> bool:
     """Return whether the pod is missing, unavailable, or terminating."""
-    if pod is None or pod["metadata"].get("deletionTimestamp"):
+    if pod is None or is_going(pod):
         return True
     running = (pod.get("status") or {}).get("phase") == "Running"
     return not (running and is_available(pod, min_ready, now))
@@ -96,46 +94,32 @@ def claims_of(stateful_set: Object, ordinal: int) -> dict[str, Object]:
 SETS = ("apps", "statefulsets")
 
 
-class StatefulSetController(Controller):
+class StatefulSetController(PodController):
     """The StatefulSet controller, which creates pods in order, and deletes and updates them in reverse."""
 
     name = "statefulset-controller"
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        return {SETS: self.enqueue, PODS: self._on_pod}
+        return {SETS: self.enqueue, PODS: self.enqueue_owner(SETS, "StatefulSet")}
 
     async def sync(self, key: Name) -> None:
         stateful_set = self.view.get(SETS, *key)
         if stateful_set is None:
             return
-        history = History(self.client, self.view, stateful_set, hash_label="controller.kubernetes.io/hash")
-        pods = await claim_pods(
-            self.client, self.view, stateful_set, fit=lambda pod: ordinal_of(pod, stateful_set) >= 0
-        )
+        history = History(self, stateful_set, hash_label="controller.kubernetes.io/hash")
+        pods = await self.claim(stateful_set, fit=lambda pod: ordinal_of(pod, stateful_set) >= 0)
         newest = await history.update()
         former = (stateful_set.get("status") or {}).get("currentRevision", "")
         current = history.find(former) or newest
         visit = _Visit(self, stateful_set, pods, current, newest)
-        if not stateful_set["metadata"].get("deletionTimestamp"):
+        if not is_going(stateful_set):
             await visit.advance()
         await self.write_status(SETS, stateful_set, visit.status())
         await history.truncate(
             {current["metadata"]["name"], newest["metadata"]["name"], *map(revision_of, pods)}
         )
-        self._come_back(key, stateful_set, pods)
-
-    def _come_back(self, key: Name, stateful_set: Object, pods: Sequence[Object]) -> None:
-        min_ready = stateful_set["spec"].get("minReadySeconds", 0)
-        if min_ready:
-            waits = [seconds_until_available(pod, min_ready, self.clock.now()) for pod in pods]
-            pending = [seconds for seconds in waits if seconds is not None and seconds > 0]
-            if pending:
-                self.queue.add_after(key, min(pending))
-
-    def _on_pod(self, change: Change) -> None:
-        self.enqueue_controller("StatefulSet")(change)
-        self.enqueue_selecting(SETS, change)
+        self.await_availability(key, stateful_set, pods)
 
 
 class _Visit:
@@ -150,7 +134,6 @@ class _Visit:
         newest: Object,
     ) -> None:
         self._controller = controller
-        self._client = controller.client
         self._set = stateful_set
         self._current = current
         self._newest = newest
@@ -178,9 +161,9 @@ class _Visit:
         """Return the current status."""
         pods = [pod for pod in (*self._replicas.values(), *self._condemned.values()) if pod is not None]
         current, newest = self._current["metadata"]["name"], self._newest["metadata"]["name"]
-        staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        staying = [pod for pod in pods if not is_going(pod)]
         ready = [pod for pod in pods if is_ready(pod) and pod["status"].get("phase") == "Running"]
-        available = [pod for pod in ready if self._is_available(pod)]
+        available = sum(is_available(pod, self._min_ready, self._now) for pod in ready)
         counts = {
             "readyReplicas": len(ready),
             "currentReplicas": sum(revision_of(pod) == current for pod in staying) - self._updating,
@@ -199,7 +182,7 @@ class _Visit:
             "currentRevision": current,
             "updateRevision": newest,
             "collisionCount": (self._set.get("status") or {}).get("collisionCount", 0),
-            "availableReplicas": len(available),
+            "availableReplicas": available,
         }
 
     @property
@@ -211,17 +194,13 @@ class _Visit:
     def _rolling(self) -> Object:
         return (self._set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
 
-    def _is_available(self, pod: Object) -> bool:
-        seconds = seconds_until_available(pod, self._min_ready, self._now)
-        return seconds is not None and seconds <= 0
-
     async def _ensure(self, ordinal: int, pod: Object | None) -> bool:
         """Create or replace a pod if needed; return whether to stop here for now."""
         if pod is None:
             self._replicas[ordinal] = await self._create(ordinal)
             return self._in_order
-        if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
-            if not pod["metadata"].get("deletionTimestamp"):
+        if has_ended(pod):
+            if not is_going(pod):
                 await self._delete(pod)
             return True
         return self._in_order and is_unavailable(pod, self._min_ready, self._now)
@@ -229,7 +208,7 @@ class _Visit:
     async def _shrink(self) -> bool:
         first_unwell = next((pod for pod in reversed(self._condemned.values()) if self._is_unwell(pod)), None)
         for pod in self._condemned.values():
-            if pod["metadata"].get("deletionTimestamp"):
+            if is_going(pod):
                 if self._in_order:
                     return True
                 continue
@@ -274,40 +253,29 @@ class _Visit:
         )
         name, set_name = pod["metadata"]["name"], self._set["metadata"]["name"]
         await self._create_claims(ordinal, name)
+        about = f"Pod {name} in StatefulSet {set_name}"
         try:
-            created = await self._client.create("pods", self._set["metadata"]["namespace"], pod)
+            created = await self._controller.create(PODS, pod)
         except StatusError as error:
-            self._warn(
-                "FailedCreate", f"create Pod {name} in StatefulSet {set_name} failed error: {error.message}"
-            )
+            text = f"create {about} failed error: {error.message}"
+            self._controller.warn(self._set, "FailedCreate", text)
             raise
-        self._record_event("SuccessfulCreate", f"Create Pod {name} in StatefulSet {set_name} successful")
+        self._controller.normal(self._set, "SuccessfulCreate", f"Create {about} successful")
         return created
 
     async def _create_claims(self, ordinal: int, pod: str) -> None:
         retention = self._set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
         for claim in claims_of(self._set, ordinal).values():
-            namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
+            namespace, name = key_of(claim)
             if self._controller.view.stored(CLAIMS, namespace, name) is not None:
                 continue
             if retention.get("whenDeleted") == "Delete":
                 claim["metadata"]["ownerReferences"] = [owner_reference(self._set)]
-            await self._client.create("persistentvolumeclaims", namespace, claim)
-            set_name = self._set["metadata"]["name"]
-            self._record_event(
-                "SuccessfulCreate", f"Create Claim {name} Pod {pod} in StatefulSet {set_name} success"
-            )
+            await self._controller.create(CLAIMS, claim)
+            text = f"Create Claim {name} Pod {pod} in StatefulSet {self._set['metadata']['name']} success"
+            self._controller.normal(self._set, "SuccessfulCreate", text)
 
     async def _delete(self, pod: Object) -> None:
-        metadata = pod["metadata"]
-        await self._client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
-        set_name = self._set["metadata"]["name"]
-        self._record_event(
-            "SuccessfulDelete", f"Delete Pod {metadata['name']} in StatefulSet {set_name} successful"
-        )
-
-    def _record_event(self, reason: str, message: str) -> None:
-        self._controller.events.normal(self._set, reason, message, component=self._controller.name)
-
-    def _warn(self, reason: str, message: str) -> None:
-        self._controller.events.warning(self._set, reason, message, component=self._controller.name)
+        await self._controller.delete(PODS, pod)
+        about = f"Pod {pod['metadata']['name']} in StatefulSet {self._set['metadata']['name']}"
+        self._controller.normal(self._set, "SuccessfulDelete", f"Delete {about} successful")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from devcluster.builtin.checks import value_of
-from devcluster.controllers.client import CLAIMS, PODS, Object
+from devcluster.controllers.client import CLAIMS, PODS, Object, Resource, is_going, key_of
 from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.pod_status import has_ended
 from devcluster.errors import StatusError
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
@@ -29,8 +30,8 @@ class VolumeController(Controller):
     def routes(self) -> Routes:
         return {
             CLAIMS: self._on_claim,
-            VOLUMES: self._on_volume,
-            CLASSES: self._on_class,
+            VOLUMES: self.enqueue,
+            CLASSES: self._enqueue_unbound,
             PODS: self._on_pod,
         }
 
@@ -47,10 +48,9 @@ class VolumeController(Controller):
     # Claims.
 
     async def _sync_claim(self, claim: Object) -> None:
-        metadata = claim["metadata"]
-        if metadata.get("deletionTimestamp"):
-            if not self._users(claim):
-                await self._unprotect("persistentvolumeclaims", claim, CLAIM_PROTECTION)
+        if is_going(claim):
+            if not self._is_used(claim):
+                await self._unprotect(CLAIMS, claim, CLAIM_PROTECTION)
             return
         name = claim["spec"].get("volumeName")
         volume = self.view.get(VOLUMES, "", name) if name else self._match(claim)
@@ -72,7 +72,7 @@ class VolumeController(Controller):
         for stored in self.view.select(VOLUMES):
             volume = stored.decode()
             claimed = _claimed_by(volume, claim)
-            if claimed is False or volume["metadata"].get("deletionTimestamp"):
+            if claimed is False or is_going(volume):
                 continue
             offered = volume["spec"]
             size = value_of(offered["capacity"]["storage"])
@@ -89,28 +89,18 @@ class VolumeController(Controller):
     async def _provision(self, claim: Object) -> Object | None:
         """Create a volume by the claim's class; None, with the reason in an Event, if that is impossible."""
         class_name = claim["spec"].get("storageClassName")
-        if not class_name:
-            self.normal(
-                claim,
-                "FailedBinding",
-                "no persistent volumes available for this claim and no storage class is set",
-            )
-            return None
-        storage_class = self.view.get(CLASSES, "", class_name)
-        if storage_class is None:
+        storage_class = self.view.get(CLASSES, "", class_name) if class_name else None
+        if class_name and storage_class is None:
             self.warn(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{class_name}" not found')
             return None
-        if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._users(claim):
-            self.normal(
-                claim, "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
-            )
+        waits = (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
+        if waits and not self._is_used(claim):
+            text = "waiting for first consumer to be created before binding"
+            self.normal(claim, "WaitForFirstConsumer", text)
             return None
-        if storage_class["provisioner"] == NO_PROVISIONER:
-            self.normal(
-                claim,
-                "FailedBinding",
-                "no persistent volumes available for this claim and no storage class is set",
-            )
+        if storage_class is None or storage_class["provisioner"] == NO_PROVISIONER:
+            text = "no persistent volumes available for this claim and no storage class is set"
+            self.normal(claim, "FailedBinding", text)
             return None
         return await self._create_volume(claim, storage_class)
 
@@ -134,17 +124,14 @@ class VolumeController(Controller):
             },
         }
         try:
-            created = await self.client.create("persistentvolumes", "", volume)
+            created = await self.create(VOLUMES, volume)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
             return self.view.get(VOLUMES, "", f"pvc-{metadata['uid']}") or volume
-        self.events.normal(
-            claim,
-            "ProvisioningSucceeded",
-            f"Successfully provisioned volume {created['metadata']['name']}",
-            component=storage_class["provisioner"],
-        )
+        text = f"Successfully provisioned volume {created['metadata']['name']}"
+        provisioner = storage_class["provisioner"]
+        self.events.record(claim, "Normal", "ProvisioningSucceeded", text, component=provisioner)
         return created
 
     async def _bind(self, claim: Object, volume: Object) -> None:
@@ -155,7 +142,7 @@ class VolumeController(Controller):
                 annotations = {**(volume["metadata"].get("annotations") or {}), BY_CONTROLLER: "yes"}
                 volume["metadata"]["annotations"] = annotations
             volume["spec"]["claimRef"] = _reference(claim)
-            volume = await self.client.update("persistentvolumes", "", volume)
+            volume = await self.update(VOLUMES, volume)
         if (volume.get("status") or {}).get("phase") != "Bound":
             volume = await self._set_phase(volume, "Bound")
         metadata = claim["metadata"]
@@ -169,7 +156,7 @@ class VolumeController(Controller):
                 annotations |= dict.fromkeys(PROVISIONERS, made_by)
             metadata["annotations"] = annotations
             claim["spec"]["volumeName"] = name
-            claim = await self.client.update("persistentvolumeclaims", metadata["namespace"], claim)
+            claim = await self.update(CLAIMS, claim)
         await self._grow(claim, volume)
 
     async def _grow(self, claim: Object, volume: Object) -> None:
@@ -177,7 +164,7 @@ class VolumeController(Controller):
         wanted = claim["spec"]["resources"]["requests"]["storage"]
         if value_of(volume["spec"]["capacity"]["storage"]) < value_of(wanted):
             volume["spec"]["capacity"] = {**volume["spec"]["capacity"], "storage": wanted}
-            volume = await self.client.update("persistentvolumes", "", volume)
+            volume = await self.update(VOLUMES, volume)
         status = {
             **(claim.get("status") or {}),
             "phase": "Bound",
@@ -186,56 +173,41 @@ class VolumeController(Controller):
         }
         await self.write_status(CLAIMS, claim, status)
 
-    def _users(self, claim: Object) -> list[str]:
-        """Return the pods that mount the claim and have not ended."""
-        metadata = claim["metadata"]
-        mark = b'"' + metadata["name"].encode() + b'"'
-        users = []
-        for stored in self.view.select(PODS, metadata["namespace"]):
-            if mark in stored.data:
-                pod = stored.decode()
-                ended = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
-                if not ended and metadata["name"] in _claim_names(pod):
-                    users.append(stored.key.name)
-        return users
+    def _is_used(self, claim: Object) -> bool:
+        """Return whether a pod that has not ended mounts the claim."""
+        namespace, name = key_of(claim)
+        mark = b'"' + name.encode() + b'"'
+        pods = (each.decode() for each in self.view.select(PODS, namespace) if mark in each.data)
+        return any(not has_ended(pod) and name in _claim_names(pod) for pod in pods)
 
     # Volumes.
 
     async def _sync_volume(self, volume: Object) -> None:
         reference = volume["spec"].get("claimRef")
         claim = self.view.get(CLAIMS, reference["namespace"], reference["name"]) if reference else None
-        if (
-            claim is not None
-            and reference
-            and reference.get("uid") not in {None, "", claim["metadata"]["uid"]}
-        ):
+        if claim is not None and not _claimed_by(volume, claim):
             claim = None
-        deleting = bool(volume["metadata"].get("deletionTimestamp"))
-        if deleting and claim is None:
-            await self._unprotect("persistentvolumes", volume, VOLUME_PROTECTION)
-        elif deleting:
-            return
+        if is_going(volume):
+            if claim is None:
+                await self._unprotect(VOLUMES, volume, VOLUME_PROTECTION)
         elif not reference or not reference.get("uid"):
             await self._set_phase(volume, "Available")
-            for stored in self.view.select(CLAIMS):
-                if b'"volumeName"' not in stored.data:
-                    self.queue.add((stored.key.namespace, stored.key.name))
+            self._enqueue_unbound()
         elif claim is None:
             volume = await self._set_phase(volume, "Released")
             if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
-                metadata = volume["metadata"]
-                await self.client.delete("persistentvolumes", "", metadata["name"], uid=metadata["uid"])
+                await self.delete(VOLUMES, volume)
 
     async def _set_phase(self, volume: Object, phase: str) -> Object:
         status = {**(volume.get("status") or {}), "phase": phase}  # the server sets the time
         return await self.write_status(VOLUMES, volume, status)
 
-    async def _unprotect(self, resource: str, obj: Object, finalizer: str) -> None:
+    async def _unprotect(self, resource: Resource, obj: Object, finalizer: str) -> None:
         metadata = obj["metadata"]
         finalizers = metadata.get("finalizers") or []
         if finalizer in finalizers:
             metadata["finalizers"] = [each for each in finalizers if each != finalizer]
-            await self.client.update(resource, metadata.get("namespace", ""), obj)
+            await self.update(resource, obj)
 
     # Handlers of changes.
 
@@ -246,10 +218,7 @@ class VolumeController(Controller):
             if name:
                 self.queue.add(("", name))
 
-    def _on_volume(self, change: Change) -> None:
-        self.queue.add(("", change.key.name))
-
-    def _on_class(self, change: Change) -> None:  # noqa: ARG002 -- whichever it is
+    def _enqueue_unbound(self, _: Change | None = None) -> None:
         for stored in self.view.select(CLAIMS):
             if b'"volumeName"' not in stored.data:
                 self.queue.add((stored.key.namespace, stored.key.name))

@@ -15,7 +15,7 @@ from devcluster.crd.resources import CallWebhook
 from devcluster.kinds.conditions import condition_of, is_true, update_condition
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
-from devcluster.patch.ownership import record_update
+from devcluster.patch import Write, record_update
 from devcluster.schema.node import Schema
 from devcluster.storage.records import Change, Key, Object, Stored
 from devcluster.storage.store import Store
@@ -278,9 +278,7 @@ class Establisher:
         assert before is not None
         resource: Resource | None = self._registry.find(GROUP, VERSION, PLURAL)
         if resource is not None:
-            record_update(
-                obj,
-                before.decode(),
+            write = Write(
                 schema=resource.schema,
                 manager=_MANAGER,
                 api_version=f"{GROUP}/{VERSION}",
@@ -288,6 +286,7 @@ class Establisher:
                 subresource="status",
                 reset=("spec",),
             )
+            record_update(obj, before.decode(), write)
         return self._store.update(_key(name), obj).decode()
 
 

@@ -60,17 +60,6 @@ def nested(obj: Any, path: str) -> Any:
     return obj
 
 
-def set_nested(obj: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a simple path; objects on the way are made."""
-    *before, last = path.removeprefix(".").split(".")
-    for name in before:
-        inner = obj.get(name)
-        if not isinstance(inner, dict):
-            inner = obj[name] = {}
-        obj = inner
-    obj[last] = value
-
-
 @functools.lru_cache(maxsize=4096)
 def _compile(path: str) -> tuple[Step, ...]:
     steps: list[Step] = []

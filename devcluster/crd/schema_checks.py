@@ -6,14 +6,15 @@ import copy
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
 from devcluster.crd.resources import check_embedded
 from devcluster.crd.structure_checks import check_structure
-from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
+from devcluster.errors import FieldError, field_forbidden, field_invalid
+from devcluster.kinds.field import Field
 from devcluster.schema.cel import CompileError, InstantiationError
 from devcluster.schema.cel.cost import UNLIMITED
 from devcluster.schema.declarations import declare
@@ -174,30 +175,13 @@ Source = Mapping[str, Any]
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
-_AT_STATUS_ROOT = [
-    "description",
-    "type",
-    "format",
-    "title",
-    "maximum",
-    "exclusiveMaximum",
-    "minimum",
-    "exclusiveMinimum",
-    "maxLength",
-    "minLength",
-    "pattern",
-    "maxItems",
-    "minItems",
-    "uniqueItems",
-    "multipleOf",
-    "required",
-    "items",
-    "properties",
-    "externalDocs",
-    "example",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-validations",
-]
+_AT_STATUS_ROOT = frozenset(
+    """
+    description type format title maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength
+    pattern maxItems minItems uniqueItems multipleOf required items properties externalDocs example
+    x-kubernetes-preserve-unknown-fields x-kubernetes-validations
+    """.split()  # noqa: SIM905 -- a list would fill a page
+)
 _AT_STATUS_ROOT_SHOWN = (
     "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength "
     "Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example "
@@ -249,214 +233,192 @@ def _remembered(text: bytes, path: str, *, status: bool, stored: bool) -> list[F
 
 
 def _errors(source: Source, path: str, *, status: bool, stored: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+    node = Field(source, path)
     if status:
-        errors.extend(_status_root(source, path))
+        _check_status_root(node)
     if source.get("nullable"):
-        errors.append(field_forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
+        node["nullable"].forbidden("nullable cannot be true at the root")
     structure = check_structure(source, path)
-    errors.extend(structure)
-    if not structure:
-        defaults = check_defaults(source, path)
-        errors.extend(defaults)
-    errors.extend(_node(source, path, _Place(), root=True))
-    if not errors:
+    node.errors += structure or check_defaults(source, path)
+    _check_node(node, _Place(), root=True)
+    if not node.errors:
         costs = Costs(limit_each=not stored)
-        errors.extend(_rules(source, path, _Place(), costs, root=True))
-        errors.extend(costs.together(path))
-    return errors
+        node.errors += _rules(source, path, _Place(), costs, root=True)
+        node.errors += costs.together(path)
+    return node.errors
 
 
-def _status_root(source: Source, path: str) -> Iterator[FieldError]:
-    for name, value in source.items():
+def _check_status_root(node: Field) -> None:
+    for name, value in node.value.items():
         if value in (None, False, "", [], {}):
             continue
-        if name == "type":
-            if value != "object":
-                text = (
-                    'only "object" is allowed as the type at the root of the schema if the status '
-                    "subresource is enabled"
-                )
-                yield field_invalid(f"{path}.type", value, text)
-                return
-        elif name not in _AT_STATUS_ROOT:
+        if name == "type" and value != "object":
+            node["type"].invalid(
+                'only "object" is allowed as the type at the root of the schema if the status subresource is '
+                "enabled"
+            )
+            return
+        if name not in _AT_STATUS_ROOT:
             text = (
                 f"only {_AT_STATUS_ROOT_SHOWN} fields are allowed at the root of the schema if the status "
                 "subresource is enabled"
             )
-            yield FieldError("FieldValueInvalid", path, f"Invalid value: {show(dict(source))}: {text}")
+            shown = f"Invalid value: {show(dict(node.value))}: {text}"
+            node.errors.append(FieldError("FieldValueInvalid", node.path, shown))
             return
 
 
-def _node(source: Source, path: str, place: _Place, *, root: bool = False) -> Iterator[FieldError]:
-    yield from _keywords(source, path, place)
-    additional = source.get("additionalProperties")
-    if additional is not None and source.get("properties") and additional is not True:
-        text = "additionalProperties and properties are mutual exclusive"
-        yield field_forbidden(f"{path}.additionalProperties", text)
-    if isinstance(additional, Mapping):
+def _check_node(node: Field, place: _Place, *, root: bool = False) -> None:
+    source, additional, properties = node.value, node["additionalProperties"], node["properties"]
+    _check_keywords(node, place)
+    if additional.is_set and properties and additional.value is not True:
+        additional.forbidden("additionalProperties and properties are mutual exclusive")
+    if isinstance(additional.value, Mapping):
         below = place
         if place.inside_meta:
             why = "inside additionalProperties applying to object metadata"
             below = dataclasses.replace(place, no_defaults=why)
-        yield from _node(additional, f"{path}.additionalProperties", below)
+        _check_node(additional, below)
     embedded = bool(source.get("x-kubernetes-embedded-resource"))
-    for name, each in (source.get("properties") or {}).items():
+    for name, each in (properties.value or {}).items():
         below = place
         if (root or embedded) and name in _META:
             reason = f"in top-level {name}" if root else place.no_defaults
             below = dataclasses.replace(place, inside_meta=True, no_defaults=reason)
-        yield from _node(each, f"{path}.properties[{name}]", below)
+        _check_node(properties.key(name, each), below)
     if isinstance(source.get("not"), Mapping):
-        yield from _node(source["not"], f"{path}.not", place)
+        _check_node(node["not"], place)
     for junction in ("allOf", "oneOf", "anyOf"):
-        for index, each in enumerate(source.get(junction) or ()):
-            yield from _node(each, f"{path}.{junction}[{index}]", place)
+        for each in node[junction] if source.get(junction) else ():
+            _check_node(each, place)
     if isinstance(source.get("items"), Mapping):
-        yield from _node(source["items"], f"{path}.items", place)
-    yield from _list_and_map(source, path)
-    for index, rule in enumerate(source.get("x-kubernetes-validations") or ()):
-        yield from _rule_texts(rule, f"{path}.x-kubernetes-validations[{index}]", source)
+        _check_node(node["items"], place)
+    _check_list_and_map(node)
+    for rule in node["x-kubernetes-validations"] if source.get("x-kubernetes-validations") else ():
+        _check_rule(rule, source)
 
 
-def _keywords(source: Source, path: str, place: _Place) -> Iterator[FieldError]:
-    kind = source.get("type")
+def _check_keywords(node: Field, place: _Place) -> None:
+    source, kind = node.value, node.value.get("type")
     if kind and kind not in _TYPES:
-        yield field_unsupported(f"{path}.type", kind, _TYPES)
+        node["type"].unsupported(_TYPES)
     if source.get("default") is not None and place.no_defaults is not None:
-        yield field_forbidden(f"{path}.default", f"must not be set {place.no_defaults}".rstrip())
+        node["default"].forbidden(f"must not be set {place.no_defaults}".rstrip())
     for name in _UNSUPPORTED:
         if source.get(name):
-            yield field_forbidden(f"{path}.{name}", f"{name} is not supported")
+            node[name].forbidden(f"{name} is not supported")
     if kind == "null":
-        yield field_forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+        node["type"].forbidden("type cannot be set to null, use nullable as an alternative")
     if isinstance(source.get("items"), list):
-        yield field_forbidden(f"{path}.items", "items must be a schema object and not an array")
+        node["items"].forbidden("items must be a schema object and not an array")
     if place.inside_meta and source.get("x-kubernetes-embedded-resource"):
-        text = "must not be used inside of resource meta"
-        yield field_forbidden(f"{path}.x-kubernetes-embedded-resource", text)
+        node["x-kubernetes-embedded-resource"].forbidden("must not be used inside of resource meta")
     if source.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield field_forbidden(f"{path}.uniqueItems", text)
+        node["uniqueItems"].forbidden(text)
     if source.get("x-kubernetes-preserve-unknown-fields") is False:
-        field = f"{path}.x-kubernetes-preserve-unknown-fields"
-        yield field_invalid(field, False, "must be true or undefined")
+        node["x-kubernetes-preserve-unknown-fields"].invalid("must be true or undefined")
 
 
-def _list_and_map(source: Source, path: str) -> Iterator[FieldError]:
-    kind = source.get("type") or ""
+def _check_list_and_map(node: Field) -> None:
+    source = node.value
     map_type, list_type = source.get("x-kubernetes-map-type"), source.get("x-kubernetes-list-type")
+    keys = source.get("x-kubernetes-list-map-keys")
     if map_type is not None:
-        yield from _needs_type(path, kind, "object", "x-kubernetes-map-type")
-        if map_type not in {"atomic", "granular"}:
-            yield field_unsupported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
-    items = source.get("items") if isinstance(source.get("items"), Mapping) else None
+        _check_type(node["type"], "object", "x-kubernetes-map-type")
+        node["x-kubernetes-map-type"].any_of(("atomic", "granular"))
+    items = node["items"] if isinstance(source.get("items"), Mapping) else None
+    field = node["x-kubernetes-list-type"]
     if list_type is not None:
-        if kind != "array":
-            yield from _needs_type(path, kind, "array", "x-kubernetes-list-type")
-        elif list_type == "set" and items is not None:
-            yield from _set_items(items, path)
-        if list_type not in {"atomic", "set", "map"}:
-            yield field_unsupported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
-    if source.get("x-kubernetes-list-map-keys") and list_type != "map":
-        field, text = (
-            f"{path}.x-kubernetes-list-type",
-            "must be map if x-kubernetes-list-map-keys is non-empty",
-        )
-        yield field_required(field, text) if list_type is None else field_invalid(field, list_type, text)
+        _check_type(node["type"], "array", "x-kubernetes-list-type")
+        if source.get("type") == "array" and list_type == "set" and items is not None:
+            _check_set_items(items)
+        field.any_of(("atomic", "set", "map"))
+    if keys and list_type != "map":
+        text = "must be map if x-kubernetes-list-map-keys is non-empty"
+        field.required(text) if list_type is None else field.invalid(text)
     if list_type == "map":
-        yield from _map_list(source, items, path)
+        _check_map_list(node["x-kubernetes-list-map-keys"], items, node)
     if list_type in {"set", "map"} and items is not None:
-        yield from _never_null(source, items, list_type, path)
+        _check_never_null(items, list_type, keys or () if list_type == "map" else ())
 
 
-def _needs_type(path: str, kind: str, wanted: str, why: str) -> Iterator[FieldError]:
+def _check_type(kind: Field, wanted: str, why: str) -> None:
     text = f"must be {wanted} if {why} is specified"
     if not kind:
-        yield field_required(f"{path}.type", text)
-    elif kind != wanted:
-        yield field_invalid(f"{path}.type", kind, text)
+        kind.required(text)
+    elif kind.value != wanted:
+        kind.invalid(text)
 
 
-def _set_items(items: Source, path: str) -> Iterator[FieldError]:
+def _check_set_items(items: Field) -> None:
     text = "must be atomic as item of a list with x-kubernetes-list-type=set"
     inner = items.get("x-kubernetes-list-type")
     if items.get("type") == "array" and inner not in {None, "atomic"}:
-        yield field_invalid(f"{path}.items.x-kubernetes-list-type", inner, text)
+        items["x-kubernetes-list-type"].invalid(text)
     if items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
-        yield field_invalid(f"{path}.items.x-kubernetes-map-type", inner, text)
+        items["x-kubernetes-map-type"].invalid(text, inner)
 
 
-def _map_list(source: Source, items: Source | None, path: str) -> Iterator[FieldError]:
-    keys = list(source.get("x-kubernetes-list-map-keys") or ())
-    field = f"{path}.x-kubernetes-list-map-keys"
-    if not keys:
-        yield field_required(field, "must not be empty if x-kubernetes-list-type is map")
+def _check_map_list(keys: Field, items: Field | None, node: Field) -> None:
+    given = keys.value or []
+    if not given:
+        keys.required("must not be empty if x-kubernetes-list-type is map")
     if items is None:
-        yield field_required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+        node["items"].required("must have a schema if x-kubernetes-list-type is map")
         return
     if items.get("type") != "object":
-        text = "must be object if parent array's x-kubernetes-list-type is map"
-        yield field_invalid(f"{path}.items.type", items.get("type") or "", text)
+        items.at("type", "").invalid("must be object if parent array's x-kubernetes-list-type is map")
         return
-    for index, key in enumerate(keys):
-        known = (items.get("properties") or {}).get(key)
+    for index, key in enumerate(given):
+        known = items["properties"].get(key)
         if known is None:
-            yield field_invalid(field, keys, "entries must all be names of item properties")
+            keys.invalid("entries must all be names of item properties")
         elif known.get("type") in {"array", "object"}:
             text = "must be a scalar type if parent array's x-kubernetes-list-type is map"
-            yield field_invalid(f"{path}.items.properties[{key}].type", "object", text)
-        if key in keys[:index]:
-            yield field_invalid(field, keys, "must not contain duplicate entries")
+            items["properties"].key(key, known)["type"].invalid(text, "object")
+        if key in given[:index]:
+            keys.invalid("must not contain duplicate entries")
 
 
-def _never_null(source: Source, items: Source, list_type: str, path: str) -> Iterator[FieldError]:
-    if items.get("nullable"):
-        text = f"cannot be nullable when x-kubernetes-list-type is {list_type}"
-        yield field_forbidden(f"{path}.items.nullable", text)
-    if list_type != "map":
-        return
-    for key in source.get("x-kubernetes-list-map-keys") or ():
-        known = (items.get("properties") or {}).get(key)
-        if known is None:
+def _check_never_null(items: Field, list_type: str, keys: Sequence[str]) -> None:
+    if items["nullable"]:
+        items["nullable"].forbidden(f"cannot be nullable when x-kubernetes-list-type is {list_type}")
+    for key in keys:
+        known = items["properties"].key(key, items["properties"].get(key))
+        if not known.is_set:
             continue
-        here = f"{path}.items.properties[{key}]"
-        if key not in (items.get("required") or ()) and known.get("default") is None:
-            text = (
-                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required "
-                "property"
-            )
-            yield field_required(f"{here}.default", text)
-        if known.get("nullable"):
-            text = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
-            yield field_forbidden(f"{here}.nullable", text)
+        why = "this property is in x-kubernetes-list-map-keys, so it"
+        if key not in (items.get("required") or ()) and not known["default"].is_set:
+            known["default"].required(f"{why} must have a default or be a required property")
+        if known["nullable"]:
+            known["nullable"].forbidden(f"{why} cannot be nullable")
 
 
-def _rule_texts(rule: Source, path: str, source: Source) -> Iterator[FieldError]:
-    text, message = (rule.get("rule") or "").strip(), rule.get("message") or ""
-    expression, field = rule.get("messageExpression") or "", rule.get("fieldPath") or ""
+def _check_rule(rule: Field, source: Source) -> None:
+    text, message = (rule.get("rule") or "").strip(), rule.at("message", "")
+    expression, field = rule["messageExpression"], rule["fieldPath"]
     if not text:
-        yield field_required(f"{path}.rule", "rule is not specified")
-    elif message and not message.strip():
-        yield field_invalid(f"{path}.message", message, "must be non-empty if specified")
-    elif _has_breaks(message.strip()):
-        yield field_invalid(f"{path}.message", message, "must not contain line breaks")
-    elif _has_breaks(text) and not message.strip():
-        yield field_required(f"{path}.message", "message must be specified if rule contains line breaks")
-    if expression and not expression.strip():
-        yield field_required(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
-    reason = rule.get("reason")
-    if reason is not None and reason not in _REASONS:
-        yield field_unsupported(f"{path}.reason", reason, _REASONS)
-    if field and not field.strip():
-        yield field_invalid(f"{path}.fieldPath", field, "must be non-empty if specified")
-    if _has_breaks(field):
-        yield field_invalid(f"{path}.fieldPath", field, "must not contain line breaks")
-    if field:
-        try:
-            resolve_field_path(field, parse(source))
-        except FieldPathError:
-            yield field_invalid(f"{path}.fieldPath", field, "must be a valid path")
+        rule["rule"].required("rule is not specified")
+    elif message and not message.value.strip():
+        message.invalid("must be non-empty if specified")
+    elif _has_breaks(message.value.strip()):
+        message.invalid("must not contain line breaks")
+    elif _has_breaks(text) and not message.value.strip():
+        message.required("message must be specified if rule contains line breaks")
+    if expression and not expression.value.strip():
+        expression.required("messageExpression must be non-empty if specified")
+    rule["reason"].any_of(_REASONS)
+    if not field:
+        return
+    if not field.value.strip():
+        field.invalid("must be non-empty if specified")
+    if _has_breaks(field.value):
+        field.invalid("must not contain line breaks")
+    try:
+        resolve_field_path(field.value, parse(source))
+    except FieldPathError:
+        field.invalid("must be a valid path")
 
 
 def _has_breaks(text: str) -> bool:

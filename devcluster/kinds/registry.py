@@ -83,11 +83,6 @@ class Registry:
         """Return all versions of a resource, the most stable and newest first; empty for an unknown one."""
         return list(self._versions.get((group, plural), ()))
 
-    def preferred(self, group: str, plural: str) -> Resource | None:
-        """Return the first of `versions`, or None."""
-        versions = self._versions.get((group, plural))
-        return versions[0] if versions else None
-
     def groups(self) -> dict[str, list[str]]:
         """Return the served versions by group, both in discovery order; the core group (``) comes first."""
         found: dict[str, set[str]] = {}

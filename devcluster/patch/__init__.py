@@ -6,10 +6,11 @@ from devcluster.patch.json_patch import json_patch, merge_patch
 from devcluster.patch.ownership import apply, check_applied, record_update
 from devcluster.patch.scale import parent_entries, scale_entries
 from devcluster.patch.strategic import strategic_merge_patch
-from devcluster.patch.write import Convert, in_versions
+from devcluster.patch.write import Convert, Write, in_versions
 
 __all__ = [
     "Convert",
+    "Write",
     "apply",
     "check_applied",
     "in_versions",

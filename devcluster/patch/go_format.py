@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
 from typing import Any, Final
+
+from devcluster.quantity import show_float
 
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
 
@@ -26,15 +27,8 @@ def format_v(value: Any) -> str:
     if isinstance(value, list):
         return f"[{' '.join(format_v(item) for item in value)}]"
     if isinstance(value, float):
-        return _float(value)
+        return show_float(value)
     return str(value)
-
-
-def _float(value: float) -> str:
-    digits, exponent = f"{Decimal(repr(value)).normalize():e}".split("e")
-    if -5 < int(exponent) < 6:  # noqa: PLR2004 -- where %g changes to an exponent
-        return format(Decimal(repr(value)).normalize(), "f")
-    return f"{digits}e{exponent[0]}{exponent[1:].zfill(2)}"
 
 
 def format_sharp(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from devcluster.errors import StatusError, request_entity_too_large
@@ -10,27 +9,25 @@ from devcluster.errors import StatusError, request_entity_too_large
 
 def merge_patch(document: Any, patch: Any) -> Any:
     """Return the patched document; neither argument is changed, and unchanged parts are shared."""
-    if not isinstance(patch, dict):
-        return _without_nulls(patch)
-    if not isinstance(document, dict):
-        return _without_nulls(patch)
+    if not isinstance(patch, dict) or not isinstance(document, dict):
+        return without_nulls(patch)
     merged = dict(document)
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
         elif merged.get(name) is None:
-            merged[name] = _without_nulls(value)
+            merged[name] = without_nulls(value)
         else:
             merged[name] = merge_patch(merged[name], value)
     return merged
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     """Copy a value without fields that are null; nulls in lists stay."""
     if isinstance(value, dict):
-        return {name: _without_nulls(below) for name, below in value.items() if below is not None}
+        return {name: without_nulls(below) for name, below in value.items() if below is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value
 
 
@@ -49,76 +46,48 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
         )
     patched = _copied(document)
     for operation in operations:
-        run = _OPERATIONS.get(operation.get("op") or "", _unknown)
         try:
-            patched = run(patched, operation)
+            patched = _apply(patched, operation)
         except _Refused:
-            # The real server does not reveal the error.
-            message = "the server rejected our request due to an error in our request"
-            raise StatusError(422, "Invalid", message, details={}) from None
+            raise not_applied() from None
     return patched
+
+
+def not_applied() -> StatusError:
+    """Build the answer to a patch that cannot be applied; the real server does not reveal the error."""
+    message = "the server rejected our request due to an error in our request"
+    return StatusError(422, "Invalid", message, details={})
 
 
 class _Refused(Exception):
     """The operation cannot be done."""
 
 
-def _unknown(_document: Any, _operation: dict[str, Any]) -> Any:
-    raise _Refused
-
-
-def _add(document: Any, operation: dict[str, Any]) -> Any:
-    _insert(document, _path(operation), _copied(operation.get("value")))
-    return document
-
-
-def _remove(document: Any, operation: dict[str, Any]) -> Any:
-    _take(document, _path(operation))
-    return document
-
-
-def _replace(document: Any, operation: dict[str, Any]) -> Any:
-    path, value = _path(operation), _copied(operation.get("value"))
-    if not path:
-        if not isinstance(value, dict | list):
+def _apply(document: Any, operation: dict[str, Any]) -> Any:
+    """Return the document after an operation, which may change it in place."""
+    value = _copied(operation.get("value"))
+    match operation.get("op"):
+        case "add":
+            _insert(document, _path(operation), value)
+        case "remove":
+            _take(document, _path(operation))
+        case "replace" if path := _path(operation):
+            container, key = _find(document, path)
+            # The real server's library does not check whether the key of a map exists.
+            container[key if isinstance(container, dict) else _index(container, key)] = value
+        case "replace" if isinstance(value, dict | list):
+            return value
+        case "move":
+            _insert(document, _path(operation), _take(document, _path(operation, "from")))
+        case "copy":
+            _insert(document, _path(operation), _copied(_get(document, _path(operation, "from"))))
+        case "test":
+            path = _path(operation)
+            if not _equal(_get(document, path) if path else document, value):
+                raise _Refused
+        case _:
             raise _Refused
-        return value
-    container, key = _find(document, path)
-    if isinstance(container, dict):
-        container[key] = value  # the real server's library does not check whether the key exists
-    else:
-        container[_index(container, key)] = value
     return document
-
-
-def _move(document: Any, operation: dict[str, Any]) -> Any:
-    value = _take(document, _path(operation, "from"))
-    _insert(document, _path(operation), value)
-    return document
-
-
-def _copy(document: Any, operation: dict[str, Any]) -> Any:
-    value = _get(document, _path(operation, "from"))
-    _insert(document, _path(operation), _copied(value))
-    return document
-
-
-def _test(document: Any, operation: dict[str, Any]) -> Any:
-    path = _path(operation)
-    found = _get(document, path) if path else document
-    if not _equal(found, operation.get("value")):
-        raise _Refused
-    return document
-
-
-_OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], Any]]] = {
-    "add": _add,
-    "copy": _copy,
-    "move": _move,
-    "remove": _remove,
-    "replace": _replace,
-    "test": _test,
-}
 
 
 def _path(operation: dict[str, Any], name: str = "path") -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Sequence
 from typing import Any, Final
 
 from devcluster.errors import StatusError, bad_request
 from devcluster.patch.compare import Comparison, all_fields, applied_fields, compare
-from devcluster.patch.fields import EMPTY, Fields, difference, exclude, intersection, of_paths, paths, union
+from devcluster.patch.fields import EMPTY, Fields, difference, intersection, paths, union
 from devcluster.patch.go_format import quoted
 from devcluster.patch.managed_fields import (
     Entries,
@@ -26,7 +24,7 @@ from devcluster.patch.managed_fields import (
 )
 from devcluster.patch.merge import merge, pruned
 from devcluster.patch.shape import NotConverted, Untypable, is_builtin, root_shape
-from devcluster.patch.write import Convert, Write, shape_errors
+from devcluster.patch.write import Write, shape_errors
 from devcluster.schema.node import Schema
 
 
@@ -66,9 +64,6 @@ class Conflicts(Exception):
         return StatusError(409, "Conflict", message, details={"causes": causes})
 
 
-Path = str | tuple[str, ...]
-"""A field: of the object itself, or further down."""
-
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
@@ -82,64 +77,29 @@ def _shown(identity: Identity) -> str:
 Object = dict[str, Any]
 
 
-def record_update(
-    new: Object,
-    old: Object | None,
-    *,
-    schema: Schema,
-    manager: str,
-    api_version: str,
-    now: str,
-    subresource: str = "",
-    reset: Sequence[Path] = (),
-    convert: Convert | None = None,
-) -> None:
-    """Set the managedFields of `new` after a write other than an apply.
+def record_update(new: Object, old: Object | None, write: Write) -> None:
+    """Set the managedFields of `new`, the object as written, after a write other than an apply.
 
     Call it once `new` is decoded and has its defaults, before admission and the kind's strategy change it:
-    their changes have no owner. `old` is None for a new object; both are in `api_version`.
-
-    Args:
-        new: the object as written; changed in place.
-        old: the object before the write.
-        schema: the kind's schema in `api_version`.
-        manager: the field manager: the request's option, or else the start of its user agent.
-        api_version: the request's version.
-        now: the time of the request, in the format of objects.
-        subresource: the subresource of the request; empty for the object itself.
-        reset: the fields that this kind of write does not change: `("status", ("metadata", "labels"))`.
-        convert: for kinds with several versions; entries of versions without a conversion are dropped.
+    their changes have no owner. `old` is None for a new object.
     """
     metadata = new.setdefault("metadata", {})
     given = metadata.pop("managedFields", None)
     live = old["metadata"].get("managedFields") if old is not None else None
-    entries = _start(given, live, subresource)
+    entries = _start(given, live, write.subresource)
     if not entries and old is not None:
         return  # tracking starts with the creation or with the first apply
-    write = Write(schema, api_version, now, _reset_fields(tuple(reset)) if reset else EMPTY, convert)
     try:
         if entries:
             entries = _reconcile(entries, old or _blank(new), write)
-        entries = _update(old, new, entries, identify(manager, "Update", api_version, subresource), write)
+        entries = _update(old, new, entries, write.manager, write)
     except Untypable:
         return  # the real server drops all owners instead of keeping invalid ones
     if entries:
-        metadata["managedFields"] = encode(entries.values(), custom=not is_builtin(schema))
+        metadata["managedFields"] = encode(entries.values(), custom=not is_builtin(write.schema))
 
 
-def apply(
-    live: Object | None,
-    config: Object,
-    *,
-    schema: Schema,
-    manager: str,
-    force: bool,
-    api_version: str,
-    now: str,
-    subresource: str = "",
-    reset: Sequence[Path] = (),
-    convert: Convert | None = None,
-) -> Object:
+def apply(live: Object | None, config: Object, write: Write, *, force: bool) -> Object:
     """Return the object, with managedFields, after a server-side apply of `config`; changes no argument.
 
     A built-in kind must still be decoded and defaulted. The caller has checked the kind and version of
@@ -148,28 +108,22 @@ def apply(
     Args:
         live: the current object, None for a new one.
         config: the body of the request.
-        schema: the kind's schema in `api_version`.
-        manager: the field manager that the request names.
+        write: the request.
         force: take over the fields of other managers.
-        api_version: the version of the request, of `live` and of `config`.
-        now: the time of the request, in the format of objects.
-        subresource: the subresource of the request; empty for the object itself.
-        reset: as for `record_update`.
-        convert: as for `record_update`.
 
     Raises:
         StatusError: 400 for managedFields in `config`, 409 for fields that another manager owns with
             another value, 500 for a `config` without the shape of its kind.
     """
-    write = Write(schema, api_version, now, _reset_fields(tuple(reset)) if reset else EMPTY, convert)
+    schema, api_version, manager = write.schema, write.api_version, write.manager
     if isinstance(_metadata(config).get("managedFields"), list):
         raise bad_request("metadata.managedFields must be nil")
     if errors := shape_errors(config, root_shape(schema)):
         raise _failed(f"failed to create typed patch object ({object_text(config, api_version)}): {errors}")
-    me = identify(manager, "Apply", api_version, subresource)
+    me = identify(manager, "Apply", api_version, write.subresource)
     before: Object = live or {}
     try:
-        before, entries = _live(live, write, subresource)
+        before, entries = _live(live, write)
         after, entries = _apply(before, config, entries, me, write, force=force)
     except Conflicts as conflicts:
         if manager != "kubectl":
@@ -189,7 +143,7 @@ def apply(
     if manager == "kubectl":
         refresh(result, config)
     if entries:
-        result["metadata"]["managedFields"] = encode(entries.values(), custom=not is_builtin(schema))
+        result["metadata"]["managedFields"] = encode(entries.values(), custom=not is_builtin(write.schema))
     return result
 
 
@@ -199,11 +153,6 @@ def check_applied(config: Any, group: str, version: str, kind: str) -> None:
     said, said_kind = str(found.get("apiVersion") or ""), str(found.get("kind") or "")
     if (said, said_kind) != (f"{group}/{version}" if group else version, kind):
         raise bad_request(f"invalid object type: {said if '/' in said else f'/{said}'}, Kind={said_kind}")
-
-
-@functools.lru_cache(maxsize=64)
-def _reset_fields(reset: tuple[Path, ...]) -> Fields:
-    return of_paths(reset)
 
 
 def _start(given: Any, live: Any, subresource: str) -> Entries:
@@ -219,7 +168,7 @@ def _start(given: Any, live: Any, subresource: str) -> Entries:
     return parse(live, ours=True)
 
 
-def _live(live: Object | None, write: Write, subresource: str) -> tuple[Object, Entries]:
+def _live(live: Object | None, write: Write) -> tuple[Object, Entries]:
     """Return the basis of an apply: the object without its entries, and the entries, created if missing."""
     if live is None:
         return {}, {}
@@ -228,15 +177,15 @@ def _live(live: Object | None, write: Write, subresource: str) -> tuple[Object, 
     before = {**live, "metadata": metadata}
     if entries := parse(raw, ours=True):
         return before, _reconcile(entries, before, write)
-    first = identify(BEFORE_FIRST_APPLY, "Update", write.api_version, subresource)
     try:
-        return before, _update(None, before, {}, first, write)
+        return before, _update(None, before, {}, BEFORE_FIRST_APPLY, write)
     except Untypable as error:
         raise _failed(f"failed to create manager for existing fields: {error}") from None
 
 
-def _update(old: Object | None, new: Object, entries: Entries, me: Identity, write: Write) -> Entries:
-    comparison = _filtered(compare(old, new, write.schema), write)
+def _update(old: Object | None, new: Object, entries: Entries, manager: str, write: Write) -> Entries:
+    me = identify(manager, "Update", write.api_version, write.subresource)
+    comparison = _compare(old, new, write.schema, write)
     if not comparison.changed and not comparison.removed:
         return entries
     if entries:
@@ -254,15 +203,15 @@ def _apply(
 ) -> tuple[Object, Entries]:
     shape = root_shape(write.schema)
     after = merge(before, config, shape)
-    fields = exclude(applied_fields(config, write.schema), write.reset)
+    fields = write.without_reset(applied_fields(config, write.schema))
     last = entries.get(me)
     mine = Managed(me, write.api_version, fields, last.time if last else "")
     entries = {**entries, me: mine}
     if last is not None:
         # The configuration also names fields without a lasting owner, such as the name.
-        named = dataclasses.replace(mine, fields=exclude(all_fields(config, shape), write.reset))
+        named = dataclasses.replace(mine, fields=write.without_reset(all_fields(config, shape)))
         after = pruned(after, {**entries, me: named}, last, write)
-    comparison = _filtered(compare(before, after, write.schema), write)
+    comparison = _compare(before, after, write.schema, write)
     entries, conflicts = _yielded(entries, me, comparison, before, after, write)
     if conflicts and not force:
         raise Conflicts(conflicts)
@@ -273,10 +222,8 @@ def _apply(
     return after, entries
 
 
-def _filtered(comparison: Comparison, write: Write) -> Comparison:
-    if not write.reset:
-        return comparison
-    return Comparison(exclude(comparison.changed, write.reset), exclude(comparison.removed, write.reset))
+def _compare(old: Object | None, new: Object, schema: Schema, write: Write) -> Comparison:
+    return Comparison(*map(write.without_reset, compare(old, new, schema)))
 
 
 def _yielded(
@@ -309,7 +256,7 @@ def _compared_at(api_version: str, old: Object, new: Object, write: Write) -> Co
     after = write.at(new, api_version, failed="failed to convert new object: ")
     if before is None or after is None:
         return None
-    return _filtered(compare(before[0], after[0], after[1]), write)
+    return _compare(before[0], after[0], after[1], write)
 
 
 def _reconcile(entries: Entries, live: Object, write: Write) -> Entries:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
 from devcluster.patch.fields import item_key, value_key
+from devcluster.schema.lazy import LazyMapping
 from devcluster.schema.node import UNSET, Schema
 
 
@@ -80,7 +82,7 @@ class Shape:
         preserve = preserve or schema.preserve_unknown
         if self.is_map:
             self.element = _element(schema, preserve=preserve, raw=raw)
-            self.fields = _Fields(schema.properties, preserve=preserve)
+            self.fields = LazyMapping(schema.properties, functools.partial(shape_of, preserve=preserve))
             if schema.embedded:
                 self.fields = _with_meta(self.fields)
         if self.is_list:
@@ -144,38 +146,6 @@ class Shape:
                 " (and doesn't have default values for any key fields)"
             )
         return item_key(found)
-
-
-class _Fields(Mapping[str, Shape]):
-    """The shapes of named fields, each made when it is first asked for."""
-
-    __slots__ = ("_made", "_preserve", "_properties")
-
-    def __init__(self, properties: Mapping[str, Schema], *, preserve: bool) -> None:
-        self._properties = properties
-        self._preserve = preserve
-        self._made: dict[str, Shape] = {}
-
-    def __getitem__(self, name: str) -> Shape:
-        made = self._made.get(name)
-        if made is None:
-            made = self._made[name] = shape_of(self._properties[name], preserve=self._preserve)
-        return made
-
-    def get(self, name: str, default: Any = None) -> Any:
-        made = self._made.get(name)
-        if made is not None:
-            return made
-        return self[name] if name in self._properties else default
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._properties
-
-    def __iter__(self) -> Any:
-        return iter(self._properties)
-
-    def __len__(self) -> int:
-        return len(self._properties)
 
 
 _SCALARS: Final = {"integer": "numeric", "number": "numeric", "string": "string", "boolean": "boolean"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from devcluster.errors import StatusError, bad_request
+from devcluster.errors import StatusError
 from devcluster.patch import strategic_lists as lists
 from devcluster.patch.go_format import format_v, quoted, type_name
+from devcluster.patch.json_patch import not_applied, without_nulls
 from devcluster.schema.node import Schema
 
 Object = dict[str, Any]
@@ -16,11 +17,6 @@ DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
 DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList"
 ELEMENT_ORDER: Final = "$setElementOrder"
-
-_BAD_RETAIN_KEYS: Final = "invalid patch format of retainKeys"
-_BAD_PRIMITIVE_LIST: Final = "invalid patch format of primitive list"
-_BAD_ELEMENT_ORDER: Final = "invalid patch format of setElementOrder list"
-_NO_LIST_OF_LISTS: Final = "lists of lists are not supported"
 
 
 def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Object:
@@ -37,13 +33,9 @@ def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Ob
     try:
         return _merge_maps(copy.deepcopy(document), copy.deepcopy(patch), schema)
     except lists.BadPatch as error:
-        text = str(error)
-        if text in {_BAD_RETAIN_KEYS, _BAD_PRIMITIVE_LIST, _BAD_ELEMENT_ORDER}:
-            raise bad_request(text) from None
-        if text == _NO_LIST_OF_LISTS:
-            message = "the server rejected our request due to an error in our request"
-            raise StatusError(422, "Invalid", message, details={}) from None
-        raise StatusError(500, "", text) from None
+        if error.code == 422:  # noqa: PLR2004 -- the real server does not reveal the error
+            raise not_applied() from None
+        raise StatusError(error.code, "BadRequest" if error.code == 400 else "", str(error)) from None  # noqa: PLR2004
 
 
 def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Object:
@@ -54,13 +46,13 @@ def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Objec
     _merge_ordered_lists(original, patch, schema)
     for key, value in patch.items():
         deletes = key.startswith(DELETE_FROM_LIST)
-        name = _named_by(key, DELETE_FROM_LIST, _BAD_PRIMITIVE_LIST) if deletes else key
+        name = _named_by(key, DELETE_FROM_LIST, "primitive list") if deletes else key
         if value is None:
             original.pop(name, None)
             continue
         if name not in original or type_name(original[name]) != type_name(value):
             if not deletes:
-                _take(original, name, _without_nulls(value))
+                _take(original, name, without_nulls(value))
         elif isinstance(value, dict):
             field = _field(schema, name)
             if _strategy(field) == "replace":
@@ -89,15 +81,10 @@ def _retain_keys(original: Object, patch: Object) -> None:
     if RETAIN_KEYS not in patch:
         return
     retained = patch.pop(RETAIN_KEYS)
-    if not isinstance(retained, list):
-        raise lists.BadPatch(_BAD_RETAIN_KEYS)
-    for key, value in patch.items():
-        if (
-            value is not None
-            and not key.startswith((DELETE_FROM_LIST, ELEMENT_ORDER))
-            and key not in retained
-        ):
-            raise lists.BadPatch(_BAD_RETAIN_KEYS)
+    parallel = (DELETE_FROM_LIST, ELEMENT_ORDER)
+    changed = [key for key, value in patch.items() if value is not None and not key.startswith(parallel)]
+    if not isinstance(retained, list) or any(key not in retained for key in changed):
+        raise lists.BadPatch("invalid patch format of retainKeys", 400)
     for key in [key for key in original if key not in retained]:
         del original[key]
 
@@ -107,7 +94,7 @@ def _merge_ordered_lists(original: Object, patch: Object, schema: Schema | None)
     for key in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = patch.pop(key)
         lists.expect_list(order)
-        name = _named_by(key, ELEMENT_ORDER, _BAD_ELEMENT_ORDER)
+        name = _named_by(key, ELEMENT_ORDER, "setElementOrder list")
         there, wanted = original.get(name), patch.get(name)
         for value, found in ((there, name in original), (wanted, name in patch)):
             if found:
@@ -177,11 +164,11 @@ def _list_field(schema: Schema | None, name: str) -> Schema:
     return field
 
 
-def _named_by(key: str, prefix: str, complaint: str) -> str:
+def _named_by(key: str, prefix: str, what: str) -> str:
     """Return the name of the list that a parallel list such as `$setElementOrder/finalizers` belongs to."""
     head, slash, name = key.partition("/")
     if not slash or head != prefix:
-        raise lists.BadPatch(complaint)
+        raise lists.BadPatch(f"invalid patch format of {what}", 400)
     return name
 
 
@@ -203,12 +190,4 @@ def _without_directives(value: Any) -> Any:
         return [
             _without_directives(item) for item in value if not (isinstance(item, dict) and DIRECTIVE in item)
         ]
-    return value
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(below) for key, below in value.items() if below is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
     return value

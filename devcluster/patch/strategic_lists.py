@@ -13,7 +13,11 @@ Items = list[Any]
 
 
 class BadPatch(Exception):
-    """The patch is invalid; the message is the real server's."""
+    """The patch is invalid; message and status code are the real server's."""
+
+    def __init__(self, message: str, code: int = 500) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def expect_list(value: Any) -> None:
@@ -39,7 +43,7 @@ def element_type(*several: Items) -> str:
             if not found:
                 found = current
                 if isinstance(item, list):
-                    raise BadPatch("lists of lists are not supported")
+                    raise BadPatch("lists of lists are not supported", 422)
             elif current != found:
                 shown = format_v([list(each) for each in several])
                 raise BadPatch(f"list element types are not identical: {shown}")
@@ -97,7 +101,7 @@ def check_order(patch: Items, order: Items, key: str) -> None:
         if key:
             expect_key(wanted[done], key)
             expect_key(order[at], key)
-        if _same(wanted[done], order[at], key):
+        if (wanted[done][key] == order[at][key]) if key else (wanted[done] == order[at]):
             done += 1
         at += 1
     if done < len(wanted) and at >= len(order):
@@ -142,7 +146,3 @@ def _hashable(value: Any) -> Any:
     if isinstance(value, dict | list):
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return value
-
-
-def _same(one: Any, other: Any, key: str) -> bool:
-    return bool(one[key] == other[key]) if key else bool(one == other)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from devcluster.patch.fields import Fields, shown
+from devcluster.patch.fields import Fields, exclude, of_paths, shown
 from devcluster.patch.go_format import format_sharp, format_v, type_name
 from devcluster.patch.shape import NotConverted, Shape, Untypable, is_builtin, root_shape
 from devcluster.schema.node import Schema
@@ -47,7 +48,13 @@ def _errors(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:
     if value is None:
         return
     if isinstance(value, dict) and shape.is_map:
-        yield from _below(_map_errors(value, shape))
+        for name, below in value.items():
+            child = shape.fields.get(name) or shape.element
+            if child is None:
+                yield f".{name}", "field not declared in schema"
+                return
+            for path, text in _errors(below, child):
+                yield f".{name}{path}", text
     elif isinstance(value, list) and shape.is_list:
         yield from _list_errors(value, shape)
     elif isinstance(value, dict | list) or not shape.scalar:
@@ -59,15 +66,6 @@ def _errors(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:
             yield "", f"expected list, got {_pointer(value)}"
     elif not _fits(value, shape.scalar):
         yield "", _scalar_error(value, shape.scalar)
-
-
-def _map_errors(value: dict[str, Any], shape: Shape) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
-    for name, below in value.items():
-        child = shape.fields.get(name) or shape.element
-        if child is None:
-            yield f".{name}", iter([("", "field not declared in schema")])
-            return
-        yield f".{name}", _errors(below, child)
 
 
 def _list_errors(value: list[Any], shape: Shape) -> Iterator[tuple[str, str]]:
@@ -84,15 +82,8 @@ def _list_errors(value: list[Any], shape: Shape) -> Iterator[tuple[str, str]]:
             if key in seen:
                 yield "", f"duplicate entries for key {step}"
             seen.add(key)
-        yield from _below([(step, _errors(item, shape.item))])
-
-
-def _below(
-    found: Iterator[tuple[str, Iterator[tuple[str, str]]]] | list[tuple[str, Iterator[tuple[str, str]]]],
-) -> Iterator[tuple[str, str]]:
-    for step, errors in found:
-        for path, text in errors:
-            yield step + path, text
+        for path, text in _errors(item, shape.item):
+            yield f"{step}{path}", text
 
 
 def _fits(value: Any, scalar: str) -> bool:
@@ -124,15 +115,37 @@ Convert = Callable[[Object, str], tuple[Object, Schema] | None]
 is not served."""
 
 
-@dataclasses.dataclass(slots=True)
+Path = str | tuple[str, ...]
+"""A field: of the object itself, or further down."""
+
+
+@functools.lru_cache(maxsize=64)
+def _fields_of(paths: tuple[Path, ...]) -> Fields:
+    return of_paths(paths)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
 class Write:
-    """A write of an object; `reset` are the fields that it cannot change."""
+    """A write of an object, as field management sees it."""
 
     schema: Schema
+    """The kind's schema in `api_version`."""
     api_version: str
+    """The version of the request and of the objects."""
+    manager: str
+    """The field manager: the request's option, or else the start of its user agent."""
     now: str
-    reset: Fields
-    convert: Convert | None
+    """The time of the request, in the format of objects."""
+    subresource: str = ""
+    """The subresource of the request; empty for the object itself."""
+    reset: Sequence[Path] = ()
+    """The fields that this kind of write does not change: `("status", ("metadata", "labels"))`."""
+    convert: Convert | None = None
+    """For kinds with several versions; entries of versions without a conversion are dropped."""
+
+    def without_reset(self, fields: Fields) -> Fields:
+        """Return the fields that this write can change."""
+        return exclude(fields, _fields_of(tuple(self.reset))) if self.reset else fields
 
     def at(self, obj: Object, api_version: str, *, failed: str = "") -> tuple[Object, Schema] | None:
         """Convert the object from the request's version; None for an unknown version.

@@ -3,35 +3,7 @@
 from __future__ import annotations
 
 from devcluster.storage.journal import Journal
-from devcluster.storage.records import (
-    Change,
-    Exists,
-    Expired,
-    FutureVersion,
-    Key,
-    Missing,
-    Overflow,
-    Stored,
-    VersionConflict,
-)
-from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
-from devcluster.storage.store import Disk, Store, Watch
+from devcluster.storage.records import Change, Key, Stored
+from devcluster.storage.store import Disk, Store
 
-__all__ = [
-    "Change",
-    "Disk",
-    "Exists",
-    "Expired",
-    "FieldSelector",
-    "FutureVersion",
-    "Journal",
-    "Key",
-    "LabelSelector",
-    "Missing",
-    "Overflow",
-    "SelectorError",
-    "Store",
-    "Stored",
-    "VersionConflict",
-    "Watch",
-]
+__all__ = ["Change", "Disk", "Journal", "Key", "Store", "Stored"]

@@ -9,27 +9,19 @@ from typing import Any, NamedTuple
 import orjson
 
 
-class StorageError(Exception):
-    """Any of them."""
-
-
-class Exists(StorageError):
+class Exists(Exception):
     """An object with that key exists."""
 
 
-class Missing(StorageError):
+class Missing(Exception):
     """No object with that key exists."""
 
 
-class VersionConflict(StorageError):
+class VersionConflict(Exception):
     """The object is at another version than the caller has seen."""
 
-    def __init__(self, actual: int) -> None:
-        super().__init__(f"the object is at version {actual}")
-        self.actual = actual
 
-
-class Expired(StorageError):
+class Expired(Exception):
     """The history does not reach back to the version asked for; `oldest` is the first it can start from."""
 
     def __init__(self, asked: int, oldest: int) -> None:
@@ -38,20 +30,11 @@ class Expired(StorageError):
         self.oldest = oldest
 
 
-class FutureVersion(StorageError):
-    """A version that has not been reached yet."""
-
-    def __init__(self, asked: int, current: int) -> None:
-        super().__init__(f"version {asked} has not been, {current} is the newest")
-        self.asked = asked
-        self.current = current
-
-
-class Overflow(StorageError):
+class Overflow(Exception):
     """More changes waited for a watch than it may hold back."""
 
 
-class JournalFailed(StorageError):
+class JournalFailed(Exception):
     """The journal cannot be written; the text says why."""
 
 

@@ -280,16 +280,7 @@ def _integer(text: str) -> int | None:
 
 def _split(text: str) -> list[str]:
     """Split at commas, except for those escaped by a backslash."""
-    parts, start, escaped = [], 0, False
-    for place, character in enumerate(text):
-        if escaped:
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        elif character == ",":
-            parts.append(text[start:place])
-            start = place + 1
-    return [*parts, text[start:]]
+    return re.findall(r"((?:\\.|[^,\\])*\\?)(?:,|\Z)", text, re.DOTALL)
 
 
 def _field_requirement(part: str, whole: str) -> tuple[str, str, bool]:

@@ -6,7 +6,7 @@ import asyncio
 import bisect
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Protocol
 
@@ -14,7 +14,6 @@ from devcluster.storage.records import (
     Change,
     Exists,
     Expired,
-    FutureVersion,
     JournalFailed,
     Key,
     Missing,
@@ -174,29 +173,19 @@ class History:
         if len(self._changes) > self.limit * (1 + _TRIM) + 1 or self._bytes > self.limit_bytes * (1 + _TRIM):
             self._trim()
 
-    def since(self, version: int) -> Iterator[Change]:
+    def since(self, version: int) -> list[Change]:
         """Return the changes after `version`, oldest first.
 
         Raises:
             Expired: the history does not reach back that far.
         """
-        self._check(version)
-        first = bisect.bisect_right(self._changes, version, key=_version)
-        return iter(self._changes[first:])
-
-    def back_to(self, version: int) -> Iterator[Change]:
-        """Return the changes after `version`, newest first; raises as `since`."""
-        self._check(version)
-        first = bisect.bisect_right(self._changes, version, key=_version)
-        return reversed(self._changes[first:])
-
-    def expire(self, keep: int = 0) -> None:
-        """Forget all but the last `keep` changes."""
-        self._drop(len(self._changes) - keep)
-
-    def _check(self, version: int) -> None:
         if version < self.oldest:
             raise Expired(version, self.oldest)
+        return self._changes[bisect.bisect_right(self._changes, version, key=_version) :]
+
+    def expire(self) -> None:
+        """Forget all changes."""
+        self._drop(len(self._changes))
 
     def _trim(self) -> None:
         count, size = len(self._changes), self._bytes
@@ -269,7 +258,7 @@ class Store:
         if journal is not None:
             self.version = max(self.version, journal.version)
             for stored in journal.load():
-                self._table(stored.key).put(path_of(stored.key), stored)
+                self._tables[stored.key[:2]].put(path_of(stored.key), stored)
         self._history = History(start=self.version, limit=history, limit_bytes=history_bytes)
 
     # Reading.
@@ -289,11 +278,9 @@ class Store:
 
         Raises:
             Expired: the history does not reach back that far.
-            FutureVersion: the version is in the future.
         """
-        self._check_reached(version)
         state = {path_of(each.key): each for each in self.select(group, plural, namespace)}
-        for change in self._history.back_to(version):
+        for change in reversed(self._history.since(version)):
             key = change.key
             if key[:2] != (group, plural) or (namespace and key.namespace != namespace):
                 continue
@@ -379,7 +366,6 @@ class Store:
 
         Raises:
             Expired: the history does not reach back to `since`.
-            FutureVersion: `since` is in the future.
         """
         watches = self._watches[group, plural]
         watch = Watch(
@@ -389,7 +375,6 @@ class Store:
             closed=watches.remove,
         )
         if since is not None:
-            self._check_reached(since)
             earlier = self._history.since(since)
             watch.replay(change for change in earlier if change.key[:2] == (group, plural))
         watches.append(watch)
@@ -408,33 +393,20 @@ class Store:
         """The earliest version that a watch can start from."""
         return self._history.oldest
 
-    def expire_history(self, keep: int = 0) -> None:
-        """Forget the past but for the last `keep` changes, as a compaction of etcd does."""
-        self._history.expire(keep)
-
-    def end_watches(self) -> None:
-        """Close every watch."""
-        for watches in self._watches.values():
-            for watch in list(watches):
-                watch.close()
-
-    def _table(self, key: Key) -> Table:
-        return self._tables[key[:2]]
+    def expire_history(self) -> None:
+        """Forget the past, as a compaction of etcd does."""
+        self._history.expire()
 
     def _expect(self, key: Key, expected: int | None) -> Stored:
         old = self.get(key)
         if old is None:
             raise Missing
         if expected is not None and expected != old.version:
-            raise VersionConflict(old.version)
+            raise VersionConflict
         return old
 
-    def _check_reached(self, version: int) -> None:
-        if version > self.version:
-            raise FutureVersion(version, self.version)
-
     def _commit(self, change: Change) -> None:
-        key, table = change.key, self._table(change.key)
+        key, table = change.key, self._tables[change.key[:2]]
         if change.new is None:
             table.remove(path_of(key))
         else:

@@ -1,16 +1,19 @@
-"""Codecs of plain values, and of types that read and write themselves."""
+"""Codecs for the types of the table: decoding of JSON values as Go does, and their re-encoding."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import functools
 import re
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from devcluster.types import times
+from devcluster.types import table, times
 from devcluster.types.json_text import Repeated
+
+_JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 Problems = list[list[str | int]]
 """Unknown and duplicate fields: `unknown` or `duplicate`, then the path from the inside out."""
@@ -70,27 +73,6 @@ class DecodeError(Exception):
         return f"unrecognized type: {self.kind}"
 
 
-class Codec(Protocol):
-    """Reader and writer of one type."""
-
-    go: str
-    """The type's Go name in errors."""
-    omits: bool
-    """Whether `omitempty` drops a value that is false in Python; Go never drops a struct."""
-    plain: type | None
-    """Every value of just this type is read as it is."""
-
-    def convert(self, value: Any, problems: Problems) -> Any:
-        """Return the value as Go would write it after reading it; `value` is not None.
-
-        Raises:
-            DecodeError: the value does not fit the type.
-        """
-
-    def zero(self) -> Any:
-        """Return the value that Go writes for a field that was never set."""
-
-
 def json_type(value: Any) -> str:
     """Return the name that Go's errors have for the kind of a JSON value."""
     if isinstance(value, str):
@@ -102,175 +84,75 @@ def json_type(value: Any) -> str:
     return "array" if isinstance(value, list) else "number"
 
 
+@dataclasses.dataclass(slots=True)
+class Codec:
+    """Reader and writer of one type."""
+
+    go: str
+    """The type's Go name in errors."""
+    convert: Callable[[Any, Problems], Any]
+    """Returns the value as Go would write it after reading it; the value is not None.
+
+    Raises:
+        DecodeError: the value does not fit the type.
+    """
+    zero: Callable[[], Any] = lambda: None
+    """Returns the value that Go writes for a field that was never set."""
+    omits: bool = False
+    """Whether `omitempty` drops a value that is false in Python; Go never drops a struct."""
+    plain: type | None = None
+    """Every value of just this type is read as it is."""
+    is_pointer: bool = False
+
+
 _PLAIN_BELOW = 1e21  # floats that Go writes without an exponent
 _ZERO_TIME = "0001-01-01T00:00:00"
 _FEWEST_BEFORE_PADDING = 2
 
 
-class _String:
-    go = "string"
-    omits = True
-    plain: type | None = str
-
-    def convert(self, value: Any, _problems: Problems) -> str:
-        if type(value) is str:
-            return value
-        raise DecodeError(json_type(value), self.go, value=value, kind=self.go)
-
-    def zero(self) -> str:
-        return ""
+def _mistyped(value: Any, go: str, kind: str = "", shown: str = "") -> DecodeError:
+    return DecodeError(shown or json_type(value), go, value=value, kind=kind)
 
 
-class _Bool:
-    go = "bool"
-    omits = True
-    plain: type | None = bool
-
-    def convert(self, value: Any, _problems: Problems) -> bool:
-        if value is True or value is False:
-            return value
-        raise DecodeError(json_type(value), self.go, value=value, kind=self.go)
-
-    def zero(self) -> bool:
-        return False
-
-
-class _Integer:
-    omits = True
-    plain: type | None = None
-
-    def __init__(self, go: str, least: int, most: int) -> None:
-        self.go = go
-        self._least = least
-        self._most = most
-
-    def convert(self, value: Any, _problems: Problems) -> int:
-        if type(value) is int and self._least <= value <= self._most:
-            return value
-        shown = json_type(value)
-        raise DecodeError(
-            f"number {value}" if shown == "number" else shown, self.go, value=value, kind=self.go
-        )
-
-    def zero(self) -> int:
-        return 0
-
-
-class _Float:
-    go = "float64"
-    omits = True
-    plain: type | None = None
-
-    def convert(self, value: Any, _problems: Problems) -> float:
-        if type(value) is int:
-            return value
-        if type(value) is float:
-            return int(value) if value.is_integer() and abs(value) < _PLAIN_BELOW else value
-        raise DecodeError(json_type(value), self.go, value=value, kind=self.go)
-
-    def zero(self) -> int:
-        return 0
-
-
-class _Bytes:
-    """Base64 in JSON; line breaks in it are passed over."""
-
-    go = "[]uint8"
-    omits = True
-    plain: type | None = None
-
-    def convert(self, value: Any, _problems: Problems) -> str:
-        if type(value) is not str:
-            raise DecodeError(json_type(value), self.go, value=value, kind="slice")
-        text = value.replace("\r", "").replace("\n", "")
-        try:
-            if len(text) % 4 or text.endswith("==="):
-                raise ValueError  # noqa: TRY301 -- Python would ignore excess padding
-            return base64.b64encode(base64.b64decode(text, validate=True)).decode()
-        except (binascii.Error, ValueError):
-            raise DecodeError(f"illegal base64 data at input byte {_first_wrong(value)}") from None
-
-    def zero(self) -> None:
-        return None
-
-
-class _Time:
-    go = "v1.Time"
-    omits = False
-    plain: type | None = None
-
-    def convert(self, value: Any, _problems: Problems) -> str | None:
-        if type(value) is not str:
-            raise DecodeError(json_type(value), "string", value=value)
-        try:
-            normal = self._normal(value)
-            return None if normal.startswith(_ZERO_TIME) else normal
-        except times.InvalidTime as error:
-            raise DecodeError(str(error)) from None
-
-    def zero(self) -> None:
-        return None
-
-    def _normal(self, text: str) -> str:
-        return times.normal_time(text)
-
-
-class _MicroTime(_Time):
-    go = "v1.MicroTime"
-
-    def _normal(self, text: str) -> str:
-        return times.normal_micro_time(text)
-
-
-class _Quantity:
-    go = "resource.Quantity"
-    omits = False
-    plain: type | None = None
-
-    def convert(self, value: Any, _problems: Problems) -> str:
-        text = value if type(value) is str else "" if json_type(value) != "number" else str(value)
-        try:
-            return times.canonical(text.strip())
-        except times.InvalidQuantity as error:
-            raise DecodeError(str(error)) from None
-
-    def zero(self) -> str:
-        return "0"
-
-
-class _IntOrString:
-    go = "intstr.IntOrString"
-    omits = False
-    plain: type | None = None
-
-    def convert(self, value: Any, problems: Problems) -> int | str:
-        if type(value) is str:
-            return value
-        try:
-            number: int = BASIC["int32"].convert(value, problems)
-        except DecodeError as error:
-            error.kind = ""
-            raise
-        return number
-
-    def zero(self) -> int:
-        return 0
-
-
-class _Raw:
-    """Any JSON, kept as it is."""
-
-    omits = False
-    plain: type | None = None
-
-    def __init__(self, go: str) -> None:
-        self.go = go
-
-    def convert(self, value: Any, _problems: Problems) -> Any:
+def _plain(kind: type, go: str) -> Codec:
+    def convert(value: Any, _: Problems) -> Any:
+        if type(value) is not kind:
+            raise _mistyped(value, go, go)
         return value
 
-    def zero(self) -> None:
-        return None
+    return Codec(go, convert, kind, omits=True, plain=kind)
+
+
+def _integer(go: str, bits: int) -> Codec:
+    end = 2 ** (bits - 1)
+
+    def convert(value: Any, _: Problems) -> int:
+        if type(value) is int and -end <= value < end:
+            return value
+        raise _mistyped(value, go, go, f"number {value}" if json_type(value) == "number" else "")
+
+    return Codec(go, convert, int, omits=True)
+
+
+def _float(value: Any, _: Problems) -> float:
+    if type(value) is int:
+        return value
+    if type(value) is float:
+        return int(value) if value.is_integer() and abs(value) < _PLAIN_BELOW else value
+    raise _mistyped(value, "float64", "float64")
+
+
+def _bytes(value: Any, _: Problems) -> str:
+    """Read base64; line breaks in it are passed over."""
+    if type(value) is not str:
+        raise _mistyped(value, "[]uint8", "slice")
+    text = value.replace("\r", "").replace("\n", "")
+    try:
+        if len(text) % 4 or text.endswith("==="):
+            raise ValueError  # noqa: TRY301 -- Python would ignore excess padding
+        return base64.b64encode(base64.b64decode(text, validate=True)).decode()
+    except (binascii.Error, ValueError):
+        raise DecodeError(f"illegal base64 data at input byte {_first_wrong(value)}") from None
 
 
 def _first_wrong(text: str) -> int:
@@ -289,20 +171,274 @@ def _first_wrong(text: str) -> int:
     return position + 4 - in_group
 
 
+def _time(normal: Callable[[str], str]) -> Callable[[Any, Problems], str | None]:
+    def convert(value: Any, _: Problems) -> str | None:
+        if type(value) is not str:
+            raise _mistyped(value, "string")
+        try:
+            text = normal(value)
+        except times.InvalidTime as error:
+            raise DecodeError(str(error)) from None
+        return None if text.startswith(_ZERO_TIME) else text
+
+    return convert
+
+
+def _quantity(value: Any, _: Problems) -> str:
+    text = value if type(value) is str else "" if json_type(value) != "number" else str(value)
+    try:
+        return times.canonical(text.strip())
+    except times.InvalidQuantity as error:
+        raise DecodeError(str(error)) from None
+
+
+def _int_or_string(value: Any, problems: Problems) -> int | str:
+    if type(value) is str:
+        return value
+    try:
+        number: int = BASIC["int32"].convert(value, problems)
+    except DecodeError as error:
+        error.kind = ""
+        raise
+    return number
+
+
+def _as_it_is(value: Any, _: Problems) -> Any:
+    return value
+
+
+def _schema(value: Any) -> Any:
+    """Read a schema. Unknown fields are dropped, and Go does not report them."""
+    return codec_of(_JSON_SCHEMA).convert(value, [])
+
+
+def _schema_or_bool(value: Any, _: Problems) -> Any:
+    if isinstance(value, dict):
+        return _schema(value)
+    if isinstance(value, bool):
+        return value
+    raise DecodeError("boolean or JSON schema expected")
+
+
+def _schema_or_list(item: str) -> Callable[[Any, Problems], Any]:
+    def convert(value: Any, problems: Problems) -> Any:
+        if isinstance(value, list):
+            return codec_of(f"[]{item}").convert(value, problems if item == "string" else [])
+        return _schema(value) if isinstance(value, dict) else None
+
+    return convert
+
+
 BASIC: Final[dict[str, Codec]] = {
-    "string": _String(),
-    "bool": _Bool(),
-    "int32": _Integer("int32", -(2**31), 2**31 - 1),
-    "int64": _Integer("int64", -(2**63), 2**63 - 1),
-    "float64": _Float(),
-    "[]byte": _Bytes(),
+    "string": _plain(str, "string"),
+    "bool": _plain(bool, "bool"),
+    "int32": _integer("int32", 32),
+    "int64": _integer("int64", 64),
+    "float64": Codec("float64", _float, int, omits=True),
+    "[]byte": Codec("[]uint8", _bytes, omits=True),
 }
-CUSTOM: Final[dict[str, Callable[[], Codec]]] = {
-    "Time": _Time,
-    "MicroTime": _MicroTime,
-    "Quantity": _Quantity,
-    "IntOrString": _IntOrString,
-    "RawExtension": functools.partial(_Raw, "runtime.RawExtension"),
-    "FieldsV1": functools.partial(_Raw, "v1.FieldsV1"),
-    "JSON": functools.partial(_Raw, "v1.JSON"),
+CUSTOM: Final[dict[str, Codec]] = {
+    "Time": Codec("v1.Time", _time(times.normal_time)),
+    "MicroTime": Codec("v1.MicroTime", _time(times.normal_micro_time)),
+    "Quantity": Codec("resource.Quantity", _quantity, lambda: "0"),
+    "IntOrString": Codec("intstr.IntOrString", _int_or_string, int),
+    "RawExtension": Codec("runtime.RawExtension", _as_it_is),
+    "FieldsV1": Codec("v1.FieldsV1", _as_it_is),
+    "JSON": Codec("v1.JSON", _as_it_is),
+    "JSONSchemaPropsOrBool": Codec("v1.JSONSchemaProps", _schema_or_bool),
+    "JSONSchemaPropsOrArray": Codec("v1.JSONSchemaProps", _schema_or_list(_JSON_SCHEMA)),
+    "JSONSchemaPropsOrStringArray": Codec("v1.JSONSchemaProps", _schema_or_list("string")),
 }
+
+
+@functools.cache
+def codec_of(go: str) -> Codec:
+    """Return the codec of a Go type by its name in the table: `*int32`, `[]string`, a struct."""
+    if go.startswith("*"):  # a set value is written even if it is empty
+        target = codec_of(go[1:])
+        return Codec(target.go, target.convert, plain=target.plain, is_pointer=True)
+    if go in BASIC:
+        return BASIC[go]
+    if go.startswith("[]"):
+        return _slice(codec_of(go[2:]))
+    if go.startswith("map[string]"):
+        return _map(codec_of(go.removeprefix("map[string]")))
+    definition = table.go_type(go)
+    if isinstance(definition, list):
+        struct = _Struct(go)
+        return Codec(struct.go, struct.convert, struct.zero)
+    if definition == "custom":
+        return CUSTOM[go.rpartition(".")[2]]
+    return _named(table.go_name(go), codec_of(definition.removeprefix("items:")))
+
+
+def _named(go: str, target: Codec) -> Codec:
+    """Return the codec of a type of its own made of another one: the same but for its name in errors."""
+
+    def convert(value: Any, problems: Problems) -> Any:
+        try:
+            return target.convert(value, problems)
+        except DecodeError as error:
+            if error.go_type == target.go and not error.path:
+                error.go_type = go
+            raise
+
+    return dataclasses.replace(target, go=go, convert=convert)
+
+
+def _slice(item: Codec) -> Codec:
+    go, plain = f"[]{item.go}", item.plain
+
+    def convert(value: Any, problems: Problems) -> list[Any] | None:
+        if type(value) is not list:
+            raise _mistyped(value, go, "slice")
+        if plain is not None and all(type(each) is plain for each in value):
+            return list(value) or None
+        converted = []
+        for index, each in enumerate(value):
+            before = len(problems)
+            converted.append(item.zero() if each is None else item.convert(each, problems))
+            for problem in problems[before:]:
+                problem.append(index)
+        return converted or None  # the storage encoding has no empty lists
+
+    return Codec(go, convert, omits=True)
+
+
+def _map(item: Codec) -> Codec:
+    go, strings = f"map[string]{item.go}", item.go == "string"
+    # The storage encoding does not distinguish empty from missing bytes.
+    zero = str if item.go == "[]uint8" else item.zero
+
+    def convert(value: Any, problems: Problems) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            raise _mistyped(value, go, "map")
+        if type(value) is Repeated:
+            seen: set[str] = set()
+            for name, _ in value.pairs:
+                if name in seen:
+                    problems.append(["duplicate", name])
+                seen.add(name)
+        elif strings and all(type(each) is str for each in value.values()):
+            return value or None
+        converted = {}
+        for name, each in value.items():
+            before = len(problems)
+            converted[name] = zero() if each is None else item.convert(each, problems)
+            for problem in problems[before:]:
+                problem.append(name)
+        return converted or None
+
+    return Codec(go, convert, omits=True)
+
+
+_Field = tuple[Callable[[Any, Problems], Any], bool, tuple[str, ...], type | None]
+"""A field's converter, whether it omits false values, its path for errors, and its `Codec.plain`."""
+
+
+class _Struct:
+    """A struct: its fields and those of the structs embedded in it."""
+
+    def __init__(self, name: str) -> None:
+        """Set up the codec by OpenAPI name; fields are resolved at first use: types may be recursive."""
+        self.go = table.go_name(name)
+        self._name = name
+        self._short = name.rpartition(".")[2]
+
+    @functools.cached_property
+    def _fields(self) -> dict[str, _Field]:
+        """The fields by name."""
+        return {
+            path[0]: (
+                codec.convert,
+                "omitzero" in flags or (codec.omits and "omitempty" in flags),
+                path,
+                codec.plain,
+            )
+            for path, codec, flags in _flattened(self._name)
+        }
+
+    @functools.cached_property
+    def _always(self) -> tuple[tuple[str, Callable[[], Any]], ...]:
+        """Return the fields that are written even if unset, with functions for their empty values."""
+        return tuple(
+            (path[0], codec.zero)
+            for path, codec, flags in _flattened(self._name)
+            # Go never omits a struct, but does omit an unset pointer.
+            if not flags or ("omitzero" not in flags and not codec.omits and not codec.is_pointer)
+        )
+
+    def convert(self, value: Any, problems: Problems) -> dict[str, Any]:
+        if type(value) is not dict:
+            return self._with_repeated(value, problems)
+        fields = self._fields
+        converted = {}
+        before = len(problems)
+        for name, item in value.items():
+            field = fields.get(name)
+            if field is None:
+                problems.append(["unknown", name])
+                before += 1
+            elif item is not None:
+                convert, omits, path, plain = field
+                if type(item) is plain:
+                    result = item
+                else:
+                    try:
+                        result = convert(item, problems)
+                    except DecodeError as error:
+                        error.struct = error.struct or self._short
+                        error.path.extend(path)
+                        raise
+                if result or not omits:
+                    converted[name] = result
+                if len(problems) > before:
+                    for problem in problems[before:]:
+                        problem.append(name)
+                    before = len(problems)
+        for name, zero in self._always:
+            if name not in converted:
+                converted[name] = zero()
+        return converted
+
+    def zero(self) -> dict[str, Any]:
+        return {name: zero() for name, zero in self._always}
+
+    def _with_repeated(self, value: Any, problems: Problems) -> dict[str, Any]:
+        """Convert an object with a repeated name; a known name is reported where it recurs."""
+        if not isinstance(value, Repeated):
+            raise _mistyped(value, self.go, "struct")
+        seen = set()
+        for name, item in value.pairs:
+            if name in seen and name in self._fields:
+                problems.append(["duplicate", name])
+            seen.add(name)
+            self.convert({name: item}, problems)
+        return self.convert(_merged(value), [])
+
+
+def _merged(value: Repeated) -> dict[str, Any]:
+    """Merge repeated objects as Go does: a later object's fields are added to the earlier one."""
+    merged: dict[str, Any] = {}
+    for name, item in value.pairs:
+        before = merged.get(name)
+        both = isinstance(before, dict) and isinstance(item, dict)
+        merged[name] = _merged(Repeated([*_pairs(before), *_pairs(item)])) if both else item
+    return merged
+
+
+def _pairs(value: Any) -> list[tuple[str, Any]]:
+    return value.pairs if isinstance(value, Repeated) else list(value.items())
+
+
+def _flattened(name: str) -> list[tuple[tuple[str, ...], Codec, str]]:
+    """Return the fields, embedded structs' fields too; a path is the name, then the embedding structs."""
+    fields: list[tuple[tuple[str, ...], Codec, str]] = []
+    for json_name, go, flags, _ in table.fields_of(name):
+        if json_name:
+            fields.append(((json_name,), codec_of(go), flags))
+        else:
+            embedded = go.removeprefix("*")
+            for path, codec, inner_flags in _flattened(embedded):
+                fields.append(((*path, embedded.rpartition(".")[2]), codec, inner_flags))
+    return fields

@@ -7,15 +7,13 @@ quantities canonical. A value of the wrong type fails with Go's message.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 from devcluster.errors import StatusError, bad_request
 from devcluster.schema.node import Schema
 from devcluster.types import json_text
-from devcluster.types.codec import DecodeError, json_type
-from devcluster.types.codecs import Struct, codec_of
+from devcluster.types.codec import DecodeError, codec_of, json_type
 from devcluster.types.table import go_name
 
 _MOST_PROBLEMS = 100
@@ -51,13 +49,12 @@ def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]
     Raises:
         DecodeError: a value has the wrong type.
     """
-    codec = _root(openapi_name)
     problems: list[list[str | int]] = []
     if not isinstance(document, dict):
         raise DecodeError(
             f"json: cannot unmarshal {json_type(document)} into Go value of type {go_name(openapi_name)}"
         )
-    converted: dict[str, Any] = codec.convert(document, problems)
+    converted: dict[str, Any] = codec_of(openapi_name).convert(document, problems)
     return converted, list(dict.fromkeys(_line(problem) for problem in problems))[:_MOST_PROBLEMS]
 
 
@@ -65,13 +62,6 @@ def cannot_be_handled(gvk: tuple[str, str, str], why: str, *, expected: str = ""
     """Build the 400 for a body that cannot become an object of kind `expected` (default: its own kind)."""
     _, version, kind = gvk
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {expected or kind}: {why}')
-
-
-@functools.cache
-def _root(openapi_name: str) -> Struct:
-    codec = codec_of(openapi_name)
-    assert isinstance(codec, Struct)
-    return codec
 
 
 def _line(problem: Sequence[str | int]) -> str:

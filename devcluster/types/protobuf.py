@@ -50,7 +50,7 @@ def excerpt(body: bytes) -> str:
     if not body:
         return "<empty>"
     more = " ..." if len(body) > _SHOWN else ""
-    if body.lstrip().startswith(b"{"):
+    if body.startswith(b"{"):
         return body[:_SHOWN].decode("utf-8", "replace") + more
     return body[:_SHOWN].hex() + more
 

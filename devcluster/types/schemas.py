@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
 from typing import Any
 
+from devcluster.schema.lazy import LazyMapping
 from devcluster.schema.node import UNSET, Schema
 from devcluster.types import table
 
@@ -53,7 +53,7 @@ def _node(raw: dict[str, Any]) -> Schema:
     schema.int_or_string = schema.format == "int-or-string"
     schema.required = tuple(raw.get("required", ()))
     if "properties" in raw:
-        schema.properties = _Properties(raw["properties"])
+        schema.properties = LazyMapping(raw["properties"], _node)
     if "items" in raw:
         schema.items = _node(raw["items"])
     if isinstance(raw.get("additionalProperties"), dict):
@@ -85,34 +85,3 @@ def _facts(raw: dict[str, Any]) -> dict[str, Any]:
     if key := raw.get("x-kubernetes-patch-merge-key"):
         facts["patch_merge_key"] = key
     return facts
-
-
-class _Properties(Mapping[str, Schema]):
-    """The fields of a struct, each made when it is first asked for: types contain themselves."""
-
-    __slots__ = ("_made", "_raw")
-
-    def __init__(self, raw: dict[str, Any]) -> None:
-        self._raw = raw
-        self._made: dict[str, Schema] = {}
-
-    def __getitem__(self, name: str) -> Schema:
-        made = self._made.get(name)
-        if made is None:
-            made = self._made[name] = _node(self._raw[name])
-        return made
-
-    def get(self, name: str, default: Any = None) -> Any:
-        made = self._made.get(name)
-        if made is not None:
-            return made
-        return self[name] if name in self._raw else default
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._raw
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)

@@ -62,6 +62,7 @@ def go_name(name: str) -> str:
     return f"{package.rpartition('.')[2]}.{short}"
 
 
+@functools.cache
 def choices(field: str) -> tuple[str, ...]:
     """Return the sorted values that a field of k8s.io/api may have, as of `core.v1.ServiceSpec.type`."""
     owner, _, name = field.rpartition(".")

@@ -109,47 +109,53 @@ def _without_defaults(value: Any, wire: Any) -> Any:
 _ABSENT = object()
 
 
-def merged(before: Any, ours: Any, theirs: Any) -> Any:
-    """Return the JSON `theirs` with our changes: the differences of `ours` from `before`.
-
-    A list that both have changed is ours, unless it is one of conditions: these are merged by type.
-    """
-    if ours == before:
-        return theirs
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        old = before if isinstance(before, dict) else {}
-        found = {
-            name: merged(*(each.get(name, _ABSENT) for each in (old, ours, theirs)))
-            for name in {**theirs, **ours}
-        }
-        return {name: each for name, each in found.items() if each is not _ABSENT}
-    conditions = merged_by_type([] if before is _ABSENT else before, ours, theirs)
-    return ours if conditions is None else conditions
-
-
-def take_over(held: Any, fresh: Any, now: Any) -> Any:
+def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any:
     """Return `held` with the content of `fresh`: the models, lists and maps inside stay the same objects.
 
-    `now` is what its own JSON makes of `held`. Parts without a difference there stay: the JSON has no
-    secrets, and no excluded fields. An item of a list stays if an item of the new list equals it, or has its
-    type or name. Anything else is replaced.
+    `before`, `ours` and `theirs` are the JSON of a common ancestor, of `held` and of `fresh`. Our changes of
+    the ancestor stay; a list that both have changed is ours, unless it is one of conditions: these are merged
+    by type. Parts without a difference in JSON stay: the JSON has no secrets, and no excluded fields. An item
+    of a list stays if an item of the new list equals it, or has its type or name.
     """
-    if isinstance(held, ApiModel) and type(held) is type(fresh) is type(now):
-        for name in type(held).model_fields:
-            mine = getattr(held, name)
-            if (taken := take_over(mine, getattr(fresh, name), getattr(now, name))) is not mine:
-                setattr(held, name, taken)
-        take_over(held.model_extra, fresh.model_extra, now.model_extra)
-    elif isinstance(held, dict) and isinstance(fresh, dict) and isinstance(now, dict):
-        for name in held.keys() - fresh.keys():
-            del held[name]
-        for name, each in fresh.items():
-            held[name] = take_over(held.get(name), each, now.get(name))
-    elif isinstance(held, list) and isinstance(fresh, list) and len(held) == len(now):
-        pairs = _paired(list(zip(held, now, strict=True)), fresh)
-        held[:] = [take_over(mine, each, item) for each, (mine, item) in zip(fresh, pairs, strict=True)]
-    elif now != fresh or type(now) is not type(fresh):
-        return fresh
+    if ours == theirs and repr(ours) == repr(theirs):  # Python calls True and 1 equal
+        return held
+    # The JSON of metadata leaves out what is empty.
+    empty: Any = [] if isinstance(held, list) else {}
+    old, mine, new = (empty if each is _ABSENT else each for each in (before, ours, theirs))
+    is_model, same = isinstance(held, ApiModel), type(held) is type(fresh)
+    if same and (is_model or isinstance(held, dict)) and type(mine) is type(new) is dict:
+        old, entries, others = old if isinstance(old, dict) else {}, held, fresh
+        if is_model:
+            for name, field in type(held).model_fields.items():
+                value, alias = getattr(held, name), field.serialization_alias or field.alias or name
+                parts = (each.get(alias, _ABSENT) for each in (old, mine, new))
+                if (taken := take_over(value, getattr(fresh, name), *parts)) is not value:
+                    setattr(held, name, taken)
+            entries, others = held.model_extra, fresh.model_extra
+        for name in {**others, **entries}:
+            parts = (each.get(name, _ABSENT) for each in (old, mine, new))
+            entries[name] = take_over(entries.get(name, _ABSENT), others.get(name, _ABSENT), *parts)
+            if entries[name] is _ABSENT:
+                del entries[name]
+        return held
+    lists = isinstance(held, list) and isinstance(fresh, list) and type(mine) is type(new) is list
+    if lists and (len(mine), len(new)) == (len(held), len(fresh)):
+        return _list_taken_over(held, fresh, old, mine, new)
+    return fresh if ours == before else held
+
+
+def _list_taken_over(
+    held: list[Any], fresh: list[Any], before: Any, ours: list[Any], theirs: list[Any]
+) -> Any:
+    known, wanted = list(zip(held, ours, strict=True)), list(zip(fresh, theirs, strict=True))
+    if ours != before:
+        conditions = merged_by_type(before, ours, theirs)
+        if conditions is None:
+            return held
+        values = {id(item): value for value, item in (*known, *wanted)}
+        wanted = [(values[id(item)], item) for item in conditions]
+    pairs = zip(wanted, _paired(known, [item for _, item in wanted]), strict=True)
+    held[:] = [take_over(each, value, it, it, item) for (value, item), (each, it) in pairs]
     return held
 
 

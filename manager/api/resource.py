@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from manager.api.model import ApiModel, merged, take_over
+from manager.api.model import ApiModel, take_over
 
 # Sets attributes without pydantic's checks.
 _set = object.__setattr__
@@ -197,9 +197,7 @@ class Resource(ApiModel):
         if stored is self or stored.origin is None:
             return
         read = {} if self.origin is None else type(self).model_validate_json(self.origin).to_wire()
-        ours, model = self.to_wire(), type(self).model_validate
-        wire = merged({**read, **sent}, ours, stored.to_wire())
-        take_over(self, model(wire), model(ours))
+        take_over(self, stored, {**read, **sent}, self.to_wire(), stored.to_wire())
         _set(self, "_origin", stored.origin)
 
     def __copy__(self) -> Self:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, Unpack
@@ -48,7 +47,7 @@ class Cache:
         self.make_filter: Callable[[bool], ObjectFilter] | None = None
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
-        self._shared: dict[_Name, _Shared] = {}
+        self._shared: dict[_Name, Informer] = {}
         # Results of `lookup`, until the informers change: every read calls it.
         self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
         # The informers that take in a write of a kind.
@@ -86,38 +85,36 @@ class Cache:
         if name not in self._shared:
             self._looked_up.clear()
             if other in self._shared and self._watches is None:
-                self._shared[other].informer.keep_whole()
+                self._shared[other].keep_whole()
                 self._shared[name] = self._shared.pop(other)
             else:
                 made = self.make_filter(owned_by is not None) if filtered and self.make_filter else None
                 self._shared[name] = self._add(kind, name, made)
                 self._start(self._shared[name])
-        shared = self._shared[name]
-        if shared.informer.holds_children and not filtered:
+        informer = self._shared[name]
+        if informer.holds_children and not filtered:
             if self._watches is not None:
-                raise RuntimeError(f"only children are cached of {shared.informer.spec.resource}")
-            shared.informer.drop_filter()
+                raise RuntimeError(f"only children are cached of {informer.spec.resource}")
+            informer.drop_filter()
         if owned_by is not None:
-            shared.informer.add_owner(owned_by.gvk)
-        shared.users += 1
-        return shared.informer
+            informer.add_owner(owned_by.gvk)
+        informer.users += 1
+        return informer
 
     def release(self, informer: Informer) -> None:
         """Give an informer back; the last one to do so ends its watches and frees its memory."""
-        name = next(name for name, shared in self._shared.items() if shared.informer is informer)
-        shared = self._shared[name]
-        shared.users -= 1
-        if shared.users:
+        informer.users -= 1
+        if informer.users:
             return
-        del self._shared[name]
+        self._shared = {name: each for name, each in self._shared.items() if each is not informer}
         self._looked_up.clear()
         spec = informer.spec
         self._of_kind[spec.gvk] = tuple(each for each in self._of_kind[spec.gvk] if each is not informer)
         if not any(each.spec.projection == spec.projection for each in self._of_kind[spec.gvk]):
             for gauge in (self._metrics.cache_objects, self._metrics.cache_bytes):
                 gauge.remove(spec.resource, spec.projection)
-        if shared.task is not None:
-            shared.task.cancel()
+        if informer.task is not None:
+            informer.task.cancel()
 
     def separate(self, kind: type[Resource], **selection: Unpack[SelectionOptions]) -> Informer:
         """Return an unshared informer, for a few objects and a short time, that the caller runs.
@@ -145,24 +142,22 @@ class Cache:
         for restricted in (ours, not ours):
             # An informer of all objects may have been requested after one of children, and not be synced yet.
             for children in (True, False):
-                shared = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted, children))
-                if shared is not None:
-                    self._looked_up[asked] = shared.informer
-                    return shared.informer
+                found = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted, children))
+                if found is not None:
+                    self._looked_up[asked] = found
+                    return found
         return None
-
-    def selections(self, kind: type[Resource], *, metadata_only: bool = False) -> list[Selection]:
-        """Return the selections of a kind that are cached."""
-        wanted = (kind.gvk, metadata_only)
-        return list(dict.fromkeys(name.selection for name in self._shared if name[:2] == wanted))
 
     def held(self, kind: type[Resource], key: ObjectKey) -> Record | None:
         """Return the complete record of an object from any informer that has it, whatever its selection.
 
         None does not mean that the server lacks the object.
         """
-        records = (each.get(key) for each in self._informers(kind) if each.spec.projection == "full")
-        return next((record for record in records if record is not None and not record.is_cut), None)
+        for informer in self._informers(kind):
+            record = informer.get(key)
+            if record is not None and informer.spec.projection == "full" and not record.is_cut:
+                return record
+        return None
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
         """Return whether some informer holds an object or its metadata, so that its deletion is an event."""
@@ -185,13 +180,12 @@ class Cache:
 
     async def wait_synced(self) -> None:
         """Return once every present informer has synced."""
-        for shared in list(self._shared.values()):
-            await shared.informer.wait_synced()
+        for informer in self.informers:
+            await informer.wait_synced()
 
     def problems(self) -> list[str]:
         """Describe for people why informers cannot follow the server; return an empty list when all can."""
-        informers = (shared.informer for shared in self._shared.values())
-        return [problem for informer in informers if (problem := informer.problem) is not None]
+        return [problem for informer in self.informers if (problem := informer.problem) is not None]
 
     def observe_write(self, kind: type[Resource], raw: bytes, *, before: int | None = None) -> None:
         """Take in the server's answer to a write, so that from now on reads are no older than it.
@@ -209,12 +203,12 @@ class Cache:
     @property
     def informers(self) -> tuple[Informer, ...]:
         """Return all shared informers."""
-        return tuple(shared.informer for shared in self._shared.values())
+        return tuple(self._shared.values())
 
     def _informers(self, kind: type[Resource]) -> tuple[Informer, ...]:
         return self._of_kind.get(kind.gvk, ())
 
-    def _add(self, kind: type[Resource], name: _Name, object_filter: ObjectFilter | None) -> _Shared:
+    def _add(self, kind: type[Resource], name: _Name, object_filter: ObjectFilter | None) -> Informer:
         informer = self._make(kind, name, object_filter)
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
         spec = informer.spec
@@ -222,7 +216,7 @@ class Cache:
         for gauge, number in numbers:
             count = partial(self._total, kind, spec.projection, number)
             gauge.labels(spec.resource, spec.projection).set_function(count)
-        return _Shared(informer)
+        return informer
 
     def _total(self, kind: type[Resource], projection: str, number: Callable[[Informer], int]) -> int:
         """Add up a number over all informers of a kind and projection, whatever their selections."""
@@ -243,12 +237,12 @@ class Cache:
         )
         return Informer(spec, decoder, self._upstream, object_filter=object_filter)
 
-    def _start(self, *informers: _Shared) -> None:
+    def _start(self, *informers: Informer) -> None:
         if self._watches is None:
             return
-        for shared in informers:
-            name = f"cache {shared.informer.spec.resource} {shared.informer.spec.projection}"
-            shared.task = self._watches.create_task(shared.informer.run(), name=name)
+        for informer in informers:
+            name = f"cache {informer.spec.resource} {informer.spec.projection}"
+            informer.task = self._watches.create_task(informer.run(), name=name)
 
 
 class _Name(NamedTuple):
@@ -259,12 +253,3 @@ class _Name(NamedTuple):
     selection: Selection
     filtered: bool
     children: bool = False
-
-
-@dataclass(slots=True)
-class _Shared:
-    """An informer, the number of its users, and the task that runs it."""
-
-    informer: Informer
-    users: int = 0
-    task: asyncio.Task[None] | None = None

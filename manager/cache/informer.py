@@ -70,8 +70,9 @@ class Informer:
         filter: selects the objects to hold; None for all.
         get: returns the record of an object, or None.
         list: returns the records that meet conditions; see `Store.select`.
+        changed_at: the loop time of the last change, for the console.
+        users, task: how many callers of `Cache.informer` share it, and what runs it; the cache sets them.
         prepare: to be awaited before the first `list` by labels or an owner, which else decodes all objects.
-        changed_at: the loop time of the last change.
     """
 
     def __init__(
@@ -107,6 +108,8 @@ class Informer:
             object_filter.attach(self._store, self._publish)
         self._log = get_logger("cache.informer", resource=spec.resource)
         self.changed_at: float | None = None
+        self.users = 0
+        self.task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._store)

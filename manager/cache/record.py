@@ -129,10 +129,6 @@ class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
     managed_fields: msgspec.Raw = msgspec.Raw()
 
 
-class _RawMetadata(msgspec.Struct):
-    metadata: msgspec.Raw
-
-
 class _Arriving(msgspec.Struct, gc=False):
     """An object with only its metadata decoded. Items of a list carry no kind."""
 
@@ -141,7 +137,6 @@ class _Arriving(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Arriving).decode
-_decode_metadata = msgspec.json.Decoder(_RawMetadata).decode
 
 
 class Arrival(NamedTuple):
@@ -220,7 +215,7 @@ class RecordDecoder:
             is_foreign = self.owners is not None and not own and _is_foreign(meta, self.owners)
             only_metadata = self._metadata_only or is_foreign
             if kind in {self._kind, ""}:
-                kept = PARTIAL % bytes(_decode_metadata(raw).metadata) if only_metadata else bytes(raw)
+                kept = PARTIAL % bytes(_decode_object(raw)["metadata"]) if only_metadata else bytes(raw)
             elif only_metadata and kind == PARTIAL_KIND:
                 kept = bytes(raw)
             else:
@@ -437,6 +432,11 @@ class CacheEvent:
         reconciling: whether the controller that judges the event is reconciling the object, so that the
             change may be its own. Set by the source of the controller's own kind.
     """
+
+    __slots__ = (
+        *("old", "new", "record", "key", "type", "initial", "handed_over", "received", "reconciling"),
+        *("_meta", "_old_meta"),
+    )
 
     def __init__(
         self,

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -67,8 +66,6 @@ BACKOFF_CAP = 30.0
 UNNOTICED = 5.0
 # A caller may be waiting for a kind whose CRD was just installed, and a retry costs the server little.
 NOT_SERVED_CAP = 10.0
-# For so many seconds the server may report a just installed CRD as not ready, and that is no problem.
-NEW_FOR = 10.0
 
 # Several servers may answer under one address, and one that lags would bring back deleted objects. The
 # reflector accepts a list that is older than its cache (the storage was restored from a backup) only after
@@ -99,15 +96,11 @@ class State(enum.Enum):
     """Get the present content as a stream that turns into a watch; on to LIST where that is not offered."""
     LIST = "list"
     """Get the present content in pages."""
-    LIST_WHOLE = "list-whole"
-    """Get the present content in one answer, because the server does not keep it long enough for pages."""
     WATCH = "watch"
     """Follow the changes."""
     CHECK = "check"
     """Ask whether the server still has the history that was watched. After its storage was restored from a
     backup, a watch brings nothing until versions are as high as before, and never what came until then."""
-    WAIT = "wait"
-    """Pause before the next attempt."""
 
 
 class Pause(enum.Enum):
@@ -174,7 +167,6 @@ RULES = (
     Rule((Unreachable, ConnectionLost), (State.WATCH,), State.CHECK, "lost", Pause.YES),
     Rule((Unreachable, ConnectionLost), None, None, "lost", Pause.YES),
     Rule((BadRequest, Invalid, NotStreaming), (State.STREAM,), State.LIST, NO_STREAMING, Pause.NO),
-    Rule((Gone,), (State.LIST,), State.LIST_WHOLE, EXPIRED, Pause.NO),
     Rule((Gone,), None, State.STREAM, EXPIRED, Pause.IF_FRUITLESS),
     Rule((HistoryRestored,), None, State.STREAM, "restored", Pause.YES),
     Rule((HistoryDoubted,), None, State.STREAM, "doubted", Pause.YES),
@@ -184,7 +176,7 @@ RULES = (
     Rule((WatchClosed,), None, State.CHECK, "closed", Pause.IF_FRUITLESS),
     Rule((DeadlineExceeded,), (State.WATCH,), State.CHECK, "silent", Pause.IF_FRUITLESS),
     Rule((ProtocolError,), (State.RESOLVE,), None, "garbage", Pause.YES),
-    Rule((ProtocolError,), (State.LIST, State.LIST_WHOLE, State.WATCH), State.STREAM, "garbage", Pause.YES),
+    Rule((ProtocolError,), (State.LIST, State.WATCH), State.STREAM, "garbage", Pause.YES),
     Rule((ServerError,), (State.WATCH,), State.CHECK, "server-error", Pause.YES),
     Rule((KubeError,), (State.RESOLVE,), State.RESOLVE, "other", Pause.YES),
     Rule((KubeError,), (State.STREAM,), State.LIST, "other", Pause.YES),
@@ -266,7 +258,6 @@ class Reflector:
         # Apart, because a server that refuses has answered: how long it was away is no reason to wait.
         self._outage = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=self._rng)
         self._failures = 0  # pauses in a row
-        self._found_at: float | None = None  # when the server began to serve the kind, until the first list
         self._path = ""
         self._mapping: RestMapping
         # Deleted objects that seemed to be there at the last bookmark.
@@ -275,17 +266,14 @@ class Reflector:
         self._attempt = _Attempt(0.0)
         self._delay = 0.0
         self._doubts_since: float | None = None
-        self._after_wait = State.RESOLVE
         self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not following
         self._log = get_logger("cache.reflector", resource=spec.resource, namespace=sink.namespace or None)
         self._steps: dict[State, Callable[[], Awaitable[State]]] = {
             State.RESOLVE: self._resolve,
             State.STREAM: self._stream,
-            State.LIST: partial(self._list, PAGE),
-            State.LIST_WHOLE: partial(self._list, None),
+            State.LIST: self._list,
             State.WATCH: self._watch,
             State.CHECK: self._check,
-            State.WAIT: self._wait,
         }
         self.state = State.RESOLVE
         self.problem: str | None = None
@@ -298,12 +286,11 @@ class Reflector:
     @property
     def follows(self) -> bool:
         """Return whether the first list is complete, and a watch has to continue or reopen."""
-        state = self._after_wait if self.state is State.WAIT else self.state
-        return state in {State.WATCH, State.CHECK}
+        return self.state in {State.WATCH, State.CHECK}
 
     def start_over(self) -> None:
         """List again from the start; only while the reflector does not run."""
-        self.state = State.STREAM if self._path else State.RESOLVE
+        self.state, self._delay = State.STREAM if self._path else State.RESOLVE, 0.0
 
     async def list_beside(self, query: Mapping[str, str], take: Callable[[msgspec.Raw], None]) -> int | None:
         """List the objects that `query` selects, independently of `run`.
@@ -322,22 +309,16 @@ class Reflector:
         return None if version < seen else version
 
     async def step(self) -> None:
-        """Perform the present state, and move to the next one."""
-        if self.state is not State.WAIT:
-            self._attempt = _Attempt(_now())
+        """Pause if a failure demands it, perform the present state, and move to the next one."""
         try:
+            await self._pause()
+            self._attempt = _Attempt(_now())
             self.state = await self._steps[self.state]()
         except KubeError as failure:
             self.state = self._fail(failure)
 
     async def _resolve(self) -> State:
-        try:
-            mapping = await self._mapper.resolve(self._spec.gvk)
-        except NoMatch:
-            self._found_at = None
-            raise
-        if self._found_at is None and not self._sink.synced.is_set():
-            self._found_at = _now()
+        mapping = await self._mapper.resolve(self._spec.gvk)
         self._mapping, self._path = mapping, mapping.path(self._sink.namespace)
         # It may be another server by now, or a newer one.
         self._streaming = True
@@ -361,12 +342,15 @@ class Reflector:
                     self._sink.list_event(event.type, event.object)
         raise self._closed()
 
-    async def _list(self, page: int | None) -> State:
-        selection = self._selection()
-        if page is not None:
-            selection["limit"] = str(page)
+    async def _list(self) -> State:
+        selection, first = self._selection(), self._not_older()
         self._sink.begin_list()
-        self._finish_list(await self._pages(selection, self._sink.list_item, **self._not_older()))
+        try:
+            version = await self._pages({**selection, "limit": str(PAGE)}, self._sink.list_item, **first)
+        except Gone:  # the server does not keep the list for long enough
+            self._sink.begin_list()
+            version = await self._pages(selection, self._sink.list_item, **first)
+        self._finish_list(version)
         return State.WATCH
 
     async def _pages(
@@ -409,7 +393,8 @@ class Reflector:
         newest object proves everything up to its version, unless it has changed since: then the watch reports
         the change, and the next newest object proves the rest.
         """
-        reached, newest = self._sink.version, self._sink.newest(PROOFS)
+        reached = self._sink.version
+        newest = self._sink.store.newest(self._sink.namespace, PROOFS)
         page = await self._peek(self._path)
         version = version_of(page.version, "a list")
         if version < reached:
@@ -430,13 +415,14 @@ class Reflector:
             raise HistoryDoubted(f"the server has newer states of the {len(newest)} newest objects")
         return State.WATCH
 
-    async def _wait(self) -> State:
-        if not self._outage.failures:
+    async def _pause(self) -> None:
+        if self._outage.failures and self._delay:
+            if await self._transport.is_back(within=self._delay):
+                # Another request had an answer. Not all reflectors come at once.
+                await asyncio.sleep(self._rng.uniform(0, SPACING))
+        elif self._delay:
             await asyncio.sleep(self._delay)
-        elif await self._transport.is_back(within=self._delay):
-            # Another request had an answer. Not all reflectors come at once.
-            await asyncio.sleep(self._rng.uniform(0, SPACING))
-        return self._after_wait
+        self._delay = 0.0
 
     async def _peek(self, path: str, field: str = "") -> Page:
         """Get one object of a list, by the server's storage and not by its cache."""
@@ -464,7 +450,7 @@ class Reflector:
 
         A watch that lags soon reports their deletion. No watch does if a restored backup has the object.
         """
-        before, self._doubted = self._doubted, self._sink.doubted()
+        before, self._doubted = self._doubted, self._sink.store.doubted(self._sink.namespace)
         for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
             path = self._mapping.path(key.namespace, key.name)
             try:
@@ -545,14 +531,14 @@ class Reflector:
         if following is State.RESOLVE:
             self._mapper.forget(self._spec.gvk)
         if isinstance(failure, HistoryRestored):
-            self._sink.distrust()
+            self._sink.restored = True
         if rule.reason == NO_STREAMING:
             self._streaming = False
         if isinstance(failure, TransportError):
             self._doubts_since = None  # for how long it lasts is not known
-        self._delay = self._pause(rule, failure)
+        self._delay = self._seconds_until_next(rule, failure)
         # Of a watch that has expired, as all have after the server's restart, the list tells if it matters.
-        harmless = self._is_new(failure) or (rule.reason == EXPIRED and self.state is State.WATCH)
+        harmless = rule.reason == EXPIRED and self.state is State.WATCH
         times = self._told[rule.reason].count() if self.problem and not harmless else None
         log = self._log.debug if times is None else self._log.warning
         log(
@@ -564,16 +550,9 @@ class Reflector:
             delay=round(self._delay, 3),
             **({} if times is None else {"times": times}),
         )
-        self._after_wait = following
-        return State.WAIT if self._delay else following
+        return following
 
-    def _is_new(self, failure: KubeError) -> bool:
-        """Return whether the failure is usual in the first seconds in which a server serves a kind."""
-        if self._found_at is None or not isinstance(failure, TooManyRequests | ServiceUnavailable | NotFound):
-            return False
-        return _now() - self._found_at < NEW_FOR
-
-    def _pause(self, rule: Rule, failure: KubeError) -> float:
+    def _seconds_until_next(self, rule: Rule, failure: KubeError) -> float:
         """Return the seconds to wait, and record the problem if it is one."""
         if rule.pause is Pause.NO:
             return 0.0

@@ -56,6 +56,8 @@ class Sink:
     Attributes:
         filter: selects the objects to take in; None for all.
         synced: set once a first list is complete.
+        restored: whether to accept the next list against all held objects, because the server's storage was
+            restored from a backup.
     """
 
     def __init__(
@@ -66,11 +68,11 @@ class Sink:
         *,
         publish: Callable[[Sequence[CacheEvent]], None],
     ) -> None:
-        self._store = store
+        self.store = store
         self.decoder = decoder
         self._publish = publish
         self._listed: dict[ObjectKey, Record] = {}
-        self._restored = False
+        self.restored = False
         # The highest version that a list has shown, complete or not.
         self._told = 0
         self.namespace = namespace
@@ -80,7 +82,7 @@ class Sink:
     @property
     def version(self) -> int:
         """Return the version from which a watch can continue; 0 before the first list."""
-        return self._store.progress(self.namespace)
+        return self.store.progress(self.namespace)
 
     @property
     def seen(self) -> int:
@@ -90,15 +92,7 @@ class Sink:
     @property
     def count(self) -> int | None:
         """Return the number of objects that the server should have; None if only some are held."""
-        return self._store.count(self.namespace) if self.filter is None else None
-
-    def newest(self, most: int) -> list[tuple[ObjectKey, int]]:
-        """Return keys and versions of the `most` objects that changed last, the latest first."""
-        return self._store.newest(self.namespace, most)
-
-    def distrust(self) -> None:
-        """Accept the next list against all held objects: the server's storage was restored from a backup."""
-        self._restored = True
+        return self.store.count(self.namespace) if self.filter is None else None
 
     def begin_list(self) -> None:
         """Start a list, dropping one that was begun and not finished."""
@@ -111,14 +105,14 @@ class Sink:
         if self.filter is not None and not self.filter.takes(arrival.meta):
             return
         record, meta = self.decoder.take(arrival)
-        held = self._store.records.get(record.key)
+        held = self.store.records.get(record.key)
         same = held is not None and (held.uid, held.version) == (record.uid, record.version)
-        if held is not None and same and not self._restored:
+        if held is not None and same and not self.restored:
             record = held  # so that a new list of known objects takes no memory
         self._listed[record.key] = record
         if not self.synced.is_set():
             # No reader relies on the content yet, and publishing each object as it arrives spreads the work.
-            self._publish(self._store.put(record, meta, initial=True))
+            self._publish(self.store.put(record, meta, initial=True))
 
     def list_event(self, kind: str, raw: msgspec.Raw) -> None:
         """Take one event of a list that is sent as a watch; raises ProtocolError as `event` does."""
@@ -137,8 +131,8 @@ class Sink:
         listed, self._listed = self._listed, {}
         initial = not self.synced.is_set() if self.filter is None else self.filter.is_empty
         self.synced.set()
-        restored, self._restored = self._restored or version < self.seen, False
-        changes = self._store.replace(self.namespace, listed, version, restored=restored, initial=initial)
+        restored, self.restored = self.restored or version < self.seen, False
+        changes = self.store.replace(self.namespace, listed, version, restored=restored, initial=initial)
         self._told = version
         self._publish(changes)
         if self.filter is not None:
@@ -153,14 +147,14 @@ class Sink:
             raise ProtocolError(f"a watch event of unknown type {kind!r}")
         if not taken or kind == "DELETED":
             # The object may have been taken before: a label has changed, say.
-            if taken or arrival.key in self._store.records:
-                changes = self._store.remove(self.decoder.take(arrival)[0])
+            if taken or arrival.key in self.store.records:
+                changes = self.store.remove(self.decoder.take(arrival)[0])
         # Most events of a converging process repeat its own writes, which the store has already.
         elif (
             self.filter is None or not self.filter.knows(arrival.meta, arrival.version)
-        ) and self._store.is_news(arrival.key, arrival.uid, arrival.version):
-            changes = self._store.accept(*self.decoder.take(arrival))
-        self._store.advance(self.namespace, arrival.version)
+        ) and self.store.is_news(arrival.key, arrival.uid, arrival.version):
+            changes = self.store.accept(*self.decoder.take(arrival))
+        self.store.advance(self.namespace, arrival.version)
         if self.filter is not None:
             self.filter.advanced(arrival.version)
         self._publish(changes)
@@ -172,16 +166,10 @@ class Sink:
         """
         if version < self.version:
             return False
-        self._store.advance(self.namespace, version)
+        self.store.advance(self.namespace, version)
         if self.filter is not None:
             self.filter.advanced(version)
         return True
-
-    # Objects that this process deleted, and that the server still sends.
-
-    def doubted(self) -> set[tuple[ObjectKey, str]]:
-        """Return the deleted objects, with UIDs, that the server has sent again without their deletion."""
-        return self._store.doubted(self.namespace)
 
     def settle(self, key: ObjectKey, raw: bytes | None) -> None:
         """Take in the server's answer for a doubted object; None means that it does not exist."""
@@ -190,7 +178,7 @@ class Sink:
             arrival = self.decoder.look(raw)
             if self.filter is None or self.filter.takes(arrival.meta):
                 record = self.decoder.take(arrival)[0]
-        self._publish(self._store.settle(key, record))
+        self._publish(self.store.settle(key, record))
 
     # For a filter that changes.
 
@@ -207,7 +195,7 @@ class Sink:
         The watch then continues from the version at which both it and the list are complete.
         """
         assert self.filter is not None
-        self._store.advance(self.namespace, min(self.version, version))
+        self.store.advance(self.namespace, min(self.version, version))
         for record in listed.values():
             if self.filter.takes(meta := record.meta()):
-                self._publish(self._store.put(record, meta, initial=True))
+                self._publish(self.store.put(record, meta, initial=True))

@@ -80,7 +80,7 @@ class Selector:
             position, more = match.end(), match["end"] == ","
         return cls(tuple(requirements))
 
-    def split(self) -> tuple[dict[str, str], tuple[Requirement, ...]]:
+    def split(self) -> tuple[dict[str, str], Selector]:
         """Split into labels with a required value, which an index can answer, and the other requirements."""
         equal: dict[str, str] = {}
         others = []
@@ -91,7 +91,7 @@ class Selector:
                 others.append(requirement)
             else:
                 equal[requirement.key] = value
-        return equal, tuple(others)
+        return equal, Selector(tuple(others))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels meet every requirement."""

@@ -27,7 +27,7 @@ import msgspec
 
 from manager.api import ObjectKey
 from manager.cache.record import CacheEvent, Meta, Record, steps_on
-from manager.cache.spec import Requirement, Selector
+from manager.cache.spec import Selector
 from manager.util.loop import Portions
 
 # Indexes: which objects have a value, without looking at the others.
@@ -63,30 +63,20 @@ def index_by(path: str) -> IndexFunction:
         shape = msgspec.defstruct("_Step", fields, rename={"value": name}, gc=False) | None
     decode = msgspec.json.Decoder(shape).decode
     lists = tuple(each for _, each in steps)
-    at_the_end = attrgetter(".".join(["value"] * len(steps)))
 
-    # Called twice for every change of the kind, so the common case has a way of its own.
-    def values_of_one(record: Record, _: Meta) -> Iterable[str]:
-        try:
-            value = at_the_end(decode(record.raw))
-        except (msgspec.DecodeError, AttributeError):
-            return ()  # stored under another schema (its reader reports the error), or a null
-        return () if value is None or value == "" else (_text(value),)
-
-    def values_of_lists(record: Record, _: Meta) -> Iterable[str]:
+    def values(record: Record, _: Meta) -> Iterable[str]:
         try:
             found = [decode(record.raw)]
         except msgspec.DecodeError:
-            return ()
+            return ()  # stored under another schema; its reader reports the error
         for is_list in lists:
             found = [step.value for step in found if step is not None]
             if is_list:
                 found = [item for items in found if items is not None for item in items]
         return [_text(value) for value in found if value is not None and value != ""]
 
-    function = values_of_lists if any(lists) else values_of_one
-    setattr(function, _STEPS, steps)
-    return function
+    setattr(values, _STEPS, steps)
+    return values
 
 
 def steps_of(function: IndexFunction) -> tuple[tuple[str, bool], ...]:
@@ -338,20 +328,16 @@ class Store:
         self,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | str | None = None,
+        labels: Mapping[str, str] | None = None,
         owner_uid: str | None = None,
         index: tuple[str, str] | None = None,
     ) -> list[Record]:
         """Return the records that meet every condition, in the order of their keys.
 
-        No namespace, or "", means all. `labels` is a map of labels that must be equal, or a selector as
-        kubectl writes it; `index` is (name, value) of an index of `Informer.add_index`. Costs what the most
-        selective condition lets through; no index covers `!=`, `in`, `notin` and the existence of a label.
-        Raises ValueError for a bad selector and KeyError for an index that is not registered.
+        No namespace, or "", means all. `labels` is a map of labels that must be equal; `index` is (name,
+        value) of an index of `Informer.add_index`. Costs what the most selective condition lets through.
+        Raises KeyError for an index that is not registered.
         """
-        rest: tuple[Requirement, ...] = ()
-        if isinstance(labels, str):
-            labels, rest = Selector.parse(labels).split()
         narrowed = self.indexes.narrow(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
         if narrowed:
             if not all(narrowed):
@@ -363,11 +349,7 @@ class Store:
         else:
             keys = sorted(self.records)
         # An index function that fails on an object now and then may leave a key behind.
-        records = [record for key in keys if (record := self.records.get(key)) is not None]
-        if not rest:
-            return records
-        further = Selector(rest)
-        return [record for record in records if further.matches(record.meta().labels)]
+        return [record for key in keys if (record := self.records.get(key)) is not None]
 
     # Changes by watches and lists.
 

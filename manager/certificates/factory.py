@@ -6,32 +6,18 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from manager.certificates.local_registration import LocalRegistration
-from manager.certificates.store import FolderStore, SecretStore, Store
-from manager.certificates.targets import DEFINITION, LOOK_EVERY, Target, hosts_of
+from manager.certificates.local_registration import take_away
+from manager.certificates.store import READ_EVERY, FolderStore, SecretStore, Store
+from manager.certificates.targets import Target, hosts_of, targets_of
 from manager.kube.transport import Transport
 from manager.process.manager import Runnable
 from manager.tls.served import CertificateSource
 from manager.util.program import Program
-from manager.webhook.configurations import (
-    MUTATING,
-    SECRET,
-    SERVICE,
-    VALIDATING,
-    by_url,
-    conversion_by,
-    field_manager_of,
-    webhook_configurations,
-)
+from manager.webhook.configurations import SECRET, SERVICE, ClientConfig, by_service, by_url
 from manager.webhook.registration import Webhooks
-
-if TYPE_CHECKING:
-    from manager.certificates.rotation import Lifetimes
-    from manager.tls.certificate import Chance
 
 _ROTATION = "manager.certificates.rotation"
 
@@ -51,29 +37,22 @@ def secret_certificates(
     namespace: str,
     prefix: str,
     url: str | None = None,
-    lifetimes: Lifetimes | None = None,
-    look_every: float = LOOK_EVERY,
-    read_every: float | None = None,
-    chance: Chance | None = None,
+    read_every: float = READ_EVERY,
+    **rotation: Any,
 ) -> Certificates:
     """Return certificates in a Secret, made by the leader and served by every replica.
 
     With `url`, which comes before the path of each webhook, the configurations are written as a whole, and
     conversion points there. Without it, they stay as installed, with a Service, and get the CA bundle alone.
-    `lifetimes`, `read_every` and `chance` are for simulations.
+    `read_every` is the store's, and `rotation` has options of `CertificateRotator`.
     """
-    name = f"{prefix}{SECRET}"
-    store = SecretStore(transport, program, namespace=namespace, name=name, read_every=read_every)
-    service = {"name": f"{prefix}{SERVICE}", "namespace": namespace}
-    names = hosts_of({"service": service} if url is None else {"url": url})
-    targets = _targets(transport, webhooks, program, prefix, url)
-
-    async def rotate() -> None:
-        await _rotate(
-            store, targets, program, names, lifetimes=lifetimes, look_every=look_every, chance=chance
-        )
-
-    return Certificates(store, (Runnable("webhook-certificate", store.follow), _leading(rotate)))
+    store = SecretStore(
+        transport, program, namespace=namespace, name=f"{prefix}{SECRET}", read_every=read_every
+    )
+    at = by_service(namespace, f"{prefix}{SERVICE}") if url is None else by_url(url)
+    targets = targets_of(transport, webhooks, program, at, prefix, whole=url is not None)
+    reading = Runnable("webhook-certificate", store.follow)
+    return Certificates(store, (reading, _leading(lambda: _rotate(store, targets, program, at, **rotation))))
 
 
 def folder_certificates(
@@ -84,27 +63,26 @@ def folder_certificates(
     folder: Path,
     prefix: str,
     url: str,
-    look_every: float = LOOK_EVERY,
+    **rotation: Any,
 ) -> Certificates:
     """Return certificates in a folder of this machine, for webhooks that have a URL while this runs.
 
     The arguments are those of `secret_certificates`.
     """
-    store = FolderStore(folder)
-    registration = LocalRegistration(transport, webhooks, program, prefix)
-    targets = _targets(transport, webhooks, program, prefix, url, registration)
+    store, at = FolderStore(folder), by_url(url)
+    targets = targets_of(transport, webhooks, program, at, prefix, whole=True, until_stopped=True)
 
     async def run() -> None:
         try:
-            await _rotate(store, targets, program, hosts_of({"url": url}), look_every=look_every)
+            await _rotate(store, targets, program, at, **rotation)
         finally:
-            await registration.take_away(url)
+            await take_away(targets, url)
 
     return Certificates(store, (_leading(run),))
 
 
 async def _rotate(
-    store: Store, targets: Sequence[Target], program: Program, names: Sequence[str], **options: Any
+    store: Store, targets: Sequence[Target], program: Program, at: ClientConfig, **options: Any
 ) -> None:
     """Keep the certificates as the leader. Other replicas do not import `cryptography` for it."""
     if _ROTATION not in sys.modules:
@@ -112,35 +90,9 @@ async def _rotate(
         await asyncio.to_thread(importlib.import_module, _ROTATION)
     from manager.certificates.rotation import CertificateRotator  # noqa: PLC0415 - as the thread has done
 
-    authority = f"{program.name} webhooks"
-    await CertificateRotator(store, targets, names=names, authority=authority, **options).run()
+    used, authority = [each for each in targets if each.is_used], f"{program.name} webhooks"
+    await CertificateRotator(store, used, names=hosts_of(at("")), authority=authority, **options).run()
 
 
 def _leading(run: Callable[[], Coroutine[Any, Any, None]]) -> Runnable:
     return Runnable("webhook-certificates", run, leader_only=True)
-
-
-def _targets(
-    transport: Transport,
-    webhooks: Webhooks,
-    program: Program,
-    prefix: str,
-    url: str | None,
-    registration: LocalRegistration | None = None,
-) -> list[Target]:
-    made = partial(Target, transport, field_manager=field_manager_of(program), registration=registration)
-    names = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
-    if url is None:
-        sorts = (("Mutating", MUTATING, webhooks.mutating), ("Validating", VALIDATING, webhooks.validating))
-        configurations = [
-            made(f"{sort}WebhookConfiguration", f"{prefix}{name}", ours=[each.name for each in members])
-            for sort, name, members in sorts
-            if members
-        ]
-        return configurations + [made(DEFINITION, name) for name in names]
-    at = by_url(url)
-    configurations = [
-        made(each["kind"], each["metadata"]["name"], wanted=each["webhooks"])
-        for each in webhook_configurations(webhooks, at, program, prefix=prefix)
-    ]
-    return configurations + [made(DEFINITION, name, wanted=conversion_by(at)) for name in names]

@@ -12,15 +12,15 @@ for a while. The old authority leaves the bundle long after that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
 from manager.certificates.store import Changed, Material, Store, StoreUnusable
-from manager.certificates.targets import LOOK_EVERY, Absent, Found, Target
-from manager.kube.errors import Conflict, Fenced, Forbidden, Invalid, KubeError, NotFound
+from manager.certificates.targets import Absent, Found, Target
+from manager.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from manager.telemetry.logs import get_logger
 from manager.tls.certificate import (
     CLOCK_SKEW,
@@ -74,44 +74,6 @@ class Lifetimes:
         return now >= made + (certificate.until - made) * _RENEWED_AFTER
 
 
-class Stored:
-    """Interpretation of a material at one moment. Each property takes some milliseconds to compute."""
-
-    def __init__(self, material: Material, now: datetime) -> None:
-        self.material = material
-        self._now = now
-
-    @cached_property
-    def authorities(self) -> tuple[Certificate, ...]:
-        """Return the valid authorities of the stored bundle."""
-        found = certificates_in(self.material.bundle)
-        return tuple(each for each in found if each.is_authority and each.valid_at(self._now))
-
-    @cached_property
-    def signers(self) -> tuple[Certificate, ...]:
-        """Return the authorities with a stored key, the newest first."""
-        able = [each for each in self.authorities if each.public_key in self._keys]
-        # Of two of the same second, the one that stands first was made later.
-        return tuple(sorted(able, key=lambda each: each.since, reverse=True))
-
-    @cached_property
-    def serving(self) -> Certificate | None:
-        """Return the stored certificate that has its key; it may be invalid, or of any issuer."""
-        found = certificates_in(self.material.certificate)
-        if not found or public_key_of(self.material.key) != found[0].public_key:
-            return None
-        return found[0]
-
-    def authority(self, signer: Certificate) -> Authority:
-        """Return one of `signers` as an authority that can sign."""
-        return Authority(signer.pem, self._keys[signer.public_key])
-
-    @cached_property
-    def _keys(self) -> dict[bytes, bytes]:
-        keys = keys_in(self.material.authority_keys)
-        return {public: key for key in keys if (public := public_key_of(key)) is not None}
-
-
 @dataclass(slots=True)
 class _Watched:
     """A target, and the observations of this process."""
@@ -151,6 +113,29 @@ class _Watched:
             self.complaint = text
             _log.warning("cannot maintain a webhook's CA bundle", reason=text)
 
+    async def inject(self, bundle: bytes) -> None:
+        """Write the bundle. Raises `Changed`, and what the target raises except for a refusal."""
+        target, found = self.target, self.found
+        assert found is not None
+        try:
+            await target.inject(found, bundle)
+        except (Conflict, NotFound):
+            raise Changed(str(target)) from None
+        except (Forbidden, Invalid) as error:
+            # A patch whose test fails is `Invalid` too. If nothing has changed, it is not that.
+            if isinstance(error, Invalid) and await self._has_changed():
+                raise Changed(str(target)) from None
+            self.stuck = True
+            self.complain(f"{target} cannot be written: {error}")
+        else:
+            _log.info("the API server trusts the webhooks' CAs", target=str(target))
+
+    async def _has_changed(self) -> bool:
+        try:
+            return await self.target.look() != self.found
+        except Absent:
+            return True
+
     @property
     def bundles(self) -> list[tuple[Certificate, ...]]:
         """Return the certificates in the CA bundle of each of its webhooks."""
@@ -184,57 +169,89 @@ class Inject(NamedTuple):
 
 @dataclass(frozen=True)
 class Rotation:
-    """State of all certificates at one moment, and the rules for the next step."""
+    """State of all certificates at one moment, and the rules for the next step.
 
-    stored: Stored
-    targets: Sequence[_Watched]
-    """Those that exist."""
+    Each property takes some milliseconds to compute.
+    """
 
-    names: Sequence[str]
-    """Host names and IP addresses that the serving certificate must cover; not empty."""
+    material: Material
+    """The stored one."""
 
     now: datetime
-    lifetimes: Lifetimes
-    authority: str
+    targets: Sequence[_Watched] = ()
+    """Those that exist."""
+
+    default_names: Sequence[str] = ()
+    """Host names and IP addresses of a first certificate while no target names a host."""
+
+    lifetimes: Lifetimes = Lifetimes()
+    authority: str = ""
     """The name of a new authority."""
 
     chance: Chance | None = None
     """Source of keys in a simulation."""
 
+    @cached_property
+    def authorities(self) -> tuple[Certificate, ...]:
+        """Return the valid authorities of the stored bundle."""
+        found = certificates_in(self.material.bundle)
+        return tuple(each for each in found if each.is_authority and each.valid_at(self.now))
+
+    @cached_property
+    def signers(self) -> tuple[Certificate, ...]:
+        """Return the authorities with a stored key, the newest first."""
+        able = [each for each in self.authorities if each.public_key in self.keys]
+        # Of two of the same second, the one that stands first was made later.
+        return tuple(sorted(able, key=lambda each: each.since, reverse=True))
+
+    @cached_property
+    def serving(self) -> Certificate | None:
+        """Return the stored certificate that has its key; it may be invalid, or of any issuer."""
+        found = certificates_in(self.material.certificate)
+        if not found or public_key_of(self.material.key) != found[0].public_key:
+            return None
+        return found[0]
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """Return the host names and IP addresses that the serving certificate must cover."""
+        hosts = tuple(dict.fromkeys(host for each in self.targets if each.found for host in each.found.hosts))
+        # Do not renew an existing certificate for names that no target uses.
+        return hosts or (sorted(self.serving.names) if self.serving else ()) or self.default_names
+
+    @cached_property
+    def keys(self) -> dict[bytes, bytes]:
+        """Return the stored private keys of authorities, by their public keys."""
+        keys = keys_in(self.material.authority_keys)
+        return {public: key for key in keys if (public := public_key_of(key)) is not None}
+
     def next_step(self) -> Save | Inject | None:
         """Return the step of the first rule that has one; None if nothing has to be written now."""
-        return (
-            self._begin()
-            or self._adopt()
-            or self._inject()
-            or self._issue()
-            or self._succeed()
-            or self._retire()
-        )
+        rules = (self._begin, self._adopt, self._issue, self._inject, self._succeed, self._retire)
+        steps: Iterator[Save | Inject | None] = (rule() for rule in rules)
+        return next((step for step in steps if step is not None), None)
 
     @property
     def is_settled(self) -> bool:
         """Return whether no renewal waits for its next step."""
-        return self._signer == self.stored.signers[0]
+        return self._signer == self.signers[0]
 
     def _begin(self) -> Save | None:
-        if self.stored.signers:
+        if self.signers:
             return None
         # Keep the authorities that are trusted now: any replica may serve a certificate of theirs.
-        trusted = self._known
-        names = () if trusted else self.names
-        return self._authorize(trusted, names, "there is no authority that could sign")
+        return self._authorize(self._known, "there is no authority that could sign")
 
     def _adopt(self) -> Save | None:
         """Restore authorities to the stored bundle that targets still use."""
         known = self._known
-        if known == self.stored.authorities or self._is_all_in_use_stored():
+        if known == self.authorities or self._is_all_in_use_stored():
             return None
-        material = self._with_authorities(bundled(known), self.stored.signers)
+        material = replace(self.material, bundle=bundled(known), authority_keys=self._keys_of(self.signers))
         return Save("the stored bundle has every CA in use again", material)
 
     def _inject(self) -> Inject | None:
-        bundle = bundled(self.stored.authorities)
+        bundle = bundled(self.authorities)
         for each in self.targets:
             found = each.found
             if found is None or each.stuck:
@@ -245,51 +262,39 @@ class Rotation:
 
     def _issue(self) -> Save | None:
         """Make a serving certificate, and drop the keys of authorities that are older than its signer."""
-        stored, signer = self.stored, self._signer
+        signer = self._signer
         if signer is None or (why := self._flaw(signer)) is None:
             return None
-        valid_for = self.lifetimes.serving
-        made = stored.authority(signer).issue(self.names, self.now, valid_for, chance=self.chance)
-        keys = self._keys(stored.signers[: stored.signers.index(signer) + 1])
-        material = Material(made.certificates, made.key, bundled(stored.authorities), keys)
+        authority = Authority(signer.pem, self.keys[signer.public_key])
+        made = authority.issue(self.names, self.now, self.lifetimes.serving, chance=self.chance)
+        keys = self._keys_of(self.signers[: self.signers.index(signer) + 1])
+        material = Material(made.certificates, made.key, bundled(self.authorities), keys)
         return Save("made a certificate for webhooks", material, {"why": why, "names": list(self.names)})
 
     def _succeed(self) -> Save | None:
-        if not self.lifetimes.is_due(self.stored.signers[0], self.now):
+        if not self.lifetimes.is_due(self.signers[0], self.now):
             return None
-        return self._authorize(self.stored.authorities, (), "two thirds of the authority's life are over")
+        return self._authorize(self.authorities, "two thirds of the authority's life are over")
 
     def _retire(self) -> Save | None:
         """Leave all authorities but the newest out of the bundle, once all replicas serve its certificate."""
-        newest, serving = self.stored.signers[0], self.stored.serving
-        if len(self.stored.authorities) == 1 or not self.is_settled or serving is None:
+        newest, serving = self.signers[0], self.serving
+        if len(self.authorities) == 1 or not self.is_settled or serving is None:
             return None
         if self.now < _issued(serving) + self.lifetimes.retire:
             return None
-        return Save("removed the old CA of the webhooks", self._with_authorities(newest.pem, [newest]))
+        material = replace(self.material, bundle=newest.pem, authority_keys=self._keys_of([newest]))
+        return Save("removed the old CA of the webhooks", material)
 
-    def _authorize(self, kept: Sequence[Certificate], names: Sequence[str], why: str) -> Save:
-        """Create an authority and put it before the `kept` ones in the bundle.
+    def _authorize(self, kept: Sequence[Certificate], why: str) -> Save:
+        """Create an authority and put it before the `kept` ones in the bundle."""
+        made = new_authority(self.authority, self.now, self.lifetimes.authority, chance=self.chance)
+        keys = made.key + self._keys_of(each for each in self.signers if each in kept)
+        material = replace(self.material, bundle=made.certificate + bundled(kept), authority_keys=keys)
+        return Save("made a CA for webhooks", material, {"why": why})
 
-        It signs a certificate for `names` in the same step, if there are any.
-        """
-        lifetimes, old = self.lifetimes, self.stored.material
-        made = new_authority(self.authority, self.now, lifetimes.authority, chance=self.chance)
-        certificate, key = old.certificate, old.key
-        if names:
-            pair = made.issue(names, self.now, lifetimes.serving, chance=self.chance)
-            certificate, key = pair.certificates, pair.key
-        keys = made.key + self._keys(each for each in self.stored.signers if each in kept)
-        material = Material(certificate, key, made.certificate + bundled(kept), keys)
-        details = {"why": why, **({"names": list(names)} if names else {})}
-        return Save("made a CA for webhooks", material, details)
-
-    def _with_authorities(self, bundle: bytes, signers: Iterable[Certificate]) -> Material:
-        old = self.stored.material
-        return Material(old.certificate, old.key, bundle, self._keys(signers))
-
-    def _keys(self, signers: Iterable[Certificate]) -> bytes:
-        return b"".join(self.stored.authority(each).key for each in signers)
+    def _keys_of(self, signers: Iterable[Certificate]) -> bytes:
+        return b"".join(self.keys[each.public_key] for each in signers)
 
     @cached_property
     def _known(self) -> tuple[Certificate, ...]:
@@ -297,25 +302,25 @@ class Rotation:
         found = [
             each for some in seen if len(some) <= _MOST_FOREIGN for each in some if each.valid_at(self.now)
         ]
-        return tuple(dict.fromkeys((*self.stored.authorities, *found)))
+        return tuple(dict.fromkeys((*self.authorities, *found)))
 
     @cached_property
     def _signer(self) -> Certificate | None:
-        return next((each for each in self.stored.signers if self._may_sign(each)), None)
+        return next((each for each in self.signers if self._may_sign(each)), None)
 
     def _is_all_in_use_stored(self) -> bool:
         """Return whether an authority of the stored bundle signed whatever any replica may serve."""
-        serving = self.stored.serving
+        serving = self.serving
         return (
             serving is not None
-            and any(serving.vouched_for_by(each) for each in self.stored.authorities)
+            and any(serving.vouched_for_by(each) for each in self.authorities)
             # Until then, some replica may serve the one before, which another authority may have signed.
             and self.now >= _issued(serving) + self.lifetimes.settle
         )
 
     def _may_sign(self, signer: Certificate) -> bool:
         """Return whether all targets that trust the served certificate would trust one of this authority."""
-        serving = self.stored.serving
+        serving = self.serving
         if serving is not None and serving.vouched_for_by(signer):
             return True
         return all(
@@ -325,7 +330,7 @@ class Rotation:
 
     def _has_something_to_lose(self, target: _Watched, signer: Certificate) -> bool:
         """Return whether the target trusts the certificate that is served now."""
-        serving = self.stored.serving
+        serving = self.serving
         trusted = [each for each in target.authorities if each.valid_at(self.now)]
         if serving is not None:
             return serving.valid_at(self.now) and any(serving.vouched_for_by(each) for each in trusted)
@@ -334,7 +339,7 @@ class Rotation:
         return not target.stuck and any(each != signer for each in trusted)
 
     def _flaw(self, signer: Certificate) -> str | None:
-        serving = self.stored.serving
+        serving = self.serving
         if serving is None:
             return "there is none with its key"
         if not serving.valid_at(self.now):
@@ -354,34 +359,35 @@ def _issued(certificate: Certificate) -> datetime:
     return certificate.since + CLOCK_SKEW
 
 
+@dataclass(eq=False)
 class CertificateRotator:
     """Control loop that reads the store and all targets, and takes the next step.
 
     Killed at any point, another one goes on. Two at once do no harm, as every write is conditional.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        targets: Sequence[Target],
-        *,
-        names: Sequence[str],
-        authority: str,
-        lifetimes: Lifetimes | None = None,
-        look_every: float = LOOK_EVERY,
-        chance: Chance | None = None,
-    ) -> None:
-        """Create a rotator; `names` are the certificate's host names while no target names a host."""
-        self._store = store
-        self._watched = [_Watched(each) for each in targets]
-        self._names = tuple(names)
-        self._authority = authority
-        self._lifetimes = lifetimes or Lifetimes()
-        self._look_every = look_every
-        self._chance = chance
+    store: Store
+    targets: Sequence[Target]
+    _: KW_ONLY
+    names: Sequence[str]
+    """Host names of the certificate while no target names a host."""
+
+    authority: str
+    """The name of a new authority."""
+
+    lifetimes: Lifetimes = Lifetimes()
+    look_every: float = 10.0
+    """Seconds between two looks while nothing has to be done: a read of the store and of each target.
+    So long may a bundle stay wrong that `kubectl apply` or an upgrade of a chart has reset."""
+
+    chance: Chance | None = None
+    """Source of keys in a simulation."""
+
+    def __post_init__(self) -> None:
+        self._watched = [_Watched(each) for each in self.targets]
         self._complaint = ""
         self._steps = 0  # since there was nothing to do
-        self._most_steps = 8 + 2 * len(targets)
+        self._most_steps = 8 + 2 * len(self.targets)
         """No renewal takes more: another program undoes what we do, and we do not race it."""
 
     async def run(self) -> None:
@@ -404,54 +410,28 @@ class CertificateRotator:
 
     async def _turn(self) -> float:
         """Look once, do one step and return the seconds until the next look."""
-        snapshot = await self._store.read()
+        snapshot = await self.store.read()
         for each in self._watched:
             await each.look()
-        rotation = self._rotation(snapshot.material)
+        rotation = Rotation(
+            snapshot.material,
+            clock.now(),
+            [each for each in self._watched if each.found is not None],
+            self.names,
+            self.lifetimes,
+            self.authority,
+            self.chance,
+        )
         match rotation.next_step():
             case None:
                 for each in self._watched:
                     each.stuck = False
                 self._steps = 0
-                return self._look_every if rotation.is_settled else min(_UNDERWAY, self._look_every)
-            case Inject(target, bundle):
-                await _inject(target, bundle)
+                return self.look_every if rotation.is_settled else min(_UNDERWAY, self.look_every)
+            case Inject(watched, bundle):
+                await watched.inject(bundle)
             case Save(event, material, details):
-                await self._store.write(material, snapshot)
-                _log.info(event, **details, store=str(self._store))
+                await self.store.write(material, snapshot)
+                _log.info(event, **details, store=str(self.store))
         self._steps += 1
         return 0.0 if self._steps <= self._most_steps else _AFTER_FAILURE
-
-    def _rotation(self, material: Material) -> Rotation:
-        now = clock.now()
-        stored, targets = Stored(material, now), [each for each in self._watched if each.found is not None]
-        hosts = tuple(dict.fromkeys(host for each in targets if each.found for host in each.found.hosts))
-        # Do not renew an existing certificate for names that no target uses.
-        names = hosts or (tuple(sorted(stored.serving.names)) if stored.serving else ()) or self._names
-        return Rotation(stored, targets, names, now, self._lifetimes, self._authority, self._chance)
-
-
-async def _inject(watched: _Watched, bundle: bytes) -> None:
-    target, found = watched.target, watched.found
-    assert found is not None
-    try:
-        await target.inject(found, bundle)
-    except (Conflict, NotFound):
-        raise Changed(str(target)) from None
-    except Fenced:
-        raise
-    except (Forbidden, Invalid) as error:
-        # A patch whose test fails is `Invalid` too. If nothing has changed, it is not that.
-        if isinstance(error, Invalid) and await _has_changed(target, found):
-            raise Changed(str(target)) from None
-        watched.stuck = True
-        watched.complain(f"{target} cannot be written: {error}")
-    else:
-        _log.info("the API server trusts the webhooks' CAs", target=str(target))
-
-
-async def _has_changed(target: Target, found: Found) -> bool:
-    try:
-        return await target.look() != found
-    except Absent:
-        return True

@@ -6,9 +6,7 @@ import asyncio
 import base64
 import fcntl
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -128,9 +126,9 @@ class SecretStore:
         *,
         namespace: str,
         name: str,
-        read_every: float | None = None,
+        read_every: float = READ_EVERY,
     ) -> None:
-        """`read_every` overrides the seconds between two reads of a replica, for simulations."""
+        """`read_every` has the seconds between two reads of a replica with a certificate."""
         self._transport = transport
         self._program = program
         self._namespace = namespace
@@ -205,7 +203,7 @@ class SecretStore:
                 if problem != logged:
                     _log.warning("cannot read the certificate of the webhooks", error=problem)
             logged = problem
-            await asyncio.sleep(_READ_FIRST if self._pair is None else self._read_every or READ_EVERY)
+            await asyncio.sleep(_READ_FIRST if self._pair is None else self._read_every)
 
 
 class FolderStore:
@@ -252,7 +250,8 @@ class FolderStore:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_folder()
-            with self._locked():
+            with os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed, however the process ends
                 if self.look().version != instead_of.version:
                     raise Changed(f"{self} was changed by another process")
                 self._put(_FILE, orjson.dumps(material.encode(), option=orjson.OPT_INDENT_2))
@@ -268,27 +267,14 @@ class FolderStore:
         if found.st_mode & 0o022:
             raise StoreUnusable(f"others may write to {self._folder}: chmod go-w {self._folder}")
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep other processes from writing; the lock goes with the process, however that ends."""
-        handle = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
-
     def _put(self, name: str, content: bytes) -> None:
-        """Replace a file atomically: readers see either the old or the new content."""
-        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=f".{name}.", delete=False) as file:
-            try:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(self._folder / name)
-            except OSError:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        """Replace a file atomically, under the lock: readers see either the old or the new content."""
+        new = self._folder / f".{name}"
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._folder / name)
 
 
 def _not_made(store: Store) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,15 +13,20 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from manager.certificates.local_registration import LocalRegistration, part_of
 from manager.kube.decoding import json_object
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
+from manager.util.program import Program
+from manager.webhook.configurations import (
+    MUTATING,
+    VALIDATING,
+    ClientConfig,
+    conversion_by,
+    field_manager_of,
+    webhook_configurations,
+)
+from manager.webhook.registration import Webhooks
 from manager.webhook.request import JsonObject
-
-LOOK_EVERY = 10.0
-"""Seconds between two looks while nothing has to be done: a read of the store and of each target.
-So long may a bundle stay wrong that `kubectl apply` or an upgrade of a chart has reset."""
 
 DEFINITION = "CustomResourceDefinition"
 
@@ -61,8 +66,8 @@ class Found:
 class Target:
     """Object of the API server that holds CA bundles: a webhook configuration or a CustomResourceDefinition.
 
-    Without `wanted`, it stays as installed, except for the CA bundles of our webhooks. With `wanted`, this
-    program writes its webhooks or its conversion as a whole, instead of applying them: that would keep other
+    An installed one stays as it is, except for the CA bundles of our webhooks. With `whole`, this program
+    writes its webhooks or its conversion as a whole, instead of applying them: that would keep other
     managers' fields, such as the Service of an installation, beside our URL, and the API server accepts only
     one of the two. A later installation takes the object back (see `_noted`).
     """
@@ -70,51 +75,68 @@ class Target:
     def __init__(
         self,
         transport: Transport,
+        program: Program,
         kind: str,
         name: str,
+        wanted: Any,
         *,
-        field_manager: str,
-        ours: Collection[str] = (),
-        wanted: Any = None,
-        registration: LocalRegistration | None = None,
+        whole: bool = False,
+        until_stopped: bool = False,
     ) -> None:
         """Select an object by its `kind` and `name`.
 
-        `ours` are the names of our webhooks in an installed configuration. `wanted` is the desired `webhooks`
-        or `spec.conversion` without bundles. `registration` marks an object that is restored when the manager
-        stops.
+        `wanted` is our `webhooks` or `spec.conversion`, without bundles. `until_stopped` marks the object
+        with what it replaces, for `restore`.
         """
         self._transport = transport
-        self._kind, self._name = kind, name
-        self._field_manager = field_manager
-        self._ours = frozenset(ours)
+        self._kind, self.name = kind, name
+        self._field_manager = field_manager_of(program)
         self._wanted = wanted
-        self._registration = registration
+        self._ours = {each["name"] for each in wanted} if isinstance(wanted, list) else set()
+        self._whole = whole
+        self._until_stopped = until_stopped
+        self._label, self._before = f"{program.name}/until-stopped", f"{program.name}/before"
         self._collection = f"/apis/{_API_VERSIONS.get(kind, _ADMISSION)}/{kind.lower()}s"
+        self.path = f"{self._collection}/{name}"
 
     def __str__(self) -> str:
-        return f"{self._kind} {self._name}"
+        return f"{self._kind} {self.name}"
+
+    @property
+    def is_used(self) -> bool:
+        """Return whether this program has a webhook for it."""
+        return bool(self._wanted)
+
+    async def read(self) -> JsonObject:
+        """Return the object. Raises `KubeError`."""
+        return json_object(await self._transport.request("GET", self.path, deadline=_DEADLINE), "an object")
 
     async def look(self) -> Found:
         """Read the object's current state. Raises `Absent`, and `KubeError` when it cannot be read."""
-        is_definition, wanted = self._kind == DEFINITION, self._wanted
+        is_definition = self._kind == DEFINITION
         try:
-            path = f"{self._collection}/{self._name}"
-            body = json_object(await self._transport.request("GET", path, deadline=_DEADLINE), "an object")
+            body = await self.read()
         except NotFound:
-            if wanted is not None and not is_definition:
-                return Found((), self._hosts(wanted), intact=False, body={})
-            lack = ": there is nothing to convert" if is_definition else ", so its webhooks are not called"
-            raise Absent(f"{self} is not installed{lack}") from None
+            body = {}
+            if is_definition or not self._whole:
+                lack = (
+                    ": there is nothing to convert" if is_definition else ", so its webhooks are not called"
+                )
+                raise Absent(f"{self} is not installed{lack}") from None
         _, part = part_of(body)
-        bundles = tuple(bundle_of(each.get("clientConfig") or {}) for each in self._webhooks(part).values())
-        if wanted is not None:
-            return Found(bundles, self._hosts(wanted), intact=_is_intact(part, wanted), body=body)
-        if is_definition and (part or {}).get("strategy") != "Webhook":
+        webhooks = called = self._our_webhooks(part)
+        if self._whole:
+            called = webhooks_in(self._wanted)
+        elif is_definition and (part or {}).get("strategy") != "Webhook":
             raise Absent(f"{self} has no conversion by webhook: install the one that belongs to this manager")
-        if not bundles:
+        elif not webhooks:
             raise Absent(f"{self} has none of our webhooks, so they are not called")
-        return Found(bundles, self._hosts(part), intact=True, body=body)
+        return Found(
+            tuple(map(bundle_of, _configs(webhooks))),
+            tuple(dict.fromkeys(host for each in _configs(called) for host in hosts_of(each))),
+            intact=not self._whole or _is_intact(part, self._wanted),
+            body=body,
+        )
 
     async def inject(self, found: Found, bundle: bytes) -> None:
         """Put the bundle everywhere in it, if it is still as it was found.
@@ -122,12 +144,12 @@ class Target:
         Raises `KubeError`: `Invalid` or `Conflict`, with nothing written, when it has changed meanwhile.
         """
         text = base64.b64encode(bundle).decode()
-        if self._wanted is not None:
+        if self._whole:
             await self._write(found.body, _with_bundle(self._wanted, text))
             return
         pointer, part = part_of(found.body)
         operations: list[JsonObject] = []
-        for place, webhook in self._webhooks(part).items():
+        for place, webhook in self._our_webhooks(part).items():
             operations += (
                 {"op": "test", "path": f"{pointer}{place}/{name}", "value": webhook[name]}
                 for name in ("name", "clientConfig")
@@ -135,60 +157,143 @@ class Target:
             )
             path = f"{pointer}{place}/clientConfig/caBundle"
             operations.append({"op": "add", "path": path, "value": text})
-        await self._patch(operations)
+        await self._send("PATCH", self.path, operations)
+
+    async def restore(self, body: Mapping[str, Any]) -> None:
+        """Put back what the mark of `body` holds, if that is still the object; without a mark, do nothing.
+
+        A configuration that was not there before is deleted. Raises `KubeError`.
+        """
+        annotations = annotations_of(body)
+        if (noted := annotations.pop(self._before, None)) is None:
+            return
+        part, metadata = orjson.loads(noted), body["metadata"]
+        if part is None and self._kind != DEFINITION:
+            version = {name: metadata[name] for name in ("uid", "resourceVersion")}
+            options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": version}
+            await self._send("DELETE", self.path, options)
+            return
+        labels = dict(metadata.get("labels") or {})
+        labels.pop(self._label, None)
+        await self._replace(body, part, annotations, labels)
+
+    def is_marked(self, body: Mapping[str, Any]) -> bool:
+        """Return whether a program has written `body` until it stops."""
+        return self._before in annotations_of(body)
 
     async def _write(self, body: Mapping[str, Any], part: Any) -> None:
         """Create the object with our part, or replace the part in the version that was found."""
+        is_definition = self._kind == DEFINITION
         written: JsonObject = {
             "apiVersion": _API_VERSIONS.get(self._kind, _ADMISSION),
             "kind": self._kind,
-            "metadata": {"name": self._name},
-            **({"spec": {"conversion": part}} if self._kind == DEFINITION else {"webhooks": part}),
+            "metadata": {"name": self.name},
+            **({"spec": {"conversion": part}} if is_definition else {"webhooks": part}),
         }
-        metadata = body.get("metadata") or {}
         labels = None
-        if self._registration is not None and self._kind != DEFINITION:
-            written["metadata"]["labels"] = self._registration.labels
-            labels = {**(metadata.get("labels") or {}), **self._registration.labels}
+        if self._until_stopped and not is_definition:
+            # By this, `make uninstall` finds the configurations.
+            ours = written["metadata"]["labels"] = {self._label: "true"}
+            labels = {**((body.get("metadata") or {}).get("labels") or {}), **ours}
         annotations = _noted(body, written)
-        if self._registration is not None:
-            annotations |= self._registration.mark(body)
-        if not body:
-            written["metadata"]["annotations"] = annotations
-            await self._send("POST", self._collection, written)
+        if self._until_stopped:
+            if urls_in(body):  # ours, or those of a manager that was killed
+                annotations.setdefault(self._before, "null")
+            else:
+                annotations[self._before] = orjson.dumps(part_of(body)[1]).decode()
+        if body:
+            await self._replace(body, part, annotations, labels)
             return
-        pointer, _ = part_of(body)
+        written["metadata"]["annotations"] = annotations
+        await self._send("POST", self._collection, written)
+
+    async def _replace(
+        self,
+        body: Mapping[str, Any],
+        part: Any,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str] | None,
+    ) -> None:
+        """Replace those that are not None, in the version of `body`."""
+        version = body["metadata"]["resourceVersion"]
+        values = {part_of(body)[0]: part, "/metadata/annotations": annotations, "/metadata/labels": labels}
         operations: list[JsonObject] = [
-            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
-            {"op": "add", "path": pointer, "value": part},
-            {"op": "add", "path": "/metadata/annotations", "value": annotations},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            *(
+                {"op": "add", "path": path, "value": each}
+                for path, each in values.items()
+                if each is not None
+            ),
         ]
-        if labels is not None:
-            operations.append({"op": "add", "path": "/metadata/labels", "value": labels})
-        await self._patch(operations)
+        await self._send("PATCH", self.path, operations)
 
-    async def _patch(self, operations: list[JsonObject]) -> None:
-        """Send a JSON patch. Raises `KubeError`, `Invalid` when one of its tests fails."""
-        path = f"{self._collection}/{self._name}"
-        await self._send("PATCH", path, operations, content_type="application/json-patch+json")
+    async def _send(self, method: str, path: str, body: object) -> None:
+        """Send a request. Raises `KubeError`, `Invalid` when a test of a JSON patch fails."""
+        await self._transport.request(
+            method,
+            path,
+            query={} if method == "DELETE" else {"fieldManager": self._field_manager},
+            body=orjson.dumps(body),
+            content_type="application/json-patch+json" if method == "PATCH" else "application/json",
+            deadline=_DEADLINE,
+        )
 
-    async def _send(self, method: str, path: str, body: object, **options: Any) -> None:
-        query = {"fieldManager": self._field_manager}
-        data = orjson.dumps(body)
-        await self._transport.request(method, path, query=query, body=data, deadline=_DEADLINE, **options)
+    def _our_webhooks(self, part: Any) -> dict[str, Mapping[str, Any]]:
+        found = webhooks_in(part)
+        if self._whole or not isinstance(part, list):
+            return found
+        return {place: each for place, each in found.items() if each.get("name") in self._ours}
 
-    def _webhooks(self, part: Any) -> dict[str, Mapping[str, Any]]:
-        """Return our webhooks in `webhooks` or `spec.conversion`, by their JSON pointers in there."""
-        if isinstance(part, list):
-            found = enumerate(part)
-            whole = self._wanted is not None
-            return {f"/{index}": each for index, each in found if whole or each.get("name") in self._ours}
-        webhook = (part or {}).get("webhook")
-        return {"/webhook": webhook} if webhook else {}
 
-    def _hosts(self, part: Any) -> tuple[str, ...]:
-        configs = (each.get("clientConfig") or {} for each in self._webhooks(part).values())
-        return tuple(dict.fromkeys(host for each in configs for host in hosts_of(each)))
+def targets_of(
+    transport: Transport, webhooks: Webhooks, program: Program, at: ClientConfig, prefix: str, **how: bool
+) -> list[Target]:
+    """Return both configurations and all converted CRDs of a program, whose webhooks are called `at` a place.
+
+    `prefix` begins the names of the configurations; `how` has options of `Target`.
+    """
+    made = webhook_configurations(webhooks, at, program, prefix=prefix)
+    wanted = {each["kind"]: each["webhooks"] for each in made}
+    targets = [
+        Target(transport, program, kind, f"{prefix}{name}", wanted.get(kind), **how)
+        for kind, name in (
+            ("MutatingWebhookConfiguration", MUTATING),
+            ("ValidatingWebhookConfiguration", VALIDATING),
+        )
+    ]
+    for each in webhooks.conversions:
+        name = f"{each.hub.plural}.{each.hub.gvk.group}"
+        targets.append(Target(transport, program, DEFINITION, name, conversion_by(at), **how))
+    return targets
+
+
+def part_of(body: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the JSON pointer and the value of `webhooks` or `spec.conversion`, whichever the object has."""
+    if (spec := body.get("spec")) is not None:
+        return "/spec/conversion", spec.get("conversion")
+    return "/webhooks", body.get("webhooks")
+
+
+def annotations_of(body: Mapping[str, Any]) -> dict[str, str]:
+    """Return a copy of an object's annotations."""
+    return dict((body.get("metadata") or {}).get("annotations") or {})
+
+
+def webhooks_in(part: Any) -> dict[str, Mapping[str, Any]]:
+    """Return the webhooks in `webhooks` or `spec.conversion`, by their JSON pointers in there."""
+    if isinstance(part, list):
+        return {f"/{index}": each for index, each in enumerate(part)}
+    webhook = (part or {}).get("webhook")
+    return {"/webhook": webhook} if webhook else {}
+
+
+def urls_in(body: Mapping[str, Any]) -> list[str]:
+    """Return the URLs that an API server calls for an object."""
+    return [str(url) for each in _configs(webhooks_in(part_of(body)[1])) if (url := each.get("url"))]
+
+
+def _configs(webhooks: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [each.get("clientConfig") or {} for each in webhooks.values()]
 
 
 def bundle_of(client_config: Mapping[str, Any]) -> bytes:
@@ -261,7 +366,7 @@ def _noted(found: Mapping[str, Any], written: JsonObject) -> dict[str, str]:
     Without the record, our URL would remain beside the Service of a later installation. The API server
     accepts only one of the two, and would refuse the apply until an administrator removed the URL.
     """
-    annotations: dict[str, str] = dict((found.get("metadata") or {}).get("annotations") or {})
+    annotations = annotations_of(found)
     before: JsonObject = {}
     with suppress(orjson.JSONDecodeError):  # kubectl rejects an unreadable record too
         if isinstance(decoded := orjson.loads(annotations.get(_LAST_APPLIED, "")), dict):

@@ -20,11 +20,10 @@ from manager.util.program import Program
 
 WebhookCertificates = Literal["auto", "files", "secret", "local"]
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_LIMIT = re.compile(r"([^=\s]+)\s*=\s*0*([0-9]{1,9})")
 _URL = re.compile(r"https://[^/?#@\s]+/?")
-_MAX_NAME = 253
-_MAX_PREFIX = 200
 # Each is there from the start.
 _MAX_WORKERS = 10_000
 _MAX_ROLLOUTS = 1_000_000
@@ -40,13 +39,22 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item for item in items if item))
 
 
-def _namespace(text: str) -> str:
-    if not _LABEL.fullmatch(text):
-        raise ValueError(
-            'a namespace is expected: at most 63 lower-case letters, digits and "-", '
-            "with a letter or digit at both ends"
-        )
-    return text
+def _name(pattern: str, longest: int, expected: str, rest: str = "") -> Callable[[str], str]:
+    """Return a parser of names in this form, or of the beginnings that `rest` completes."""
+
+    def parse(text: str) -> str:
+        if len(text) > longest or not re.fullmatch(pattern, text + rest):
+            signs = '"-"' if pattern == _LABEL else '"-" and "."'
+            what = f"{expected} is expected, of at most {longest} characters"
+            raise ValueError(f"{what}: lower-case letters and digits, with {signs} between them")
+        return text
+
+    return parse
+
+
+_namespace = _name(_LABEL, 63, "a namespace")
+_object_name = _name(_SUBDOMAIN, 253, "an object's name")
+_name_prefix = _name(_SUBDOMAIN, 200, "the beginning of an object's name", "x")
 
 
 def _namespaces(text: str) -> tuple[str, ...]:
@@ -55,22 +63,6 @@ def _namespaces(text: str) -> tuple[str, ...]:
         # None would be all namespaces, and no author means that by "$A,$B".
         raise ValueError("a namespace is expected between commas")
     return found
-
-
-def _object_name(text: str) -> str:
-    if len(text) > _MAX_NAME or not _SUBDOMAIN.fullmatch(text):
-        raise ValueError('an object\'s name is expected: lower-case letters, digits, "-" and "."')
-    return text
-
-
-def _name_prefix(text: str) -> str:
-    # "x" stands for the rest of the name.
-    if len(text) > _MAX_PREFIX or not _SUBDOMAIN.fullmatch(f"{text}x"):
-        raise ValueError(
-            f"the beginning of an object's name is expected, of at most {_MAX_PREFIX} characters: "
-            'lower-case letters, digits, "-" and "."'
-        )
-    return text
 
 
 def parse_base_url(text: str) -> str:
@@ -105,15 +97,11 @@ def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
     def parse(text: str) -> dict[str, int]:
         limits: dict[str, int] = {}
         for item in _names(text):
-            name, _, limit = (part.strip() for part in item.partition("="))
-            digits = limit.lstrip("0") or limit[:1]
-            if not name or not digits.isascii() or not digits.isdigit() or int(digits[:1]) < lowest:
-                raise ValueError(
-                    f'NAME=N is expected, N a whole number of at least {lowest}, such as "memcached=4"'
-                )
-            if len(digits) > len(str(most)) or int(digits) > most:
-                raise ValueError(f"at most {most} objects at once are expected")
-            limits[name] = int(digits)
+            found = _LIMIT.fullmatch(item)
+            if found is None or not lowest <= int(found[2]) <= most:
+                what = f"NAME=N is expected, N a whole number from {lowest} to {most}"
+                raise ValueError(f'{what}, such as "memcached=4"')
+            limits[found[1]] = int(found[2])
         return limits
 
     return parse

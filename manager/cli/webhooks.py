@@ -7,13 +7,15 @@ import contextlib
 import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
 
-from manager.certificates.local_registration import LocalRegistration, may
+from manager.certificates.local_registration import may, remove_left_over
+from manager.certificates.targets import targets_of
 from manager.cli.settings import Settings
 from manager.kube.config import IN_CLUSTER
 from manager.kube.errors import KubeError, ServerError, TooManyRequests, TransportError
@@ -26,6 +28,7 @@ from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertif
 from manager.util.address import BindAddress, is_loopback
 from manager.util.garbage import give_back_large_blocks
 from manager.util.program import Program
+from manager.webhook.configurations import by_url
 from manager.webhook.methods import webhooks_of
 from manager.webhook.registration import Webhooks
 
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 
 Way = Literal["files", "secret", "local"]
 
-_HTTPS = 443
 _LOOK_EVERY = 1.0
 """Seconds for which definitions that are applied beside a developer's manager may lead elsewhere."""
 
@@ -105,8 +107,8 @@ async def add_webhooks(
                 f"webhooks are off: {reason}; " + ("the test is repeated" if off.passing else _TO_TURN_ON)
             )
     serving = _Serving(manager, settings, webhooks, transport, config)
-    if url is None or way is None:
-        manager.add(Runnable("webhooks-left-over", serving.look_for_left_over, leader_only=True))
+    if (url is None or way is None) and is_loopback(config.server.host or ""):
+        manager.add(Runnable("webhooks-left-over", serving.remove_left_over, leader_only=True))
     if way is not None and address is not None:
         await serving.check_clients()
         for each in serving.runnables(way, address, url):
@@ -117,29 +119,23 @@ async def add_webhooks(
         manager.add(Runnable("webhook-certificates", serving.lead_once_called, leader_only=True))
 
 
+@dataclass(eq=False)
 class _Serving:
     """The server of webhooks and its certificate, from the start or once the API server has called."""
 
-    def __init__(
-        self,
-        manager: Manager,
-        settings: Settings,
-        webhooks: Webhooks,
-        transport: Transport,
-        config: ClusterConfig,
-    ) -> None:
-        self._manager = manager
-        self._settings = settings
-        self._webhooks = webhooks
-        self._transport = transport
-        self._config = config
-        prefix = settings.webhook_name_prefix
-        self._prefix = manager.program.prefix if prefix is None else prefix
-        path = settings.webhook_client_ca_file
+    manager: Manager
+    settings: Settings
+    webhooks: Webhooks
+    transport: Transport
+    config: ClusterConfig
+
+    def __post_init__(self) -> None:
+        prefix, path = self.settings.webhook_name_prefix, self.settings.webhook_client_ca_file
+        self._prefix = self.manager.program.prefix if prefix is None else prefix
+        self._shared = self.transport, self.webhooks, self.manager.program
         # No API server shows a certificate when it wants objects converted.
-        self._clients = (
-            None if path is None else ClientAuthorities(Path(path), required=not webhooks.conversions)
-        )
+        required = not self.webhooks.conversions
+        self._clients = None if path is None else ClientAuthorities(Path(path), required=required)
         self._built: asyncio.Future[list[Runnable]] = asyncio.get_running_loop().create_future()
 
     async def check_clients(self) -> None:
@@ -150,19 +146,22 @@ class _Serving:
                 raise SettingsError(f"--webhook-client-ca-file: {error}") from error
 
     def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
-        """Build the server and its certificate, and return the tasks to run for them."""
+        """Build the server and its certificate, and return the tasks to run for them.
+
+        The arguments come from the settings, or from resolving `auto`.
+        """
         from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415 - as the next one
         from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp.web: 0.15 s, 25 MB
 
-        manager = self._manager
-        _warn_of_unreachable(self._settings, address, url)
+        manager = self.manager
+        _warn_of_unreachable(self.settings, address, url)
         give_back_large_blocks()
         certificates = self._certificates(way, url)
         served = ServedCertificate(certificates.source, clients=self._clients)
         manager.certificates["webhooks"] = served
         server = WebhookServer(
             address,
-            endpoints_of(self._webhooks, manager.metrics),
+            endpoints_of(self.webhooks, manager.metrics),
             served,
             metrics=manager.metrics,
             stopping=lambda: manager.stopping,
@@ -171,32 +170,26 @@ class _Serving:
         return [*certificates.runnables, Runnable("webhooks", server.run)]
 
     def _certificates(self, way: Way, url: str | None) -> Certificates:
-        """Return the source of the certificate, with the tasks that the manager has to run for it.
-
-        `way` and `url` come from the settings, or from resolving `auto`.
-        """
         # 10 ms, which a manager without webhooks does not pay.
         from manager.certificates.factory import Certificates, folder_certificates, secret_certificates  # noqa: PLC0415
 
-        settings = self._settings
+        settings, prefix = self.settings, self._prefix
         if way == "files":
             folder = Path(settings.webhook_cert_path or ".")
             cert, key = folder / settings.webhook_cert_name, folder / settings.webhook_cert_key
             return Certificates(CertificateFiles(cert, key, flag="--webhook-cert-path"))
-        shared = self._transport, self._webhooks, self._manager.program
         if way == "local":
             assert url is not None, "settings without it are refused"
             folder = Path(settings.webhook_local_path)
             return folder_certificates(
-                *shared, folder=folder, prefix=self._prefix, url=url, look_every=_LOOK_EVERY
+                *self._shared, folder=folder, prefix=prefix, url=url, look_every=_LOOK_EVERY
             )
         # The same rule as for the Lease.
-        namespace = settings.leader_election_namespace or self._config.namespace or "default"
-        return secret_certificates(*shared, namespace=namespace, prefix=self._prefix, url=url)
+        namespace = settings.leader_election_namespace or self.config.namespace or "default"
+        return secret_certificates(*self._shared, namespace=namespace, prefix=prefix, url=url)
 
-    async def look_for_left_over(self) -> None:
-        left = LocalRegistration(self._transport, self._webhooks, self._manager.program, self._prefix)
-        await left.look_for_left_over(same_machine=is_loopback(self._config.server.host or ""))
+    async def remove_left_over(self) -> None:
+        await remove_left_over(self.transport, targets_of(*self._shared, by_url(""), self._prefix))
 
     async def run_once_called(self) -> None:
         """Repeat the test of an API server that was too slow at the start until it answers, then serve."""
@@ -204,7 +197,7 @@ class _Serving:
             await asyncio.sleep(AGAIN_EVERY)
             try:
                 address, url = await reached_address(
-                    self._settings, self._transport, self._config, self._manager.program
+                    self.settings, self.transport, self.config, self.manager.program
                 )
             except NotCalled as reason:
                 if not reason.passing:
@@ -229,15 +222,6 @@ class _Serving:
 
 def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | None) -> None:
     """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
-    if url is not None and not settings.is_given(Settings.webhook_bind_address):
-        asked = urlsplit(url).port or _HTTPS
-        if asked != address.port:
-            _log.warning(
-                f"the API server calls port {asked}, but the webhooks listen on port {address.port};"
-                f" unless something forwards it, give --webhook-bind-address=:{asked}",
-                url=url,
-                address=str(address),
-            )
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
     if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return

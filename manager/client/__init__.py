@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from manager.client.applier import Applied, Outcome
-from manager.client.client import Client, Propagation, connect
+from manager.client.client import Applied, Client, Outcome, Propagation, connect
 from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
 from manager.client.pod_streams import ContainerStreams, ExecResult, Output, PortConnection
 from manager.client.reader import LiveList, ObjectList

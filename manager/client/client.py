@@ -2,26 +2,66 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
+from pydantic import ValidationError
 
-from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
+from manager.api import (
+    GroupVersionKind,
+    ObjectKey,
+    OwnerReference,
+    PartialObjectMetadata,
+    Resource,
+    Unstructured,
+)
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
-from manager.client.applier import SETTLED_OBJECTS, Applied, Applier, Outcome, decoded
-from manager.client.errors import FieldConflict
-from manager.client.ownership import field_name, metadata_steps
-from manager.client.reader import LiveList, decode_at_once, decode_object
+from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
+from manager.client.ownership import (
+    Ownership,
+    Path,
+    Repair,
+    creator_name,
+    decoded,
+    field_name,
+    field_path,
+    holds,
+    may_repeat_keys,
+    metadata_steps,
+    owned_fields,
+    refused_lists,
+    without_fields,
+)
+from manager.client.pod_streams import PodStreams
+from manager.client.reader import (
+    CachedReader,
+    LiveList,
+    LiveReader,
+    MetadataReader,
+    decode_at_once,
+    decode_object,
+)
 from manager.client.write import (
+    APPLY_PATCH,
+    DRY_RUN,
+    JSON,
+    JSON_PATCH,
     MERGE_PATCH,
+    ChildLabel,
     KubernetesModel,
+    StatusClient,
     SubresourceClient,
     applied_fields,
+    encode_applied,
     merge_diff,
     record_spared,
     remember,
@@ -30,11 +70,25 @@ from manager.client.write import (
     whole_object,
 )
 from manager.kube.config import load_config
-from manager.kube.errors import ConfigError, Conflict, Invalid, NotFound
+from manager.kube.decoding import not_a
+from manager.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NoMatch,
+    NotFound,
+    ServerError,
+)
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
+from manager.util import clock
+from manager.util.loop import own_turn
 
 if TYPE_CHECKING:
     from manager.client.kubernetes_client import TransportApiClient
@@ -47,7 +101,87 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
-class Client(Applier):
+SETTLED_OBJECTS = 10_000
+"""How many objects the applier remembers as equal in the server's eyes."""
+
+REFUSED_SECONDS = 300.0
+"""For how long a repair is not tried again after the server has refused it. No event tells when the server
+would accept it: when a policy changes, say."""
+
+# Of items that are in a refused list, for how many it is tried whether they can stay.
+_MOST_KEPT = 16
+
+_UNTYPED = "failed to create typed patch object"
+
+# How often the record of our create is renamed while others change the object in between.
+TAKEOVER_ATTEMPTS = 3
+
+_UNKNOWN = -1
+"""In place of the hash of a state, which Python never makes it."""
+
+Written = tuple[bytes, tuple[FieldConflict, ...]]
+"""The answer to a write, and what others had set otherwise."""
+
+
+class Outcome(enum.Enum):
+    """The effect of an apply, and its cause."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    """It is wanted differently than at the last apply, as far as this can be known."""
+
+    RESTORED = "restored"
+    """Another client had changed it."""
+
+    UNCHANGED = "unchanged"
+
+
+class Applied(NamedTuple, Generic[R]):
+    """The result of an apply.
+
+    Attributes: `object` as the server has it now; `previous` as it was before, None unless it was changed;
+    `outcome`; `conflicts`, the fields that other managers had set to other values, with these managers.
+    """
+
+    object: R
+    previous: R | None
+    outcome: Outcome
+    conflicts: tuple[FieldConflict, ...] = ()
+
+
+class ApplyOptions(TypedDict, total=False):
+    """The options of `Client.apply`; only `force` is true by default."""
+
+    owner: Resource | None
+    initial: Sequence[str]
+    may_update: Callable[[], bool] | None
+    adopt: bool
+    force: bool
+    dry_run: bool
+
+
+@dataclass(slots=True)
+class _Change:
+    """The change of an existing object that an apply wants."""
+
+    kind: type[Resource]
+    key: ObjectKey
+    live: Ownership
+    encoded: bytes
+    body: dict[str, Any]
+    """The fields to apply, and the UID: an object that was replaced meanwhile is refused."""
+    given_up: Sequence[Path]
+    """Fields that are left to others."""
+    force: bool
+    dry_run: bool
+
+    def repair(self, there: Ownership, *lists: Any) -> Repair:
+        """Return the patch with the effect of the apply on the object as it is there; see `Repair`."""
+        shares = there.shares(self.given_up, self.kind.gvk.api_version)
+        return Repair(there.live, self.body, *shares, *lists)
+
+
+class Client(CachedReader):
     """A client whose reads come from the cache, without a request. Its next read sees each of its writes.
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
@@ -64,6 +198,41 @@ class Client(Applier):
     `status` writes the status subresource; `pod_streams` leads into pods; `child_label` is a label that
     `apply` gives to children.
     """
+
+    def __init__(
+        self,
+        transport: Transport,
+        mapper: RestMapper,
+        cache: Cache,
+        *,
+        field_manager: str,
+        former_managers: Sequence[str] = (),
+        child_label: ChildLabel | None = None,
+    ) -> None:
+        self.uncached = LiveReader(transport, mapper)
+        super().__init__(cache, live=self.uncached)
+        self.metadata = MetadataReader(cache, live=self.uncached)
+        self.status = StatusClient(self._send)
+        self.pod_streams = PodStreams(transport)
+        self._transport = transport
+        self._mapper = mapper
+        self.field_manager = field_manager
+        self.former_managers = tuple(former_managers)
+        self.child_label = child_label
+        self._ownership = partial(Ownership, field_manager=field_manager, former=self.former_managers)
+        cache.managers.add(former_managers)
+        self._settled = OrderedDict[str, tuple[int, int]]()
+        """By UID: hashes of the wanted fields that an object has, and of its state right after our write.
+
+        There is nothing to write as long as both stay the same (see `Ownership.state`). This check costs a
+        third of a comparison. And no comparison without the schema can recognise a value that the server
+        spells in its own way: it stores a quantity of "0.5" as "500m", and drops an empty list.
+        """
+        self._corrected = OrderedDict[str, dict[Path, Any]]()
+        """By UID: the metadata that `correct` was last called with."""
+        self._refused = OrderedDict[str, tuple[int, float, ApiError]]()
+        """By UID: the state whose repair the server has refused, until when it is not repeated, and why."""
+        self._kubernetes_client: TransportApiClient | None = None
 
     def kubernetes_client(self) -> TransportApiClient:
         """Return an `ApiClient` of kubernetes-asyncio on this client's transport.
@@ -203,17 +372,17 @@ class Client(Applier):
             remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
             return Applied(obj, None, Outcome.UNCHANGED)
         raw = await self.uncached.read(kind, key)  # the cache has no entries of other managers
-        live, stored = decoded(kind, raw), await self.patch(obj)
-        own, last = self._ownership(live), self._corrected.get(uid, {})
+        live, stored = self._ownership(decoded(kind, raw)), await self.patch(obj)
+        last = self._corrected.get(uid, {})
         remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
         conflicts, removed = dict[FieldConflict, None](), False
         for path, value in changes.items():
-            others = own.setters(path)
+            others = live.setters(path)
             field = field_name(path if isinstance(value, str) else path[:2])
             conflicts |= {FieldConflict(other, field): None for other in others or ()}
             removed = removed or (others == [] and (path, value) in last.items())
         outcome = Outcome.RESTORED if conflicts or removed else Outcome.UPDATED
-        return Applied(stored, decode_at_once(raw, kind, key, parsed=live), outcome, tuple(conflicts))
+        return Applied(stored, decode_at_once(raw, kind, key, parsed=live.live), outcome, tuple(conflicts))
 
     async def delete(
         self,
@@ -313,6 +482,416 @@ class Client(Applier):
         """Return a client of a subresource other than status, such as `scale`."""
         return SubresourceClient(self._transport, self._mapper, name)
 
+    @overload
+    async def apply(self, obj: R, **options: Unpack[ApplyOptions]) -> Applied[R]: ...
+    @overload
+    async def apply(self, obj: KubernetesModel, **options: Unpack[ApplyOptions]) -> Applied[Any]: ...
+    async def apply(self, obj: Resource | KubernetesModel, **options: Unpack[ApplyOptions]) -> Applied[Any]:
+        """Set the fields of the object that `obj` has, creating it if it is missing.
+
+        This is a forced server-side apply: it reverts other clients' changes of these fields, removes fields
+        that an earlier apply set and `obj` no longer has, and leaves all other fields. It sends nothing if
+        the cached object already matches. The outcome is RESTORED if `obj` equals the last apply, so that
+        another client has changed the object, and UPDATED otherwise.
+
+        If other managers have set these fields to other values, the result names the managers and the fields.
+        With `force=False`, apply raises ApplyConflict with the same details instead.
+
+        `initial` are paths, such as `.spec.replicas`, of fields that apply sets when it creates the object,
+        and leaves to others from then on. If the client owns them already, it gives them up, and their values
+        stay.
+
+        `may_update` is called before an update, but not before a creation or restoration. If it returns
+        False, nothing is sent.
+
+        With `owner`, the object gets a controller reference to it. An object with another controller, or
+        none, stays as it is: raises OwnedByOther, which says whether this client created it. With `adopt`, an
+        object without a controller that this client created becomes the owner's. Raises ValueError for an
+        owner in another namespace, or for a namespaced owner of a cluster-scoped object.
+
+        A refused apply changes nothing. If the server refuses it only because others have put items into our
+        lists, one patch sets the same fields and removes these items, provided that its dry run succeeds.
+
+        A dry run of an object that this client has created, and not changed since, cannot show conflicts.
+        """
+        obj = resource_of(obj)
+        kind, key = type(obj), obj.key
+        owner, adopt = options.get("owner"), options.get("adopt", False)
+        may_update, dry_run = options.get("may_update"), options.get("dry_run", False)
+        given_up = tuple(map(field_path, options.get("initial", ())))
+        wanted = applied_fields(obj, owner, self.child_label)
+        if not kind.namespaced:
+            await self._check_owners(obj, kind)
+        found = await self._find_known(kind, key, owner, adopt=adopt)
+        if found is None:
+            try:
+                return await self._create(obj, wanted, given_up, dry_run=dry_run)
+            except AlreadyExists:
+                # Not in the cache yet, or made by another client a moment ago: look before touching it.
+                found = await self._read(kind, key)
+        await own_turn(len(found))
+        live = self._ownership(decoded(kind, found))
+        adopted = False
+        if owner is not None:
+            adopted = _refuse_foreign(kind, key, live, owner, adopt=adopt)
+            self._keep_label(wanted, owner, live)
+        encoded = encode_applied(wanted, obj)
+        if given_up:
+            wanted = without_fields(orjson.loads(encoded), given_up)
+            encoded = orjson.dumps(wanted)
+        # The entry of our create is only taken over before something is changed.
+        taken_over = live.former or bool(given_up and live.applied is not None and live.owns(given_up))
+        last, state = self._settled.get(live.uid, (_UNKNOWN, _UNKNOWN))
+        is_wanted = last == hash(encoded)
+        spared = not taken_over and (
+            (is_wanted and state == live.state()) or self._holds(wanted, encoded, live)
+        )
+        if spared:
+            if not is_wanted:
+                self._settle(live.uid, encoded)
+            record_spared("apply", kind, key)
+        elif may_update is not None and not self._wants_the_same(encoded, live, ()):
+            spared = not may_update()
+        if spared:
+            return Applied(decode_at_once(found, kind, key, parsed=live.live), None, Outcome.UNCHANGED)
+        body = orjson.loads(encoded)
+        body["metadata"]["uid"] = live.uid
+        change = _Change(kind, key, live, encoded, body, given_up, options.get("force", True), dry_run)
+        raw, conflicts = await self._write(change, taken_over=taken_over or live.created is not None)
+        await own_turn(len(raw))
+        restores = adopted or self._wants_the_same(encoded, live, conflicts)
+        after = self._ownership(decoded(kind, raw))
+        if not dry_run:
+            self._settle(live.uid, encoded, after)
+        now = decode_at_once(raw, kind, key, parsed=after.live)
+        if after.content() == live.content():
+            return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
+        outcome = Outcome.RESTORED if restores else Outcome.UPDATED
+        return Applied(now, decode_at_once(found, kind, key, parsed=live.live), outcome, conflicts)
+
+    async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
+        """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""
+        found = await self._find_known(kind, key, owner)
+        if found is not None:
+            await own_turn(len(found))
+            _refuse_foreign(kind, key, self._ownership(decoded(kind, found)), owner, adopt=False)
+
+    # Before the write.
+
+    async def _find_known(
+        self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
+    ) -> bytes | None:
+        """Return the known JSON of the object, maybe only metadata if it is certainly not the owner's.
+
+        With `adopt`, ask the server.
+        """
+        informer = None if adopt else self._cache.lookup(kind)
+        if informer is not None and informer.covers(key.namespace):
+            record = informer.get(key)
+            if record is None and informer.filter is None:
+                return None
+            if record is not None and not record.is_cut:
+                return record.raw
+            controller = None if record is None or owner is None else record.meta().controller
+            if record and owner and controller and controller.uid != owner.metadata.uid:
+                return record.raw
+        # A selection says nothing about other objects, and neither does a replica's shard.
+        selected = None if adopt else self._cache.held(kind, key)
+        return selected.raw if selected is not None else await self._find_stored(kind, key)
+
+    async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes:
+        mapping = await self._mapper.resolve(kind.gvk)
+        return await self._transport.request("GET", mapping.path(key.namespace, key.name))
+
+    async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
+        try:
+            return await self._read(kind, key)
+        except NotFound:
+            return None
+
+    async def _check_owners(self, obj: Resource, kind: type[Resource]) -> None:
+        """Raise ValueError for an owner in a namespace, which an object in no namespace cannot have.
+
+        The garbage collector would take the object for an orphan, and delete it. In which namespace an owner
+        of other objects is, a reference does not say: it is the object's.
+        """
+        for owner in obj.metadata.owner_references:
+            with suppress(NoMatch):
+                gvk = GroupVersionKind.from_api_version(owner.api_version, owner.kind)
+                if (await self._mapper.resolve(gvk)).namespaced:
+                    child = f"{kind.gvk.kind} {obj.metadata.name}"
+                    raise ValueError(
+                        f"{owner.kind} {owner.name} cannot own {child}, which is in no namespace"
+                    )
+
+    def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: Ownership) -> None:
+        """Want the label of the owner that a child has, though none is set any more (see `ChildLabel`)."""
+        label = self.child_label
+        if label is not None and not label.is_set:
+            value = (live.metadata.get("labels") or {}).get(label.key)
+            if value is not None and value == label.value_of(owner.metadata.uid):
+                wanted["metadata"].setdefault("labels", {})[label.key] = value
+
+    def _holds(self, wanted: dict[str, Any], encoded: bytes, live: Ownership) -> bool:
+        """Return whether the object has all wanted fields, under our name."""
+        owned, exact = live.applied, True
+        if live.created is not None:
+            if live.created_by != creator_name(self.field_manager, encoded):
+                return False
+            # After a create the server records its defaults under our name, too.
+            owned, exact = live.created, False
+        # As it is first: that is nearly always plain. In JSON a tuple, say, is a list.
+        return owned is not None and (
+            holds(owned_fields(wanted), live.live, owned, exact=exact)
+            or holds(owned_fields(orjson.loads(encoded)), live.live, owned, exact=exact)
+        )
+
+    def _wants_the_same(self, encoded: bytes, live: Ownership, conflicts: Sequence[FieldConflict]) -> bool:
+        """Return whether our last apply of the object was the same, so that another client has changed it.
+
+        Of an object that another process of ours has applied last, the conflicts tell.
+        """
+        known = self._settled.get(live.uid)
+        if known is not None:
+            return known[0] == hash(encoded)
+        if live.created is not None:
+            return live.created_by == creator_name(self.field_manager, encoded)
+        return bool(conflicts)
+
+    def _settle(self, uid: str, encoded: bytes, after: Ownership | None = None) -> None:
+        """Remember that an object has the wanted fields, and with `after` what our write has stored."""
+        state = _UNKNOWN if after is None else after.state()
+        remember(self._settled, uid, (hash(encoded), state), SETTLED_OBJECTS)
+
+    # Writing.
+
+    async def _create(
+        self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
+    ) -> Applied[R]:
+        kind, key, encoded = type(obj), obj.key, encode_applied(wanted, obj)
+        whole, kept = orjson.loads(encoded), encoded
+        for path in given_up:
+            if without_fields(whole, (path,)) == whole:
+                raise ValueError(f"{kind.gvk.kind} {key} is created without its initial {field_name(path)}")
+        if given_up:
+            kept = orjson.dumps(without_fields(whole, given_up))
+        if may_repeat_keys(whole):
+            # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
+            # an object that is there it demands a version that no object has.
+            whole["metadata"]["resourceVersion"] = "1"
+            try:
+                raw = await self._send_apply(kind, key, whole, dry_run=dry_run, creates=True)
+            except Conflict as error:
+                raise AlreadyExists(409, "AlreadyExists", str(error)) from error
+        else:
+            manager = creator_name(self.field_manager, kept)
+            booked: Any = {"manager": manager, "dry_run": dry_run, "fieldValidation": "Strict"}
+            raw = await self._send("POST", kind, key, encoded, **booked)
+        after = self._ownership(decoded(kind, raw))
+        if not dry_run:
+            self._settle(after.uid, kept, after)
+        return Applied(decode_at_once(raw, kind, key, parsed=after.live), None, Outcome.CREATED)
+
+    async def _write(self, change: _Change, *, taken_over: bool) -> Written:
+        """Apply over an existing object, or repair the apply."""
+        try:
+            return await self._update(change, taken_over=taken_over)
+        except Invalid as refusal:
+            # Others may have put items into our lists.
+            if not change.force:
+                raise
+            repaired = await self._repair(change, refusal)
+        if change.dry_run:
+            return repaired
+        # The object is as it is wanted. This writes down that it is ours.
+        return (await self._update(change, taken_over=True))[0], repaired[1]
+
+    async def _update(self, change: _Change, *, taken_over: bool) -> Written:
+        """Apply over an existing object; with `taken_over`, entries of managedFields join ours first.
+
+        If other managers have set the fields, a second request uses `force`: only a refusal names the
+        managers.
+        """
+        if taken_over:
+            there = await self._reread(change)
+            raw = await self._try(change, there)
+            if change.dry_run:
+                return raw, ()
+            await self._take_over(change, there)
+        sent, dry_run = (change.kind, change.key, change.body), change.dry_run
+        try:
+            return await self._send_apply(*sent, force=False, dry_run=dry_run), ()
+        except ApplyConflict as conflict:
+            if not change.force:
+                raise
+            return await self._send_apply(*sent, dry_run=dry_run), conflict.conflicts
+
+    async def _reread(self, change: _Change) -> Ownership:
+        """Read the object from the server: the cache has only our own entries, and not their places."""
+        return self._ownership(decoded(change.kind, await self._read(change.kind, change.key)))
+
+    async def _try(self, change: _Change, there: Ownership) -> bytes:
+        """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
+
+        A dry run of the apply itself keeps the fields of the other entries, and may be refused for them: two
+        ports of one name, for example. So this tries a patch that removes them. Returns the object that the
+        server would store.
+        """
+        repair = change.repair(there)
+        try:
+            raw = await self._send_apply(change.kind, change.key, change.body, dry_run=True)
+        except Invalid:
+            if not repair.releases:
+                raise
+        else:
+            if not repair.releases:
+                return raw
+        return await self._patch(change, repair.patch_of({"uid": change.live.uid}), dry_run=True)
+
+    async def _take_over(self, change: _Change, there: Ownership) -> None:
+        """Merge our entries into one apply entry (see `ownership`), before the apply of the change."""
+        version, refusal, attempts = None, None, 0
+        while attempts < TAKEOVER_ATTEMPTS:
+            translation = there.translation(change.given_up, change.kind.gvk.api_version)
+            patch = translation[1] if translation else there.takeover(change.given_up)
+            if patch is None:
+                return
+            if refusal is not None and there.version == version:
+                raise refusal  # no other client has written in between
+            version = there.version
+            try:
+                if patch:
+                    await self._patch(change, patch, JSON_PATCH)
+            except Invalid as error:
+                refusal, attempts = error, attempts + 1
+            else:
+                if translation is None:
+                    return
+                await self._send_apply(change.kind, change.key, change.body, manager=translation[0])
+            there = await self._reread(change)
+        raise Conflict(409, "Conflict", f"{change.kind.gvk.kind} {change.key} keeps being changed by others")
+
+    async def _repair(self, change: _Change, refusal: Invalid) -> Written:
+        """Make the changes of a refused apply by a patch, which also removes conflicting items of others.
+
+        Raises the refusal if it has another cause (see `repair`), or the server's answer to a dry run of the
+        patch, and remembers that answer for a while. Nothing has been changed then.
+        """
+        uid, candidates, conflict = change.live.uid, refused_lists(refusal.details), None
+        if not candidates:
+            raise refusal
+        state = hash((change.encoded, change.live.content()))
+        last_state, until, known = self._refused.get(uid, (_UNKNOWN, 0.0, None))
+        if known is not None and last_state == state and until > clock.monotonic():
+            raise type(known)(known.status, known.reason, known.message, known.details)
+        for _ in range(TAKEOVER_ATTEMPTS):
+            try:
+                there = await self._reread(change)
+            except NotFound:
+                raise refusal from None
+            repairs = (change.repair(there, lists) for lists in candidates)
+            repair = next((each for each in repairs if each.removed), None)
+            if repair is None or there.uid != uid:
+                raise refusal
+            demanded = {"uid": uid, "resourceVersion": there.version}
+            # The next apply takes over the fields recorded under this name.
+            manager = creator_name(self.field_manager, change.encoded)
+            booked: Any = {"manager": manager, "replaces": there.version}
+            try:
+                raw = await self._patch(change, repair.patch_of(demanded), dry_run=True, **booked)
+                keeps = set[Path]()
+                for each in repair.removed[:_MOST_KEPT] if len(repair.removed) > 1 else ():
+                    less = change.repair(there, repair.lists, {*keeps, each})
+                    with suppress(Invalid):  # it is in the way
+                        patch = less.patch_of(demanded)
+                        raw = await self._patch(change, patch, dry_run=True, **booked)
+                        keeps, repair = {*keeps, each}, less
+                if not change.dry_run:
+                    raw = await self._patch(change, repair.patch_of(demanded), **booked)
+                return raw, repair.conflicts
+            except (Invalid, Forbidden, BadRequest) as error:
+                refused = state, clock.monotonic() + REFUSED_SECONDS, error
+                remember(self._refused, uid, refused, SETTLED_OBJECTS)
+                raise
+            except Conflict as error:
+                conflict = error  # it has changed since, if only in its status
+        raise conflict or refusal
+
+    # Requests.
+
+    async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> bytes:
+        return await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)
+
+    async def _send_apply(
+        self, kind: type[Resource], key: ObjectKey, body: Any, *, force: bool = True, **more: Any
+    ) -> bytes:
+        """Send a server-side apply; return the object as stored.
+
+        Raises ApplyConflict, and BadRequest for a body that does not fit the schema.
+        """
+        try:
+            return await self._send(
+                "PATCH", kind, key, body, content_type=APPLY_PATCH, force=str(force).lower(), **more
+            )
+        except Conflict as error:
+            raise ApplyConflict.of(error) or error from None
+        except ServerError as error:
+            # The server says 500 of an apply with a field it does not know, or with one key twice.
+            if error.message.startswith(_UNTYPED):
+                what = error.message.partition("): ")[2] or error.message
+                raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
+            raise
+
+    async def _send(
+        self,
+        method: str,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: Any,
+        *,
+        content_type: str = JSON,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+        replaces: str = "",
+        creates: bool = False,
+        **query: str,
+    ) -> bytes:
+        """Write an object, or a subresource of it; return it as stored, which the next cached read shows.
+
+        `body` is JSON, or its value. The write is booked under the client's field manager, or `manager`.
+        `replaces` is the resourceVersion that the body demands, if it does; `creates` says that it demands
+        that there is no such object. The answer to a dry run does not go to the cache.
+        """
+        mapping = await self._mapper.resolve(kind.gvk)
+        name, new = key.name, ""
+        if method == "POST":
+            if mapping.namespaced and not key.namespace:
+                raise ValueError(f"{kind.gvk} is namespaced: {name!r} needs a metadata.namespace")
+            name, new, creates = "", name, True
+        try:
+            raw = await self._transport.request(
+                method,
+                mapping.path(key.namespace, name, subresource),
+                query={
+                    "fieldManager": manager or self.field_manager,
+                    **(DRY_RUN if dry_run else {}),
+                    **query,
+                },
+                body=body if isinstance(body, bytes) else orjson.dumps(body),
+                content_type=content_type,
+                name=new,
+            )
+        except NotFound as error:
+            raise await self._mapper.explain_not_found(error, kind.gvk, subresource) from None
+        except BadRequest as error:
+            name_nearest(error, kind)
+            raise
+        if not dry_run:
+            # "0" demands nothing
+            self._cache.observe_write(kind, raw, before=0 if creates else int(replaces or 0) or None)
+        return raw
+
 
 @asynccontextmanager
 async def connect(
@@ -372,3 +951,24 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
         if metadata.get(name)
     }
     return fields
+
+
+def _refuse_foreign(
+    kind: type[Resource], key: ObjectKey, live: Ownership, owner: Resource, *, adopt: bool
+) -> bool:
+    """Raise OwnedByOther unless the owner is the controller; return True for one without, if `adopt`."""
+    references = live.metadata.get("ownerReferences", ())
+    controller = next((each for each in references if each.get("controller")), None)
+    if controller is None:
+        made_here = live.created is not None or live.applied is not None or live.former
+        if adopt and made_here:
+            return True
+        raise OwnedByOther(kind.gvk.kind, key, None, made_here=made_here)
+    if controller.get("uid") != owner.metadata.uid:
+        try:
+            other = OwnerReference.model_validate(controller)
+        except ValidationError:
+            raise not_a(f"a {kind.gvk.kind} object") from None
+        finalizers = (live.metadata.get("finalizers") or ()) if "deletionTimestamp" in live.metadata else None
+        raise OwnedByOther(kind.gvk.kind, key, other, finalizers=finalizers)
+    return False

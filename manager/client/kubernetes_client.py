@@ -14,15 +14,15 @@ from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import unquote
 
-import msgspec
 import orjson
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.client.exceptions import ApiException, ApiValueError
 from multidict import CIMultiDict
 
 from manager.api import GroupVersionKind, ObjectKey, Unstructured
+from manager.api.resource import fields
 from manager.cache import Cache
-from manager.client.pod_streams import CHANNELS, IDLE_TIMEOUT, LONGEST_OUTPUT
+from manager.client.pod_streams import IDLE_TIMEOUT, LONGEST_OUTPUT, PORT_CHANNELS, PROCESS_CHANNELS
 from manager.kube.errors import ApiError, DeadlineExceeded, ProtocolError
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, LONGEST_LIST
@@ -40,8 +40,6 @@ _named = re.compile(
 ).fullmatch
 
 _STDOUT, _STDERR = 1, 2
-
-_PHRASES = {each.value: each.phrase for each in HTTPStatus}
 
 
 class TransportApiClient(ApiClient):
@@ -110,7 +108,7 @@ class TransportApiClient(ApiClient):
                 accept=accept or "application/json",
                 deadline=_seconds(_request_timeout),
                 longest=LONGEST_LIST if method == "GET" else LONGEST,
-                name=_name_in(body) if method == "POST" else "",
+                name=str(fields(body, "metadata").get("name") or "") if method == "POST" else "",
                 head=answer.begin,
             )
         except ApiError as error:
@@ -135,7 +133,7 @@ class TransportApiClient(ApiClient):
             for informer in self._cache.informers:
                 spec = informer.spec
                 if (spec.gvk.group, spec.gvk.version, spec.plural) == wanted:
-                    informer.observe_delete(key, (options.get("preconditions") or {}).get("uid"), raw)
+                    informer.observe_delete(key, fields(options, "preconditions").get("uid"), raw)
 
     @asynccontextmanager
     async def _connect(self, path: str, what: str, query: Iterable[tuple[str, Any]]) -> AsyncIterator[Any]:
@@ -144,7 +142,7 @@ class TransportApiClient(ApiClient):
             for name, value in query
             for each in (value if isinstance(value, list | tuple) else [value])
         ]
-        protocols = CHANNELS[1:] if what == "portforward" else CHANNELS
+        protocols = PORT_CHANNELS if what == "portforward" else PROCESS_CHANNELS
         async with AsyncExitStack() as stack:
             opening = self._transport.websocket(path, query=pairs, protocols=protocols)
             try:
@@ -157,14 +155,15 @@ class TransportApiClient(ApiClient):
 class _Answer:
     """An answer, with the part of aiohttp's interface that the package and its users need.
 
-    `data` is what was not read yet: all, or the next part of a stream. `content` is this object, too.
+    `data` is the part that was not read yet: all, or the next one of a stream. `content` is this object, too.
     """
+
+    reason = ""
 
     def __init__(
         self, chunks: AsyncIterator[bytes] | None = None, stack: AsyncExitStack | None = None
     ) -> None:
         self.status = int(HTTPStatus.OK)
-        self.reason = ""
         self.data = b""
         self.headers: CIMultiDict[str] = CIMultiDict()
         self._chunks = chunks  # None at the end
@@ -173,22 +172,17 @@ class _Answer:
         self._closing: asyncio.Task[None] | None = None
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take status and headers."""
         self.status = status
-        self.reason = _PHRASES.get(status, "")
         self.headers = CIMultiDict(headers)
 
     def getheaders(self) -> CIMultiDict[str]:
-        """Return the headers."""
         return self.headers
 
     def getheader(self, name: str, default: str | None = None) -> str | None:
-        """Return a header."""
         return self.headers.get(name, default)
 
     @property
     def content(self) -> Self:
-        """The stream itself."""
         return self
 
     async def readline(self) -> bytes:
@@ -198,40 +192,24 @@ class _Answer:
             TimeoutError: nothing came for too long.
             ProtocolError: it is longer than `LONGEST_LINE`.
         """
-        while (end := self.data.find(b"\n")) < 0:
+        while (end := self.data.find(b"\n") + 1) == 0:
             if len(self.data) > LONGEST_LINE:
                 raise ProtocolError(f"a line is longer than {LONGEST_LINE} bytes")
             if not await self._more():
-                return self._take(len(self.data))
-        return self._take(end + 1)
+                end = len(self.data)
+                break
+        line, self.data = self.data[:end], self.data[end:]
+        return line
 
-    async def readany(self) -> bytes:
-        """Return the next bytes, nothing at the end."""
-        if not self.data:
-            await self._more()
-        return self._take(len(self.data))
-
-    async def read(self, limit: int = -1) -> bytes:
-        """Return the next `limit` bytes at most, or by default all there are, up to `LONGEST`."""
-        if limit >= 0:
-            while not self.data and await self._more():
-                pass
-            return self._take(limit)
-        parts, size = [], 0
-        while part := await self.readany():
-            parts.append(part)
-            size += len(part)
-            if size > LONGEST:
+    async def read(self) -> bytes:
+        """Return all there is, up to `LONGEST`."""
+        found = bytearray()
+        while self.data or await self._more():
+            found += self.data
+            self.data = b""
+            if len(found) > LONGEST:
                 raise ProtocolError(f"the answer is longer than {LONGEST} bytes")
-        return b"".join(parts)
-
-    async def text(self) -> str:
-        """Return all of it as text."""
-        return (await self.read()).decode(errors="replace")
-
-    async def json(self) -> Any:
-        """Return all of it, parsed."""
-        return orjson.loads(await self.read())
+        return bytes(found)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while line := await self.readline():
@@ -244,18 +222,6 @@ class _Answer:
             self._closing = asyncio.get_running_loop().create_task(self._stack.aclose())
 
     release = close
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
-        if self._closing is not None:
-            await self._closing
-
-    def _take(self, size: int) -> bytes:
-        part, self.data = self.data[:size], self.data[size:]
-        return part
 
     async def _more(self) -> bool:
         """Hold more; False at the end."""
@@ -276,29 +242,19 @@ class _Answer:
         return True
 
 
-class _Identity(msgspec.Struct, rename="camel"):
-    """The kind that an object names."""
-
-    api_version: str = ""
-    kind: str = ""
-
-
-_decode_identity = msgspec.json.Decoder(_Identity).decode
-
-
 def _identity(raw: bytes) -> GroupVersionKind | None:
     try:
-        found = _decode_identity(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = fields(orjson.loads(raw))
+    except orjson.JSONDecodeError:
         return None  # of a proxy, say
-    return GroupVersionKind.from_api_version(found.api_version, found.kind)
+    return GroupVersionKind.from_api_version(str(found.get("apiVersion")), str(found.get("kind")))
 
 
 def _replaced(method: str, body: Mapping[str, Any]) -> int | None:
     """Return the version that a write replaced: none for a create, None where the body demands none."""
     if method == "POST":
         return 0
-    version = str((body.get("metadata") or {}).get("resourceVersion") or "")
+    version = str(fields(body, "metadata").get("resourceVersion") or "")
     return int(version) or None if version.isascii() and version.isdecimal() else None
 
 
@@ -326,11 +282,6 @@ def _encoded(body: Any, content_type: str) -> bytes | None:
     if isinstance(body, str) and "json" not in content_type:
         return body.encode()
     return orjson.dumps(body)
-
-
-def _name_in(body: Any) -> str:
-    metadata = body.get("metadata") if isinstance(body, dict) else None
-    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
 
 def _seconds(timeout: Any, *, idle: bool = False) -> float | None:

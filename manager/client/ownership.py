@@ -23,14 +23,19 @@ the same way.) The entries of former field managers join it then, too.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import orjson
+
+from manager.api import Resource
+from manager.client.errors import FieldConflict
+from manager.client.write import merge_diff
+from manager.kube.decoding import json_object, not_a
 
 Path = tuple[str, ...]
 """The steps to a field, as FieldsV1 has them: `("f:spec", "f:replicas")`."""
@@ -48,17 +53,22 @@ class Ownership:
     """The managedFields of an object as one field manager sees them; subresources are booked apart.
 
     Attributes:
+        live, metadata, uid, version: the object's JSON, and parts of it.
         applied, created: the FieldsV1 records of our apply and of our create; None for a missing entry.
         created_by: the manager name of the create.
         former: whether a former field manager has an entry that has to be taken over.
     """
 
-    def __init__(self, live: Fields, field_manager: str, former: Sequence[str] = ()) -> None:
+    def __init__(self, live: dict[str, Any], field_manager: str, former: Sequence[str] = ()) -> None:
+        self.live = live
+        self.metadata: dict[str, Any] = live["metadata"]
+        self.uid: str = self.metadata.get("uid", "")
+        self.version = self.metadata.get("resourceVersion")
         self.applied: Fields | None = None
         self.created: Fields | None = None
         self.created_by = ""
         self.former = False
-        self._entries: Sequence[Fields] = live["metadata"].get("managedFields", ())
+        self._entries: Sequence[Fields] = self.metadata.get("managedFields", ())
         self._name, self._former_names = field_manager, former
         ours = []
         for place, entry in enumerate(self._entries):
@@ -77,6 +87,17 @@ class Ownership:
                 ours.append((2, place))
         # The indexes of our entries; the first one receives the others: our apply, if there is one.
         self._ours = [place for _, place in sorted(ours)]
+
+    def content(self) -> bytes:
+        """Return the JSON of the fields that an apply can change, for comparison as a whole."""
+        fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
+        fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+
+    def state(self) -> int:
+        """Return a hash of the content and of our part of it."""
+        # Python's own hashes have a random key for each process, so no client can construct collisions.
+        return hash((self.content(), orjson.dumps((self.created or self.applied, self.created_by))))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or something below it."""
@@ -186,6 +207,27 @@ def has_field(record: Any, path: Path) -> bool:
     return True
 
 
+def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
+    """Parse an object's JSON and check the metadata that this module relies on; raises ProtocolError."""
+    what = f"a {kind.gvk.kind} object"
+    live = json_object(raw, what)
+    metadata = live.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("uid"), str):
+        raise not_a(what)
+    for name in ("managedFields", "ownerReferences"):
+        entries = metadata.get(name, ())
+        if not isinstance(entries, list | tuple) or not {*map(type, entries)} <= {dict}:
+            raise not_a(what)
+    return live
+
+
+def owned_fields(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an apply whose ownership the server records."""
+    fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
+    metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
+    return fields | {"metadata": metadata} if metadata else fields
+
+
 # Paths as people and the server write them.
 
 _step = re.compile(r"""\.?([^.\[\]]+) | \[([^\]]*)\]""", re.VERBOSE)
@@ -280,14 +322,15 @@ def without_fields(wanted: Any, paths: Sequence[Path]) -> Any:
 
 def _without_field(there: Any, path: Path) -> Any:
     step, rest = path[0], path[1:]
-    below = _at(there, step, defaulted=True)
-    if below is _MISSING:
+    if isinstance(there, list) and (place := place_in(there, step, defaulted=True)) is not None:
+        left = [_without_field(there[place], rest)] if rest else []
+        return [*there[:place], *left, *there[place + 1 :]]
+    name = step[2:]
+    if not isinstance(there, dict) or not step.startswith("f:") or name not in there:
         return there
-    left = _without_field(below, rest) if rest else _MISSING
-    if isinstance(there, dict):
-        kept = {name: value for name, value in there.items() if f"f:{name}" != step}
-        return kept if left is _MISSING else {**there, step[2:]: left}
-    return [left if item is below else item for item in there if item is not below or left is not _MISSING]
+    if rest:
+        return {**there, name: _without_field(there[name], rest)}
+    return {other: value for other, value in there.items() if other != name}
 
 
 # The comparison of a wanted object with the live one.
@@ -308,18 +351,25 @@ def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    items = wanted.values() if isinstance(wanted, dict) else wanted
-    if items is wanted and len(wanted) > 1:
-        seen = set[Any]()
-        for item in wanted:
-            if isinstance(item, dict):
-                keys: list[Any] = [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
-            else:
-                keys = [str(item)]
-            if not seen.isdisjoint(keys):
-                return True
-            seen.update(keys)
-    return any(may_repeat_keys(item) for item in items if isinstance(item, (dict, list)))
+    # One loop without calls: every creation comes by.
+    pending: list[dict[str, Any] | list[Any]] = [wanted]
+    for each in pending:  # with those that it finds
+        if isinstance(each, list) and len(each) > 1 and _repeats_keys(each):
+            return True
+        for item in each.values() if isinstance(each, dict) else each:
+            if isinstance(item, (dict, list)):
+                pending.append(item)  # noqa: PERF401 - an `extend` would not see its own additions
+    return False
+
+
+def _repeats_keys(items: list[Any]) -> bool:
+    keys = list[Any]()
+    for item in items:
+        if isinstance(item, dict):
+            keys += [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
+        else:
+            keys.append(str(item))
+    return len({*keys}) < len(keys)
 
 
 _MISSING = object()
@@ -335,17 +385,10 @@ def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
     """
     for name, value in wanted.items():
         record = owned.get("f:" + name)
-        if record is None:
-            return False
         there = live.get(name, _MISSING)
-        if value.__class__ is str:
-            # Most are so, and have no parts.
-            if value != there:
-                return False
-        elif not record:
-            if not _equal(value, there):
-                return False
-        elif not _matches(value, there, record, exact=exact):
+        if record is None or not (
+            value == there if value.__class__ is str else _matches(value, there, record, exact=exact)
+        ):
             return False
     if exact:
         for path in owned:
@@ -389,82 +432,22 @@ def _list_matches(wanted: Sequence[Any], live: Sequence[Any], owned: Fields, *, 
         theirs = place_in(live, path) if unclaimed >= 0 else None
         if theirs is None:
             return False
-        if path[0] == "k" and not _item_matches(wanted[mine], live[theirs], record, exact=exact):
+        if path[0] == "k" and not _matches(wanted[mine], live[theirs], record, exact=exact):
             return False
         places[mine] = theirs
     return unclaimed == 0 and all(one < other for one, other in pairwise(places))
 
 
-_FEW = 4
-"""Fields that are compared as fast as they are looked up."""
-
-_MOST_MATCHING_ITEMS = 10_000
-_matching_items = set[int]()
-
-
-def _item_matches(wanted: Fields, live: Fields, owned: Any, *, exact: bool) -> bool:
-    """Call `_matches` for a list item and cache matches: thousands of objects have the same container."""
-    if owned.__class__ is not dict or len(owned) <= _FEW:
-        return _matches(wanted, live, owned, exact=exact)
-    # Python's own hashes have a random key for each process, so no client can construct collisions.
-    state = hash((orjson.dumps(wanted), orjson.dumps(live), orjson.dumps(owned), exact))
-    if state in _matching_items:
-        return True
-    if not _matches(wanted, live, owned, exact=exact):
-        return False
-    if len(_matching_items) >= _MOST_MATCHING_ITEMS:
-        _matching_items.clear()
-    _matching_items.add(state)
-    return True
-
-
-def wants_otherwise(wanted: Any, live: Any, owned: Fields) -> bool:
-    """Return whether a field still has the value that we applied, and should have another or none.
-
-    A client that changes a field becomes its owner. So a field that differs, and that we own, is from our
-    apply.
-    """
-    for path, record in owned.items():
-        if path == "." or record.__class__ is not dict:
-            continue
-        mine, theirs = _at(wanted, path, defaulted=True), _at(live, path, defaulted=False)
-        if mine is _MISSING:
-            return True
-        if theirs is _MISSING:
-            continue
-        if not record or (len(record) == 1 and "." in record):
-            if not _equal(mine, theirs):
-                return True
-        elif wants_otherwise(mine, theirs, record):
-            return True
-    return False
-
-
 def _equal(wanted: Any, live: Any) -> bool:
-    if wanted.__class__ is str:
-        return bool(wanted == live)
     if isinstance(wanted, dict):
-        if not isinstance(live, dict) or wanted.keys() != live.keys():
-            return False
-        for name, value in wanted.items():
-            # A call only where one is needed: it costs more than the comparison of text.
-            if value != live[name] if value.__class__ is str else not _equal(value, live[name]):
-                return False
-        return True
+        return (
+            isinstance(live, dict)
+            and wanted.keys() == live.keys()
+            and all(_equal(value, live[name]) for name, value in wanted.items())
+        )
     if wanted.__class__ is bool or live.__class__ is bool:
         return wanted is live
     return bool(wanted == live)
-
-
-# Steps of a record.
-
-
-def _at(there: Any, path: str, *, defaulted: bool) -> Any:
-    """Follow one step of a FieldsV1 record."""
-    if path.startswith("f:"):
-        return there.get(path[2:], _MISSING) if isinstance(there, dict) else _MISSING
-    place = place_in(there, path, defaulted=defaulted) if isinstance(there, list) else None
-    return _MISSING if place is None else there[place]
 
 
 def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int | None:
@@ -475,38 +458,160 @@ def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int
     named = _named(step)
     if step.startswith("v:"):
         return items.index(named) if named in items else None
+    if not step.startswith("k:") or not isinstance(named, dict):
+        return None
     candidate: int | None = None
-    for place, item in enumerate(items) if step.startswith("k:") and isinstance(named, dict) else ():
+    for place, item in enumerate(items):
         if not isinstance(item, dict):
             return None
-        spelled_out = True
-        for name, value in named.items():
-            if name not in item:
-                spelled_out = False
-            elif item[name] != value:
-                break
-        else:
-            if spelled_out:
+        if all(item.get(name, value) == value for name, value in named.items()):
+            if named.keys() <= item.keys():
                 return place
             if defaulted and candidate is None:
                 candidate = place  # kept back: another item may spell the whole key out
     return candidate
 
 
-_OFTEN = 200
-"""Characters of what is kept once it was read: who may write an object can have a megabyte there."""
-
-
 def _named(path: str) -> Any:
-    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`, None if malformed; cache short, frequent ones."""
-    return _read_often(path) if len(path) <= _OFTEN else _read(path)
-
-
-def _read(path: str) -> Any:
+    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`; None if it is malformed."""
     try:
         return orjson.loads(path[2:])
     except orjson.JSONDecodeError:
         return None
 
 
-_read_often = lru_cache(maxsize=1024)(_read)
+# Repairs of applies that are refused because another client has put items into our lists.
+#
+# An apply merges lists by the keys of their items. After another client has changed a port from 80 to 8080,
+# an apply puts 80 beside it, and the server refuses two ports of one name. No apply removes an item of
+# another manager. So one patch does all that the apply would do, and removes others' items from the refused
+# lists. No patch is made for a list that is owned as one piece, or that others have not extended: there, the
+# refusal has another cause.
+
+Names = tuple[str, ...]
+"""The names of the fields that lead to a list: `("spec", "template", "spec", "containers", "ports")`."""
+
+_index = re.compile(r"\[[^\]]*\]")
+
+
+def refused_lists(details: Mapping[str, Any]) -> list[set[Names]]:
+    """Return the lists whose items a refusal is about, and the same with all lists around them.
+
+    Nothing if the refusal is about anything else as well.
+    """
+    causes = details.get("causes")
+    lists, around = set[Names](), set[Names]()
+    for each in causes if isinstance(causes, list) else ():
+        field = str(each.get("field", "")) if isinstance(each, dict) else ""
+        places = [found.start() for found in _index.finditer(field)]
+        if not places:
+            return []
+        named = [tuple(_index.sub("", field[:place]).split(".")) for place in places]
+        lists.add(named[-1])
+        around.update(named)
+    return [lists, around] if lists else []
+
+
+class Repair:
+    """A merge patch with the effect of an apply of `wanted`, but without others' items in `lists`.
+
+    Items that `keeps` names stay. `ours` are the fields that the apply would replace or remove, `others` the
+    managers of other fields.
+
+    Attributes:
+        lists: the lists in which it removes items of others.
+        removed: the places of the items of others that it removes.
+        releases: whether it removes fields of ours that are no longer wanted.
+    """
+
+    def __init__(
+        self,
+        live: Fields,
+        wanted: Fields,
+        ours: Fields,
+        others: Sequence[tuple[str, Fields]],
+        lists: Iterable[Names] = (),
+        keeps: Collection[Path] = (),
+    ) -> None:
+        self.lists = set(lists)
+        self._keeps = keeps
+        self._others = others
+        self.removed: list[Path] = []
+        self.releases = False
+        self._patch = merge_diff(live, self._after(live, wanted, ours, [record for _, record in others], ()))
+
+    def patch_of(self, demanded: Fields) -> dict[str, Any]:
+        """Return the merge patch for an object with these metadata."""
+        return {**self._patch, "metadata": {**self._patch.get("metadata", {}), **demanded}}
+
+    @property
+    def conflicts(self) -> tuple[FieldConflict, ...]:
+        """Return the removed items, and their managers; without any, no other client is in the way."""
+        return tuple(
+            FieldConflict(manager, field_name(path))
+            for path in self.removed
+            for manager in [name for name, record in self._others if has_field(record, path)] or [""]
+        )
+
+    def _after(self, there: Any, wanted: Any, ours: Fields, others: Sequence[Fields], path: Path) -> Any:
+        """Return the value at a path after an apply of `wanted`; `ours` and `others` are records below it."""
+        if path and not _steps(ours, others):
+            return wanted  # it is owned as one piece
+        if isinstance(there, Mapping) and isinstance(wanted, Mapping):
+            result: dict[str, Any] = {}
+            for name, value in there.items():
+                step = f"f:{name}"
+                if name in wanted:
+                    result[name] = self._below(value, wanted[name], step, ours, others, path)
+                else:
+                    result |= self._released({name: value}, step, ours, others)
+            return result | {name: value for name, value in wanted.items() if name not in there}
+        if isinstance(there, list) and isinstance(wanted, list):
+            return self._list_after(there, wanted, ours, others, path)
+        return wanted
+
+    def _list_after(
+        self, there: list[Any], wanted: list[Any], ours: Fields, others: Sequence[Fields], path: Path
+    ) -> list[Any]:
+        steps = {place: step for step in _steps(ours, others) if (place := place_in(there, step)) is not None}
+        refused = tuple(step[2:] for step in path if step.startswith("f:")) in self.lists
+        merged, kept = list(wanted), list[Any]()
+        in_place, last = list[Any](), -1
+        for place, item in enumerate(there):
+            step = steps.get(place, "")
+            number = place_in(wanted, step, defaulted=True)
+            if number is not None:
+                merged[number] = self._below(item, wanted[number], step, ours, others, path)
+                in_place.append(merged[number])
+                last = number if last == number - 1 else len(wanted)
+            elif refused and step not in ours and (*path, step) not in self._keeps:
+                self.removed.append((*path, step))
+            else:
+                left = self._released([item], step, ours, others)
+                kept += left
+                in_place += left
+        # Items of others stay where they are, unless ours have to move.
+        return in_place if last == len(wanted) - 1 else [*merged, *kept]
+
+    def _below(
+        self, there: Any, wanted: Any, step: str, ours: Fields, others: Sequence[Fields], path: Path
+    ) -> Any:
+        [mine] = _below([ours], step) or [{}]
+        return self._after(there, wanted, mine, _below(others, step), (*path, step))
+
+    def _released(self, there: Any, step: str, ours: Fields, others: Sequence[Fields]) -> Any:
+        """Return a map or list of one entry without the parts that only we own."""
+        if step not in ours:
+            return there
+        left = copy.deepcopy(there)
+        release(left, {step: ours[step]}, others)
+        self.releases |= left != there
+        return left
+
+
+def _steps(ours: Fields, others: Sequence[Fields]) -> dict[str, None]:
+    return {step: None for record in (ours, *others) for step in record if step != "."}
+
+
+def _below(records: Sequence[Fields], step: str) -> list[Fields]:
+    return [below for record in records if isinstance(below := record.get(step), dict)]

@@ -25,8 +25,11 @@ from manager.kube.errors import (
 from manager.kube.transport import DEADLINE, Transport
 from manager.kube.wire import WebSocket
 
-CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-"""How stdin, stdout and stderr share a WebSocket; only the first has an end of stdin."""
+PROCESS_CHANNELS = ("v5.channel.k8s.io",)
+"""How stdin, stdout and stderr share a WebSocket, with an end of stdin."""
+
+PORT_CHANNELS = ("v4.channel.k8s.io",)
+"""How the data of a port and the node's errors do."""
 
 LONGEST_OUTPUT = 1024 * 1024
 """Bytes that a command may print, unless the caller takes more."""
@@ -129,9 +132,7 @@ class ContainerStreams(_Channels):
         await self._send(_STDIN, data)
 
     async def close_stdin(self) -> None:
-        """End stdin. Raises ProtocolError for an API server that cannot (before Kubernetes 1.30)."""
-        if self._socket.protocol != CHANNELS[0]:
-            raise ProtocolError(f"{self._name}: the API server cannot end stdin")
+        """End stdin."""
         await self._send(_CLOSE, bytes([_STDIN]))
 
     def __aiter__(self) -> ContainerStreams:
@@ -208,10 +209,10 @@ class PodStreams:
         stdin, timeout = options.get("stdin"), options.get("timeout", DEADLINE)
         query = _query(options.get("container", ""), stdin=stdin is not None)
         query += [("command", each) for each in command]
-        channels, limit = CHANNELS if stdin is None else CHANNELS[:1], options.get("limit", LONGEST_OUTPUT)
+        limit = options.get("limit", LONGEST_OUTPUT)
         patience = asyncio.timeout(timeout)
         try:
-            async with patience, self._opened("exec", pod, "exec", query, channels) as (socket, name):
+            async with patience, self._opened("exec", pod, "exec", query) as (socket, name):
                 process = ContainerStreams(socket, name)
                 output = await _communicate(process, stdin, limit, name)
         except TimeoutError:
@@ -233,7 +234,7 @@ class PodStreams:
             Fenced: the process may no longer write.
         """
         query = _query(container, stdin=stdin)
-        async with self._opened("attach", pod, "attach", query, CHANNELS) as opened:
+        async with self._opened("attach", pod, "attach", query) as opened:
             yield ContainerStreams(*opened)
 
     @asynccontextmanager
@@ -246,7 +247,7 @@ class PodStreams:
             Fenced: the process may no longer write.
         """
         query = [("ports", str(port))]
-        async with self._opened(f"port {port}", pod, "portforward", query, CHANNELS[1:]) as opened:
+        async with self._opened(f"port {port}", pod, "portforward", query, PORT_CHANNELS) as opened:
             yield PortConnection(*opened)
 
     async def logs(
@@ -283,7 +284,7 @@ class PodStreams:
         pod: Resource | ObjectKey,
         subresource: str,
         query: Sequence[tuple[str, str]],
-        protocols: Sequence[str],
+        protocols: Sequence[str] = PROCESS_CHANNELS,
     ) -> AsyncIterator[tuple[WebSocket, str]]:
         """Open a WebSocket; yield it with a name for errors."""
         async with AsyncExitStack() as stack:
@@ -307,10 +308,8 @@ async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenera
     async for chunk in chunks:
         *whole, begun = (begun + chunk).split(b"\n")
         for line in whole:
-            while len(line) > longest:
-                yield line[:longest]
-                line = line[longest:]  # noqa: PLW2901 - the rest of it
-            yield line
+            for start in range(0, len(line) or 1, longest):
+                yield line[start : start + longest]
         while len(begun) > longest:
             yield begun[:longest]
             begun = begun[longest:]

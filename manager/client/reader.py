@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Informer, ObjectFilter, Record, Selection, SelectionOptions, metadata_of
 from manager.cache.record import RecordDecoder
-from manager.cache.spec import WHOLE, Requirement, Selector
+from manager.cache.spec import WHOLE, Selector
 from manager.cache.store import Store
 from manager.client.errors import NotCached, Undecodable
 from manager.kube.decoding import Decoder, Listing, json_object, shallow_at_once
@@ -26,9 +25,6 @@ R = TypeVar("R", bound=Resource)
 
 Labels: TypeAlias = dict[str, str] | str | None
 """An equality map, or a selector as kubectl takes it."""
-
-FEW = 10
-"""So many of others' objects a list reads one by one, rather than by a list of the server's."""
 
 
 class ListOptions(TypedDict, total=False):
@@ -79,12 +75,8 @@ class _Reader:
             kind, metadata_only=self._metadata_only, selection=self._selection, ours=self._ours
         )
         if informer is None:
-            part, mend = "", "declare it in owns, watches or reads of the operator"
-            if others := self._cache.selections(kind, metadata_only=self._metadata_only):
-                part = f" with {self._selection}" if self._selection != WHOLE else " as a whole"
-                reader = "client.metadata" if self._metadata_only else "client"
-                ways = (f"{reader}.selecting({each})" if each != WHOLE else reader for each in others)
-                mend = f"read what is, with {' or '.join(ways)}"
+            part = f" with {self._selection}" if self._selection != WHOLE else ""
+            mend = "declare it in owns, watches or reads of the operator, and read it with the same selection"
             raise self._not_cached(kind, part, mend)
         if namespace and not informer.covers(namespace):
             mend = f"only {', '.join(informer.spec.namespaces)} is watched; watch it too"
@@ -99,9 +91,8 @@ class _Reader:
     ) -> None:
         """Raise NotCached if the cache holds only part of the requested objects: others may exist."""
         if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
-            mend = f"declare reads = ({kind.gvk.kind},) in the operator"
-            if informer.holds_children:
-                mend = f"list the children of one object, {mend}"
+            way = "list the children of one object, " if informer.holds_children else ""
+            mend = f"{way}declare reads = ({kind.gvk.kind},) in the operator"
             raise self._not_cached(kind, " of other replicas (--shards)", mend)
 
     async def _get(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
@@ -124,14 +115,14 @@ class _Reader:
         informer = self._informer(kind, namespace)
         if informer.filter is not None:
             self._expect_all(kind, informer, informer.filter, owner)
-        rest: Sequence[Requirement] = ()
+        rest = Selector()
         if isinstance(labels, str):
             labels, rest = Selector.parse(labels).split()
         owner_uid = None if owner is None else owner.metadata.uid
         await informer.prepare(labels=labels, owner_uid=owner_uid)
         index, deleting = options.get("index"), options.get("deleting")
         records = informer.list(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
-        if rest or deleting is not None:
+        if deleting is not None or rest.requirements:
             records = await _matching(records, deleting, rest)
         if not self._metadata_only and (cut := {record.key for record in records if record.is_cut}):
             server = await self._read_cut(kind, cut, namespace, options.get("labels"))
@@ -145,13 +136,7 @@ class _Reader:
         self, kind: type[Resource], keys: set[ObjectKey], namespace: str | None, labels: Labels
     ) -> Store:
         """Read these objects from the API server; leave out those that are gone."""
-        decoder, found = RecordDecoder(kind.gvk, field_manager=""), Store()
-        if len(keys) <= FEW:
-            for key in keys:
-                with suppress(NotFound):
-                    found.put(*decoder(await self._live.read(kind, key)))
-            return found
-        portions = Portions()
+        decoder, found, portions = RecordDecoder(kind.gvk, field_manager=""), Store(), Portions()
         async for page in self._live.raw_pages(kind, namespace=namespace or "", labels=labels):
             for raw in page:
                 await portions.begin(len(memoryview(raw)))
@@ -161,18 +146,16 @@ class _Reader:
         return found
 
 
-async def _matching(
-    records: list[Record], deleting: bool | None, labels: Sequence[Requirement]
-) -> list[Record]:
+async def _matching(records: list[Record], deleting: bool | None, labels: Selector) -> list[Record]:
     """Filter records by the conditions that no index answers."""
     if deleting is not None:
         records = [record for record in records if record.deleting is deleting]
-    if not labels:
+    if not labels.requirements:
         return records
     matching, portions = [], Portions()
     for record in records:
         await portions.begin(len(record.raw))
-        if all(each.matches(record.meta().labels) for each in labels):
+        if labels.matches(record.meta().labels):
             matching.append(record)
     return matching
 
@@ -281,8 +264,8 @@ class CachedReader(_Reader):
         A list through an index costs what it returns, not what the cache holds. An object that does not fit
         the model is left out, counted and logged (see `ObjectList`).
 
-        Of a kind that operators only own, others' objects are read from the API server: a few one by one,
-        more by a list. An operator that lists them declares `reads`.
+        Of a kind that operators only own, others' objects are read from the API server, by a list. An
+        operator that lists them declares `reads`.
         """
         return await decode_records(*await self._select(kind, options), kind)
 

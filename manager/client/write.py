@@ -53,24 +53,19 @@ def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
     Objects are compared field by field, a field that vanished becomes null (which deletes it), and lists
     are replaced whole, because a merge patch has no other way to change one.
     """
-    patch: dict[str, Any] = {}
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, new in after.items():
-        if name not in before:
-            patch[name] = new
-            continue
-        old = before[name]
+        old = before.get(name, _ABSENT)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            nested = merge_diff(old, new)
-            if nested:
+            if nested := merge_diff(old, new):
                 patch[name] = nested
         elif old != new or type(old) is not type(new):
             # Python calls True == 1 and 1 == 1.0 equal; JSON readers do not.
             patch[name] = new
-    for name in before:
-        if name not in after:
-            patch[name] = None
     return patch
 
+
+_ABSENT = object()
 
 Json = dict[str, Any]
 
@@ -226,10 +221,6 @@ class KubernetesModel(Protocol):
         """Return its fields by their Python names."""
         ...
 
-    def to_str(self) -> str:
-        """Return these as text."""
-        ...
-
 
 def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
     """Return the object that a model stands for, as the package itself serialises it; an object as it is.
@@ -248,18 +239,16 @@ def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]]
             f"{type(obj).__name__} is neither an object of manager.api nor a kubernetes-asyncio model"
         )
     wire = _serializer().sanitize_for_serialization(obj)
-    name = type(obj).__name__
-    gvk: GroupVersionKind | None
+    name, gvk = type(obj).__name__, None
     if "apiVersion" in wire and "kind" in wire:
         gvk = GroupVersionKind.from_api_version(wire["apiVersion"], wire["kind"])
-    else:
-        found = _named(name)
-        gvk = None if found is None else next(iter(kinds_named(found[1].lower(), found[2])), None)
+    elif (found := _named(name)) is not None:
+        gvk = next(iter(kinds_named(found[1].lower(), found[2])), None)
     if gvk is None:
         raise ValueError(f"{name} has to name its kind: {name}(api_version=..., kind=..., ...)")
-    namespaced = bool(wire.get("metadata", {}).get("namespace"))
     kind = next((each for each in kinds if each.gvk == gvk), None) or kind_of(gvk)
     if kind is None:
+        namespaced = bool(wire.get("metadata", {}).get("namespace"))
         kind = Unstructured.of(gvk.api_version, gvk.kind, namespaced=namespaced)
     return kind.model_validate({**wire, "apiVersion": gvk.api_version, "kind": gvk.kind})
 
@@ -319,16 +308,12 @@ _MOST_IN_DOUBT = 10_000
 ATTEMPTS = 5
 
 
-class _Object(msgspec.Struct):
-    status: dict[str, msgspec.Raw] | None = None
-
-
 class _Part(msgspec.Struct):
     status: msgspec.Raw = msgspec.Raw()
 
 
-_decode_fields = msgspec.json.Decoder(_Object).decode
 _decode_part = msgspec.json.Decoder(_Part).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw] | None).decode
 
 Part = tuple[str, str | None]
 """A field of a status and None, or "conditions" and a condition's type."""
@@ -507,7 +492,7 @@ def _changes(before: Json | None, after: Json, live: Json | None, raw: bytes) ->
         path = "/status/" + name.replace("~", "~0").replace("/", "~1")
         if name == CONDITIONS:
             # Spelt as the server does: it compares strings by their bytes, and writes "<" in its own way.
-            held = (_decode_fields(raw).status or {}).get(name)
+            held = (_decode_fields(_decode_part(raw).status) or {}).get(name)
             there = None if held is None else orjson.Fragment(bytes(held))
             patch.append({"op": "test", "path": path, "value": there})
         change = {"op": "add", "path": path, "value": wanted.get(name)}

@@ -19,7 +19,6 @@ from manager.controller.failure import Cause, FailingObjects, Failure, FailureGr
 from manager.controller.queue import KeyBackoff, QueueItem, WorkQueue
 from manager.controller.reconciler import (
     ControllerOptions,
-    FailureReporter,
     Priority,
     Reconciler,
     Request,
@@ -66,8 +65,8 @@ class ControllerMetrics:
         self._outcomes = {each: counting(metrics.reconcile_total.labels(name, each)) for each in _COUNTED}
         self._failed = counting(metrics.reconcile_errors.labels(name))
         self._failures = {
-            Failure.TERMINAL.word: counting(metrics.terminal_reconcile_errors.labels(name)),
-            Failure.PANIC.word: counting(metrics.reconcile_panics.labels(name)),
+            "terminal": counting(metrics.terminal_reconcile_errors.labels(name)),
+            "panic": counting(metrics.reconcile_panics.labels(name)),
         }
         self._timed_out = counting(metrics.reconcile_timeouts.labels(name))
         self._skipped = counting(metrics.reconciles_skipped.labels(name))
@@ -460,11 +459,11 @@ class Controller:
 
     async def _report(self, key: Request, error: BaseException, log: FilteringBoundLogger) -> None:
         """Let the reconciler report its failure on the object, while no other worker has the object."""
-        if not isinstance(self.reconciler, FailureReporter):
+        if (report := getattr(self.reconciler, "failed", None)) is None:
             return
         try:
             async with asyncio.timeout(_REPORT_WITHIN):
-                await self.reconciler.failed(key, error)
+                await report(key, error)
         except BaseException as problem:
             if _is_meant_for_worker(problem):
                 raise
@@ -508,7 +507,7 @@ class Controller:
         # The message of a foreign error may contain parts of an object that readers here must not see.
         told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
         run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
-        run.failure, run.timed_out = failure.word, timed_out
+        run.failure, run.timed_out = failure.name.lower(), timed_out
         retries = self._queue.retries(item.key)
         fields: dict[str, object] = {"error": text, "error_type": run.error_type}
         if at := line_in(error.__traceback__):

@@ -129,11 +129,6 @@ class Failure(IntEnum):
         return cls.PANIC if isinstance(error, _PANICS) else cls.UNEXPECTED
 
     @property
-    def word(self) -> str:
-        """Return the name in the reconcile record."""
-        return self.name.lower()
-
-    @property
     def has_traceback(self) -> bool:
         """Return whether the log needs the traceback."""
         return self >= Failure.UNEXPECTED
@@ -161,10 +156,6 @@ class Cause:
         awaited = {_awaited(leaf) for leaf in leaves}
         first = None if None in awaited else min(awaited, key=_FURTHER.index)
         return cls(type(worst).__name__, _detail(worst), first)
-
-    def broader(self) -> Self:
-        """Return the cause that covers all errors of the type."""
-        return replace(self, detail="")
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -357,7 +348,7 @@ class FailingObjects:
             if len(self._groups) >= _MOST:
                 self.forget_ended()
             if len(self._groups) >= _MOST or not self._new.try_acquire():
-                cause = cause.broader()
+                cause = replace(cause, detail="")
             now = asyncio.get_running_loop().time()
             group = self._groups.setdefault(cause, FailureGroup(cause, now))
         return group

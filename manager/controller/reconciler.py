@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from manager.api import ObjectKey
 
@@ -72,7 +72,11 @@ class TerminalError(Exception):
 
 
 class Reconciler(Protocol):
-    """A reconciler of one object."""
+    """A reconciler of one object.
+
+    One with a method `failed(request, error)` reports failures on the object, a time-out too. The method is
+    called within the same reconcile, and has five seconds. Its own exceptions are logged at level debug.
+    """
 
     async def reconcile(self, request: Request) -> Result | None:
         """Look at the object and do what is missing; None means done until something changes.
@@ -80,18 +84,6 @@ class Reconciler(Protocol):
         It is called any number of times, but never twice at once for one object; the object may be gone.
         Exceptions are counted, logged and retried with back-off; `TerminalError` is not retried. Do not
         suppress `asyncio.CancelledError`: time-outs and the end of the process use it.
-        """
-
-
-@runtime_checkable
-class FailureReporter(Protocol):
-    """A reconciler that also reports failures on the object."""
-
-    async def failed(self, request: Request, error: BaseException) -> None:
-        """Report that `reconcile` has failed with `error`, also when it ran out of time.
-
-        It is called within the same reconcile, and has five seconds. An exception of its own is logged at
-        level debug.
         """
 
 
@@ -162,12 +154,10 @@ class ControllerOptions:
                 expected = "True or False" if each.type == "bool" else "a number"
                 raise TypeError(f"{each.name} takes {expected}, not {value!r}")
         if self.max_concurrent_reconciles < 1:
-            told = self.max_concurrent_reconciles
-            raise ValueError(f"max_concurrent_reconciles must be at least 1, not {told}")
-        if self.max_concurrent_rollouts is not None and self.max_concurrent_rollouts < 1:
-            told = self.max_concurrent_rollouts
-            raise ValueError(f"max_concurrent_rollouts must be at least 1, or None, not {told}")
-        for name in ("reconcile_timeout", "rate_limit", "resync_period"):
+            raise ValueError(
+                f"max_concurrent_reconciles must be at least 1, not {self.max_concurrent_reconciles}"
+            )
+        for name in ("reconcile_timeout", "rate_limit", "resync_period", "max_concurrent_rollouts"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be above 0, or None, not {value}")

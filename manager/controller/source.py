@@ -28,16 +28,6 @@ from manager.util.loop import Portions
 Predicate: TypeAlias = Callable[[CacheEvent], bool]
 
 
-def created(event: CacheEvent) -> bool:
-    """Return whether the object is new, to the cluster or to this process."""
-    return event.old is None or _is_replaced(event)
-
-
-def deleted(event: CacheEvent) -> bool:
-    """Return whether the object is gone."""
-    return event.new is None or _is_replaced(event)
-
-
 def termination_started(event: CacheEvent) -> bool:
     """Return whether the object's deletion begins; the object stays until its finalizers are gone."""
     return event.old is not None and event.new is not None and event.new.deleting > event.old.deleting
@@ -61,11 +51,6 @@ def generation_changed(event: CacheEvent) -> bool:
     return new.generation != old.generation or new.generation == 0 or _is_replaced(event)
 
 
-def resource_version_changed(event: CacheEvent) -> bool:
-    """Anything has changed."""
-    return event.old is None or event.new is None or event.new.version != event.old.version
-
-
 def label_changed(event: CacheEvent) -> bool:
     """Return whether the labels have changed."""
     return _differs(event, lambda meta: meta.labels)
@@ -74,11 +59,6 @@ def label_changed(event: CacheEvent) -> bool:
 def annotation_changed(event: CacheEvent) -> bool:
     """Return whether the annotations have changed."""
     return _differs(event, lambda meta: meta.annotations)
-
-
-def finalizer_changed(event: CacheEvent) -> bool:
-    """Return whether the finalizers have changed."""
-    return _differs(event, lambda meta: meta.finalizers)
 
 
 def desired_state_changed(event: CacheEvent) -> bool:

@@ -211,6 +211,14 @@ class Coordinator:
         try:
             if not self._stop.is_set():
                 await self._take_part()
+        except BaseExceptionGroup as failed:
+            lost, others = failed.split(LeadershipLost)
+            if lost is None or others is not None:
+                raise
+            error: BaseException = lost
+            while isinstance(error, BaseExceptionGroup):  # the first of several Leases that were lost at once
+                error = error.exceptions[0]
+            raise error from None
         finally:
             self._end()
             self._over.set()

@@ -119,12 +119,16 @@ class ShardCountAgreement:
         """Return whether the first shard's Lease states our number."""
         return lease is not None and lease.annotations.get(self._annotation) == self._count
 
-    def other(self, lease: Lease | None) -> str | None:
-        """Return another number than ours, and than a leader's, of the holder of the first shard's Lease."""
+    def disagreement(self, first: LeaseObservation) -> str | None:
+        """Return why the holder of the first shard's Lease, if it shares, excludes our number."""
+        lease = first.lease
         if lease is None or lease.holder in {"", self._config.identity}:
             return None
-        said = number_of_shards(lease, self._first.name)
-        return None if said in {self._count, "1"} else said
+        said = number_of_shards(lease, lease.name)
+        if said in {None, self._count, "1"} or clock.monotonic() >= first.expires_at:
+            return None
+        others = f"{lease.holder} has lease {self._first} with --shards={said}"
+        return f"{others}, and this replica has {self._count}"
 
     async def wait_until_free(self) -> None:
         """Return when no replica can hold another shard than the first."""
@@ -149,10 +153,14 @@ class ShardCountAgreement:
         To give a shard back before, only to take it again, would be a loop without any delay.
         """
         while True:
-            timeout = self._config.timing.attempt_timeout
-            if (found := await view.read(self._first, self._error, timeout=timeout)) is not None:
-                return self.is_settled(*found)
-            await asyncio.sleep(self._config.timing.retry_period)
+            try:
+                await view.read(self._first, timeout=self._config.timing.attempt_timeout)
+            except KubeError as error:
+                self._error.report(f"cannot read lease {self._first}", error)
+                await asyncio.sleep(self._config.timing.retry_period)
+            else:
+                self._error.clear()
+                return self.is_settled(view.lease)
 
 
 class LeaseLock:
@@ -193,23 +201,19 @@ class LeaseLock:
         self._agreement = agreement
         self._began = began
         self._first = watcher.of(config.name)
-        # What the server last showed of the Lease, which decides when to claim it. It comes from the watcher,
-        # so a request that hangs delays no observation.
+        # It comes from the watcher, so a request that hangs delays no observation.
         self._view = watcher.of(leases.name)
-        watcher.listen(self._seen)
+        watcher.listen(self._observed)
         self._error = LastError()
-        self._lease = Lease.new(namespace=leases.namespace, name=leases.name)
-        """The Lease as the server stored our last claim or renewal."""
         self._sent = -math.inf
-        self._doubtful = False
-        """Whether the server may have another version than `_lease`, by a write of ours without an answer."""
+        self._may_hold = False
+        """Whether the server may have our name in it, by a claim that did not count."""
         self._silent_since: float | None = None
         """The local time of the last sign of the holder before us; None if there was none."""
         self._was_held = False
         self._giving_back = False
-        self._is_agreed = False
+        self._may_state = False
         """Whether the first Lease may state our number of shards."""
-        self._stated = asyncio.Event()
         self._wake = asyncio.Event()
         self._status = config.metrics.leader_status.labels(name=leases.name)
         self._status.set(0)
@@ -243,46 +247,46 @@ class LeaseLock:
         """
         while self.wanted.is_set():
             self._wake.clear()
-            if self._view.claimable(clock.monotonic()) and await self._claim():
-                return True
+            if self._view.claimable(clock.monotonic()):
+                if await self._claim():
+                    return True
+            elif not self._view.doubtful:
+                self._error.clear()  # the last claim's: it is another one's now
             await pause(self._wake, until=self._view.claimable_at())
-        if self._doubtful:
-            await self._release(None)
+        if self._may_hold:
+            self._view.doubtful = True
+            await self._release()
         return False
 
     async def hold(self) -> None:
         """Hold it, once it is acquired, until `give_up`, and give it back.
 
-        Raises LeadershipLost, with the guard closed, when it was not renewed in time, or another replica has
-        it.
+        Raises a group with LeadershipLost, with the guard closed, when it was not renewed in time, or another
+        replica has it; or with the error that `began` raised.
         """
         if self._was_held:
             self.leadership = Leadership(elected=False)
         self.taken = self._was_held = True
-        self._doubtful = self._is_agreed = False
-        self._stated.clear()
+        self._may_state = False
         # It may be won in the very moment of the stop: only to give it back.
         self._giving_back = not self.wanted.is_set()
         self._guard.renewed(self._leases.name, self.deadline)
-        agreeing = asyncio.create_task(self._begin_when_agreed(), name=f"agree on {self._leases}")
-        try:
-            await self._keep_renewed()
-        except LeadershipLost as lost:
-            self._guard.close(self._leases.name, str(lost))
-            self.ended(str(lost))
-            raise
-        finally:
-            agreeing.cancel()
-            await asyncio.wait([agreeing])
-        if not agreeing.cancelled():
-            agreeing.result()
+        async with asyncio.TaskGroup() as group:
+            beginning = group.create_task(self._begin_when_agreed(), name=f"agree on {self._leases}")
+            try:
+                await self._keep_renewed()
+            except LeadershipLost as lost:
+                self._guard.close(self._leases.name, str(lost))
+                self.ended(str(lost))
+                raise
+            beginning.cancel()
         if self.held.is_set():
             self._given_back_count.inc()
         self.ended("the lease is given back")
         self.taken, self._sent = False, -math.inf
         # The work is done, and writes that are still to come (Events, say) do not depend on this lease.
         self._guard.released(self._leases.name)
-        await self._release(None if self._doubtful else self._lease)
+        await self._release()
 
     def ended(self, reason: str) -> None:
         """Permit nothing more, whatever the Lease says."""
@@ -290,88 +294,68 @@ class LeaseLock:
         self.held.clear()
         self.leadership.ended(reason)
 
-    # Before the Lease is ours
-
-    def _seen(self, asked: bool) -> None:
-        if self.taken:
-            return
-        if asked:
-            self._doubtful = False
-        if not self._view.claimable(clock.monotonic()):
-            # Else a claim follows, which has errors of its own: the last one's is not over yet.
-            self._error.clear()
-        self._wake.set()
+    def _observed(self) -> None:
+        if not self.taken:
+            self._wake.set()
 
     async def _claim(self) -> bool:
-        base = self._view.lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
-        since = None if self._view.lease is None else self._view.since
-        # Whatever comes of it, the lease has to be seen again before the next claim. Said before the request,
-        # because the watch may show it while the answer is on its way.
-        self._view.doubtful = True
-        timeout = self._timing.attempt_timeout
+        view, timeout = self._view, self._timing.attempt_timeout
+        since = None if view.lease is None else view.since
         try:
-            if base.is_outline:
-                whole = await self._leases.read(timeout=timeout)
-                if whole is None or whole.version != base.version:
-                    return False
-                base = whole
-            lease, sent = await self._leases.claim(
-                self._agreement.claimed(base), self._config, timeout=timeout
-            )
-        except (Conflict, AlreadyExists, NotFound) as error:
-            self._doubtful = False
-            if isinstance(error, NotFound) and base.version is None:
-                self._error.report(f"cannot create lease {self._leases}", error)
-                self._view.doubtful = True
-            elif isinstance(error, AlreadyExists):
-                # The watcher may miss it, because its creator did not know our label.
-                await self._view.read(self._leases, self._error, timeout=timeout)
-                # If there is none either, the next claim waits for the watcher, and is no loop without delay.
-                self._view.doubtful = self._view.doubtful or self._view.lease is None
-            return False  # another replica was faster
-        except KubeError as error:
-            self._doubtful = not isinstance(error, ApiError) or isinstance(error, ServerError)
-            self._error.report(f"cannot take lease {self._leases}", error)
-            self._view.doubtful = True  # also if the watch has shown it: only a read clears this error
+            base = await view.base(self._leases, timeout=timeout)
+            if not view.claimable(clock.monotonic()):
+                return False
+            self._may_hold = True
+            sent = await view.claim(self._leases, self._agreement.claimed(base), timeout=timeout)
+        except (Conflict, AlreadyExists) as error:  # another replica was faster
+            self._may_hold = False
+            if isinstance(error, AlreadyExists):
+                await self._look()
             return False
-        self._doubtful = False
+        except KubeError as error:
+            self._may_hold = not isinstance(error, ApiError) or isinstance(error, ServerError)
+            self._error.report(f"cannot take lease {self._leases}", error)
+            view.doubtful = True
+            return False
         self._error.clear()
         if clock.monotonic() - sent >= self._timing.renew_deadline:
-            # The process was held up while the answer waited, too long to rely on it. The next observation
-            # finds our own name in the lease, and claims again.
+            # The process was held up while the answer waited, too long to rely on it: claim again.
             return False
-        self._lease, self._sent, self._silent_since = lease, sent, since
+        self._sent, self._silent_since, self._may_hold = sent, since, False
         return True
 
-    # While the Lease is ours
+    async def _look(self) -> None:
+        """Read a Lease that the watcher may miss, because its creator did not know our label."""
+        try:
+            await self._view.read(self._leases, timeout=self._timing.attempt_timeout)
+        except KubeError as error:
+            self._error.report(f"cannot read lease {self._leases}", error)
+        # If there is none either, the next claim waits for the watcher, and is no loop without delay.
+        self._view.doubtful = self._view.doubtful or self._view.lease is None
 
     async def _begin_when_agreed(self) -> None:
-        agreed = False
-        try:
-            agreed = await self._agree()
-        finally:
-            if not agreed:
+        """Begin the work once no other replica can divide it into another number of shards."""
+        if self._leases.name != self._config.name:
+            if not await self._agreement.is_first_settled(self._first):
                 self.give_up()
-        if agreed and self.wanted.is_set():
-            self._taken_count.inc()
-            if self._silent_since is not None:
-                self._config.metrics.lease_unowned.observe(clock.monotonic() - self._silent_since)
-            self.leadership.renewed(self.deadline)
-            self._status.set(1)
-            self.held.set()
-            self._began()
-
-    async def _agree(self) -> bool:
-        """Return whether no other replica can divide the work into another number of shards."""
-        if self._lease.name != self._config.name:
-            return await self._agreement.is_first_settled(self._first)
-        if not self._agreement.is_settled(self._lease):
+        elif not self._agreement.is_settled(self._view.lease):
             await self._agreement.wait_until_free()
-            # The next renewal states our number, and is made at once.
-            self._is_agreed = True
+            # The next renewal states our number, is made at once, and begins the work.
+            self._may_state = True
             self._wake.set()
-            await self._stated.wait()
-        return True
+            return
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self.wanted.is_set():
+            return
+        self._taken_count.inc()
+        if self._silent_since is not None:
+            self._config.metrics.lease_unowned.observe(clock.monotonic() - self._silent_since)
+        self.leadership.renewed(self.deadline)
+        self._status.set(1)
+        self.held.set()
+        self._began()
 
     async def _keep_renewed(self) -> None:
         """Renew until given up; raise LeadershipLost at the deadline, or when another holder has it."""
@@ -386,43 +370,38 @@ class LeaseLock:
             again = clock.monotonic() + self._config.renewal_pause()
             try:
                 async with asyncio.timeout_at(self.deadline):
-                    await self._attempt()
+                    await self._renew()
             except TimeoutError:
                 again = -math.inf  # the next attempt finds that there is no time left
             except (Conflict, AlreadyExists, NotFound) as error:
                 # Changed by an earlier renewal of ours whose answer was lost, or by others: read it again.
-                self._doubtful = True
                 self._error.report(f"lease {self._leases} is not as it was left", error)
                 again = clock.monotonic() + self._timing.retry_period * _CONTENDED
             except KubeError as error:
-                self._doubtful = True
                 self._error.report(f"cannot renew lease {self._leases}", error)
             else:
                 self._error.clear()
                 again = self._sent + self._config.renewal_pause()
+                if (
+                    self._may_state
+                    and not self.held.is_set()
+                    and self._agreement.is_settled(self._view.lease)
+                ):
+                    self._begin()
 
-    async def _attempt(self) -> None:
-        if self._doubtful:
-            current = await self._leases.read(timeout=self._time_left())
-            if current is None:
-                self._lease = self._lease.recreated()
-            elif current.holder == self._config.identity:
-                self._lease = current
-            else:
-                holder = f"held by {current.holder}" if current.holder else "released by somebody"
-                raise LeadershipLost(f"lease {self._leases} is now {holder}")
-        agreed = self._is_agreed
-        base = self._agreement.settled(self._lease) if agreed else self._lease
-        timeout = self._time_left()
-        # Set before, so that an attempt that is cut short leaves it set.
-        self._doubtful = True
-        self._lease, self._sent = await self._leases.claim(base, self._config, timeout=timeout)
-        self._doubtful = False
+    async def _renew(self) -> None:
+        view, identity = self._view, self._config.identity
+        view.doubtful = view.doubtful or view.holder != identity
+        base = await view.base(self._leases, timeout=self._time_left())
+        if view.holder != identity:
+            holder = f"held by {view.holder}" if view.holder else "released by somebody"
+            raise LeadershipLost(f"lease {self._leases} is now {holder}")
+        if self._may_state:
+            base = self._agreement.settled(base)
+        self._sent = await view.claim(self._leases, base, timeout=self._time_left())
         self._guard.renewed(self._leases.name, self.deadline)
         if self.held.is_set():
             self.leadership.renewed(self.deadline)
-        if agreed:
-            self._stated.set()
 
     def _time_left(self) -> float:
         left = self.deadline - clock.monotonic()
@@ -432,28 +411,27 @@ class LeaseLock:
             raise LeadershipLost(f"lease {self._leases} could not be renewed for {deadline}: {why}")
         return min(left, self._timing.attempt_timeout)
 
-    async def _release(self, held: Lease | None) -> None:
-        """Mark the lease as free if we hold it; `held` is it as we do, or None to read it first.
-
-        When that fails, again and again, the others have to wait until it expires.
-        """
-        began = clock.monotonic()
-        while (left := began + self.release_within - clock.monotonic()) > 0:
-            wait = self.release_within * _PAUSE
-            # Half of the time left: after an answer that was lost, the other half is for a look at the lease.
-            timeout = max(left / 2, wait)
-            try:
-                if held is None:
-                    held = await self._leases.read(timeout=timeout)
-                if held is not None and held.holder == self._config.identity:
-                    await self._leases.write(held.released(now=clock.now()), timeout=timeout)
-                _log.info("released the lease", lease=str(self._leases))
-                return
-            except KubeError as error:
-                self._error.report(f"cannot release lease {self._leases}", error)
-                held = None
-                await asyncio.sleep(wait)
-        _log.warning("could not release the lease: the others wait until it expires", lease=str(self._leases))
+    async def _release(self) -> None:
+        """Mark the Lease as free if we hold it; when that fails, the others wait until it expires."""
+        view = self._view
+        # Half of the time: after an answer that was lost, the other half is for a look at the lease.
+        timeout = self.release_within / 2
+        try:
+            async with asyncio.timeout(self.release_within):
+                while True:
+                    try:
+                        base = await view.base(self._leases, timeout=timeout)
+                        if view.lease is not None and view.holder == self._config.identity:
+                            await view.write(self._leases, base.released(now=clock.now()), timeout=timeout)
+                            _log.info("released the lease", lease=str(self._leases))
+                        return
+                    except KubeError as error:
+                        self._error.report(f"cannot release lease {self._leases}", error)
+                        await asyncio.sleep(self.release_within * _PAUSE)
+        except TimeoutError:
+            _log.warning(
+                "could not release the lease: the others wait until it expires", lease=str(self._leases)
+            )
 
 
 class LeaderElector(Coordinator):

@@ -21,7 +21,6 @@ from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.watchdog import Watchdog
-from manager.util import clock
 from manager.util.duration import format_duration
 from manager.util.loop import own_turn
 from manager.util.nesting import MOST_LEVELS, is_too_deep
@@ -82,23 +81,23 @@ class LeaseTiming:
     clock: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("lease_duration", "renew_deadline", "retry_period"):
-            if not (math.isfinite(value := getattr(self, name)) and value > 0):
-                raise ValueError(f"{_flag(name)} must be longer than zero, not {value:g}s")
-        lease, renew, retry = map(_flag, ("lease_duration", "renew_deadline", "retry_period"))
+        lease, renew, retry = (
+            (f"--leader-elect-{name.replace('_', '-')}", getattr(self, name))
+            for name in ("lease_duration", "renew_deadline", "retry_period")
+        )
+        for flag, seconds in (lease, renew, retry):
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise ValueError(f"{flag} must be longer than zero, not {seconds:g}s")
         if self.lease_seconds > _MOST:
-            raise ValueError(f"{lease} must be at most {_MOST}s, not {self.lease_seconds}s")
-        renew = f"{renew} ({format_duration(self.renew_deadline)})"
-        if self.lease_duration <= self.renew_deadline:
-            raise ValueError(
-                f"{lease} ({format_duration(self.lease_duration)}) must be longer than {renew}: "
-                "the leader has to stop before the others take over"
-            )
-        if self.renew_deadline <= self.retry_period * _RETRY_JITTER:
-            raise ValueError(
-                f"{renew} must be longer than {_RETRY_JITTER:g} times {retry} "
-                f"({format_duration(self.retry_period)}): the leader needs time for more than one try"
-            )
+            raise ValueError(f"{lease[0]} must be at most {_MOST}s, not {self.lease_seconds}s")
+        for longer, than, shorter, why in (
+            (lease, 1, renew, "the leader has to stop before the others take over"),
+            (renew, _RETRY_JITTER, retry, "the leader needs time for more than one try"),
+        ):
+            if longer[1] <= than * shorter[1]:
+                flags = [f"{flag} ({format_duration(seconds)})" for flag, seconds in (longer, shorter)]
+                times = f"{than:g} times " if than > 1 else ""
+                raise ValueError(f"{flags[0]} must be longer than {times}{flags[1]}: {why}")
 
     @property
     def lease_seconds(self) -> int:
@@ -109,10 +108,6 @@ class LeaseTiming:
     def attempt_timeout(self) -> float:
         """Seconds for one request: the deadline leaves time for a second one, on a new connection."""
         return max(self.retry_period, self.renew_deadline / 2)
-
-
-def _flag(name: str) -> str:
-    return f"--leader-elect-{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,11 +195,11 @@ class Lease:
 
     def sent_at(self, clock: str) -> float | None:
         """Return when the holder sent its last renewal; None unless the clock of this name measured it."""
-        holder, name, seconds = (*str(self.annotations.get(self._sent_key, "")).split(" "), "", "")[:3]
-        if not clock or (holder, name) != (self.holder, clock):
+        text, prefix = str(self.annotations.get(self._sent_key, "")), f"{self.holder} {clock} "
+        if not clock or not text.startswith(prefix):
             return None
         try:
-            at = float(seconds)
+            at = float(text.removeprefix(prefix))
         except ValueError:
             return None
         return at if math.isfinite(at) else None
@@ -387,17 +382,12 @@ class Leases:
             await self._transport.request(method, path, body=lease.encode(), deadline=timeout)
         )
 
-    async def claim(self, lease: Lease, config: ElectionConfig, *, timeout: float) -> tuple[Lease, float]:
-        """Write the lease as held by this replica from now on; return it as stored, and the sending time."""
-        timing = config.timing
-        wanted = lease.claimed(identity=config.identity, seconds=timing.lease_seconds, now=clock.now())
-        sent = clock.monotonic()
-        return await self.write(wanted.sent(timing.clock, sent), timeout=timeout), sent
-
-    async def delete(self, lease: Lease, *, timeout: float) -> None:
-        """Delete that version of the lease; raises Conflict or NotFound when there is another, or none."""
-        demanded = _only(lease.metadata, "uid", "resourceVersion")
-        body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": demanded})
+    async def delete(self, *, only: Lease | None = None, timeout: float) -> None:
+        """Delete the lease, or `only` that version of it: raises Conflict or NotFound when there is none."""
+        body = None
+        if only is not None:
+            demanded = _only(only.metadata, "uid", "resourceVersion")
+            body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": demanded})
         await self._transport.request("DELETE", self._object, body=body, deadline=timeout)
 
     def _decode(self, raw: bytes) -> Lease:

@@ -72,13 +72,17 @@ class LeaseObservation:
     monotonic clock: times in the record come from another clock, and a new label is no sign of life. A record
     that a process of the same host has written with our own clock is as old as it says.
 
-    `newest` is the newest version seen, None when versions cannot be ordered. While `doubtful`, the lease
-    must be read again before the next claim.
+    `newest` is the newest version seen, None when versions cannot be ordered. While `doubtful`, because a
+    write had no answer or news came late, the lease must be read again before the next claim.
     """
 
-    def __init__(self, *, identity: str, timing: LeaseTiming) -> None:
+    def __init__(
+        self, *, identity: str, timing: LeaseTiming, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`changed` is called for all news but a renewal by a live holder, which only puts times off."""
         self._identity = identity
         self._timing = timing
+        self._changed = changed
         self._lease: Lease | None = None
         self._gone = False
         self.newest: int | None = None
@@ -95,15 +99,15 @@ class LeaseObservation:
         """The identity of the holder, as last seen; empty when there is none."""
         return self._lease.holder if self._lease is not None else ""
 
-    def saw(self, lease: Lease, *, now: float) -> bool:
-        """Record a lease that was read or watched; return False if a live holder has renewed it.
+    def saw(self, lease: Lease, *, now: float) -> None:
+        """Record a lease that was read, watched or written.
 
         A version older than the known one is ignored, and the lease must be read again: it came late, or the
         history was rewound.
         """
         if self._is_stale(lease):
             self.doubtful = True
-            return True
+            return
         known = self._lease
         silent = now >= min(self.expires_at, self.since + self._timing.lease_duration)
         renewed = known is not None and lease.renews(known) and not (silent or self._gone or self.doubtful)
@@ -112,7 +116,8 @@ class LeaseObservation:
             self.since = now if sent is None else min(sent, now)
         self._lease, self.newest = lease, lease.version
         self._gone = self.doubtful = False
-        return not renewed
+        if not renewed:
+            self._changed()
 
     def saw_none(self, last: Lease | None = None) -> None:
         """Record that the server has no such lease, or has deleted it in the state `last`.
@@ -121,21 +126,56 @@ class LeaseObservation:
         """
         self.doubtful = last is not None and self._is_stale(last)
         self._gone = self._gone or not self.doubtful
+        self._changed()
 
-    async def read(self, leases: Leases, error: LastError, *, timeout: float) -> tuple[Lease | None] | None:
-        """Read the lease now, and return it in a tuple; None if that failed, for the reason in `error`."""
-        known = self.newest
+    async def base(self, leases: Leases, *, timeout: float) -> Lease:
+        """Return the state to build a write on, which is read before if it is not surely known whole.
+
+        Of a deleted lease it is the last one, without a version.
+        """
+        if self.doubtful or (self._lease is not None and self._lease.is_outline):
+            await self.read(leases, timeout=timeout)
+        if self._lease is None:
+            return Lease.new(namespace=leases.namespace, name=leases.name)
+        return self._lease.recreated() if self._gone else self._lease
+
+    async def read(self, leases: Leases, *, timeout: float) -> None:
+        """Read the lease now."""
+        before = self.newest
+        self.was_read(await leases.read(timeout=timeout), before=before)
+
+    def was_read(self, lease: Lease | None, *, before: int | None) -> None:
+        """Record the answer to a read that was sent when `before` was the newest version."""
+        if lease is None:
+            if self.newest == before:  # else the watch has shown one that was written after the answer
+                self.saw_none()
+            return
+        if before is not None and lease.version is not None and lease.version < before:
+            # A read shows at least the state known when it was sent. So the history was rewound, as after
+            # etcd was restored from a backup, and versions start again from an older one.
+            self.newest = None
+        self.saw(lease, now=clock.monotonic())
+
+    async def claim(self, leases: Leases, lease: Lease, *, timeout: float) -> float:
+        """Write that state of the lease as held by this replica from now on; return the time of sending.
+
+        Until the answer, and without one, the observation is in doubt.
+        """
+        timing, sent = self._timing, clock.monotonic()
+        wanted = lease.claimed(identity=self._identity, seconds=timing.lease_seconds, now=clock.now())
+        await self.write(leases, wanted.sent(timing.clock, sent), timeout=timeout)
+        return sent
+
+    async def write(self, leases: Leases, lease: Lease, *, timeout: float) -> None:
+        """Write that state of the lease."""
+        self.doubtful, sent = True, clock.monotonic()
         try:
-            lease = await leases.read(timeout=timeout)
-        except KubeError as failed:
-            error.report(f"cannot read lease {leases}", failed)
-            return None
-        error.clear()
-        if lease is not None:
-            self.saw(lease, now=clock.monotonic())
-        elif self.newest == known:
-            self.saw_none()
-        return (lease,)
+            stored = await leases.write(lease, timeout=timeout)
+        except BaseException:
+            self.doubtful = True  # the watch may have shown an earlier state meanwhile
+            raise
+        self.doubtful = False
+        self.saw(stored, now=sent)
 
     @property
     def expires_at(self) -> float:
@@ -175,8 +215,10 @@ class LeaseWatcher:
         self._watch_error = LastError()
         self._views: dict[str, LeaseObservation] = {}
         self._asked_for: set[str] = set()
-        self._listeners: list[Callable[[bool], None]] = []
+        self._listeners: list[Callable[[], None]] = []
         self._next_read = 0.0
+        self.has_read = False
+        """Whether it has read all Leases once."""
 
     @property
     def problem(self) -> str | None:
@@ -194,14 +236,13 @@ class LeaseWatcher:
 
     def _view(self, name: str) -> LeaseObservation:
         if name not in self._views:
-            self._views[name] = LeaseObservation(identity=self._config.identity, timing=self._timing)
+            self._views[name] = LeaseObservation(
+                identity=self._config.identity, timing=self._timing, changed=self._notify
+            )
         return self._views[name]
 
-    def listen(self, listener: Callable[[bool], None]) -> None:
-        """Call `listener` on each change that the server reports: with True after a read, False by the watch.
-
-        A renewal by a live holder does not count: it only moves times further away.
-        """
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each read of all, and for news of one (see `LeaseObservation`)."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
@@ -229,22 +270,15 @@ class LeaseWatcher:
         except KubeError as error:
             self._error.report(f"cannot read lease {self._leases}", error)
             return False
-        now = clock.monotonic()
         for lease in found:
-            view, before = self._view(lease.name), known.pop(lease.name, None)
-            if before is not None and lease.version is not None and lease.version < before:
-                # A read shows at least the state known when it was sent. So the history was rewound, as after
-                # etcd was restored from a backup, and versions start again from an older one.
-                view.newest = None
-            view.saw(lease, now=now)
+            self._view(lease.name).was_read(lease, before=known.pop(lease.name, None))
         for name, version in known.items():
-            missing = self._views.get(name)
-            # One that the watch has shown meanwhile was written after the server answered.
-            if missing is not None and missing.newest == version:
-                missing.saw_none()
+            if (missing := self._views.get(name)) is not None:
+                missing.was_read(None, before=version)
                 self._forget(name)
         self._error.clear()
-        self._notify(asked=True)
+        self.has_read = True
+        self._notify()
         return True
 
     async def _watch(self) -> None:
@@ -266,22 +300,20 @@ class LeaseWatcher:
             await asyncio.sleep(backoff.next())
 
     def _observe(self, lease: Lease, *, gone: bool) -> None:
-        now, news = clock.monotonic(), True
+        view, now = self._view(lease.name), clock.monotonic()
         if gone:
-            self._view(lease.name).saw_none(lease)
+            view.saw_none(lease)
             self._forget(lease.name)
         else:
-            news = self._view(lease.name).saw(lease, now=now)
+            view.saw(lease, now=now)
         # Only a read tells of a Lease without renewals, of one that is not there, and of unknown ones.
         if self._error.problem is None and not any(view.doubtful for view in self._views.values()):
             self._next_read = max(self._next_read, now + self._timing.retry_period * _SILENCE)
-        if news:
-            self._notify(asked=False)
 
     def _forget(self, name: str) -> None:
         if name not in self._asked_for and self._views[name].lease is None:
             del self._views[name]
 
-    def _notify(self, *, asked: bool) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
-            listener(asked)
+            listener()

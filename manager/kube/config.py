@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import math
 import os
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
+import orjson
 from yarl import URL
 
 from manager.kube.credentials import (
@@ -58,7 +59,6 @@ class ClusterConfig:
         proxy: the proxy to go through, or None.
         tls_server_name: the name that the server's certificate must have, None for its host's.
         headers: further headers for every request.
-        at_hand: the last result of `identity`; it counts before the loop time `at_hand_until`.
     """
 
     server: URL
@@ -69,10 +69,7 @@ class ClusterConfig:
     proxy: URL | None = None
     tls_server_name: str | None = None
     headers: Sequence[tuple[str, str]] = ()
-    at_hand: tuple[str | None, ssl.SSLContext | None] = field(init=False, default=(None, None))
-    at_hand_until: float = field(init=False, default=0.0)
     _certificate: tuple[Pem, Pem] | None = field(init=False, default=None)
-    _obtaining: object | None = field(init=False, default=None)
 
     async def authorization(self, *, rejected: str | None = None) -> str | None:
         """Return the Authorization header to send now; None to send none, as always over plain HTTP.
@@ -87,7 +84,6 @@ class ClusterConfig:
         if self.server.scheme != "https":
             return None
         obtained = await self.credentials.current(rejected=rejected)
-        self.at_hand_until, self._obtaining = 0.0, None
         if obtained.certificate is not self._certificate and self.tls is not None:
             self._certificate = obtained.certificate
             self.tls.present(obtained.certificate)
@@ -101,20 +97,8 @@ class ClusterConfig:
         """
         return None if self.tls is None else await self.tls.context()
 
-    async def identity(self) -> tuple[str | None, ssl.SSLContext | None]:
-        """Return what `authorization` and `ssl_context` do, and keep it `at_hand` until either may change."""
-        header = await self.authorization()
-        obtaining = self._obtaining = object()
-        context = await self.ssl_context()
-        if self._obtaining is obtaining:  # no other request needed new ones meanwhile
-            until = self.credentials.renew_at if self.server.scheme == "https" else math.inf
-            self.at_hand = header, context
-            self.at_hand_until = until if self.tls is None else min(until, self.tls.check_at)
-        return header, context
-
     def tls_failed(self) -> None:
         """Check the TLS files soon for replacements, after a connection failed because of certificates."""
-        self.at_hand_until, self._obtaining = 0.0, None
         if self.tls is not None:
             self.tls.check_at = 0.0
 
@@ -156,17 +140,17 @@ def _find(kubeconfig: str | None, context: str | None, environ: Mapping[str, str
             raise ConfigError(
                 f"no cluster to talk to: give --kubeconfig, set KUBECONFIG, run in a pod, or have {default}"
             )
-    choice = _choose(paths, source, context)
-    server = _server(choice)
+    chosen, cluster, user = _choose(paths, source, context)
+    server = _server(cluster, user)
     return ClusterConfig(
         server=server,
-        source=f"kubeconfig {choice.context}",
-        credentials=_credentials(choice, environ),
-        tls=Tls(_tls_files(choice)) if server.scheme == "https" else None,
-        namespace=choice.context.value.namespace or None,
-        proxy=_proxy(server, environ, choice.cluster),
-        tls_server_name=_tls_server_name(choice.cluster),
-        headers=_impersonation(choice.user),
+        source=f"kubeconfig {chosen}",
+        credentials=_credentials(cluster, user, environ),
+        tls=Tls(_tls_files(cluster, user)) if server.scheme == "https" else None,
+        namespace=chosen.value.namespace or None,
+        proxy=_proxy(server, environ, cluster),
+        tls_server_name=_tls_server_name(cluster),
+        headers=_impersonation(user),
     )
 
 
@@ -222,7 +206,7 @@ class _UserCredentials(msgspec.Struct, rename="kebab"):
     client_certificate_data: str | None = None
     client_key: str | None = None
     client_key_data: str | None = None
-    exec: ExecSpec | None = None
+    exec: Any = None
 
 
 class _User(_UserCredentials, rename="kebab"):
@@ -247,8 +231,8 @@ class _Named(msgspec.Struct):
 
 
 class _Kubeconfig(msgspec.Struct, rename="kebab"):
-    api_version: str | None = msgspec.field(default=None, name="apiVersion")
-    kind: str | None = None
+    api_version: Literal["v1", ""] | None = msgspec.field(default=None, name="apiVersion")
+    kind: Literal["Config", ""] | None = None
     current_context: str | None = None
     clusters: list[_Named] | None = None
     users: list[_Named] | None = None
@@ -291,17 +275,10 @@ class _Entry(Generic[T]):
         return self.path.parent / name
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Selection of one context."""
-
-    context: _Entry[_Context]
-    cluster: _Entry[_Cluster]
-    user: _Entry[_User] | None
-
-
-def _choose(paths: Sequence[Path], source: str, context: str | None) -> _Choice:
-    """Merge the files that exist, and select a context, the current one by default.
+def _choose(
+    paths: Sequence[Path], source: str, context: str | None
+) -> tuple[_Entry[_Context], _Entry[_Cluster], _Entry[_User]]:
+    """Merge the files that exist, and select a context, the current one by default, with what it names.
 
     Of several entries of one name, and of several current contexts, the first counts.
     """
@@ -330,7 +307,8 @@ def _choose(paths: Sequence[Path], source: str, context: str | None) -> _Choice:
     for kind in ("cluster", "user"):
         if (name := getattr(chosen.value, kind)) and name not in known[kind]:
             raise ConfigError(f"{source}: no {kind} {name!r}, which context {context!r} refers to")
-    return _Choice(chosen, known["cluster"][chosen.value.cluster], known["user"].get(chosen.value.user or ""))
+    user = known["user"].get(chosen.value.user or "") or _Entry("user", "", _User(), chosen.path)
+    return chosen, known["cluster"][chosen.value.cluster], user
 
 
 def _load(path: Path) -> _Kubeconfig:
@@ -341,18 +319,13 @@ def _load(path: Path) -> _Kubeconfig:
     from manager.util import yaml_text  # noqa: PLC0415 - 15 ms and 0.9 MB, and a pod has no kubeconfig
 
     try:
-        document = msgspec.convert(yaml_text.load(text) or {}, _Kubeconfig)
+        # By way of JSON, which has no text and no number that a header or a program could not get.
+        raw = orjson.dumps(yaml_text.load(text) or {}, option=orjson.OPT_NON_STR_KEYS)
+        return msgspec.json.decode(raw, type=_Kubeconfig)
     except yaml_text.NotYaml as error:
         raise ConfigError(f"{path}: {error}") from None
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except (msgspec.ValidationError, orjson.JSONEncodeError) as error:
         raise ConfigError(f"{path}: not a kubeconfig: {error}") from None
-    for key, found, expected in (
-        ("apiVersion", document.api_version, "v1"),
-        ("kind", document.kind, "Config"),
-    ):
-        if found not in (None, "", expected):
-            raise ConfigError(f"{path}: {key} is {found!r}, and of a kubeconfig it is {expected}")
-    return document
 
 
 # The chosen cluster.
@@ -361,8 +334,7 @@ _OF_TLS = ("certificate-authority", "certificate-authority-data", "insecure-skip
 """Keys of a cluster without a meaning in plain HTTP."""
 
 
-def _server(choice: _Choice) -> URL:
-    cluster, user = choice.cluster, choice.user
+def _server(cluster: _Entry[_Cluster], user: _Entry[_User]) -> URL:
     address, label = cluster.value.server, f"{cluster}: server"
     if not address:
         raise ConfigError(f"{cluster} names no server")
@@ -371,7 +343,7 @@ def _server(choice: _Choice) -> URL:
     if server.scheme == "https":
         return server
     lost = [f"{key} has no meaning" for key in _OF_TLS if getattr(cluster.value, key.replace("-", "_"))]
-    if user is not None and any(getattr(user.value, each) for each in _UserCredentials.__struct_fields__):
+    if any(getattr(user.value, each) for each in _UserCredentials.__struct_fields__):
         lost.insert(0, f"the credentials of user {user.name!r} are not sent")
         if not implied:
             # As kubectl does: what serves plain HTTP (kubectl proxy, say) has its own, or wants none.
@@ -393,31 +365,23 @@ def _url(address: str, label: str) -> URL:
     return url
 
 
-def _tls_files(choice: _Choice) -> TlsFiles:
-    cluster, user = choice.cluster, choice.user
+def _tls_files(cluster: _Entry[_Cluster], user: _Entry[_User]) -> TlsFiles:
     authorities, insecure = cluster.pem("certificate-authority"), cluster.value.insecure_skip_tls_verify
     if insecure and authorities is not None:
         raise ConfigError(f"{cluster} has both a certificate-authority and insecure-skip-tls-verify")
-    certificate = key = None
-    if user is not None:
-        certificate, key = user.pem("client-certificate"), user.pem("client-key")
-        if (certificate is None) != (key is None):
-            raise ConfigError(f"{user} has no {'client-key' if key is None else 'client-certificate'}")
+    certificate, key = user.pem("client-certificate"), user.pem("client-key")
+    if (certificate is None) != (key is None):
+        raise ConfigError(f"{user} has no {'client-key' if key is None else 'client-certificate'}")
     return TlsFiles(authorities, certificate, key, verify=not insecure)
 
 
 def _tls_server_name(cluster: _Entry[_Cluster]) -> str | None:
     if not (name := cluster.value.tls_server_name):
         return None
-    try:
-        name.encode("idna")
-    except UnicodeError:
-        is_name = False
-    else:
-        is_name = name.isprintable() and not name.startswith(".")
-    if not is_name:
-        raise ConfigError(f"{cluster}: tls-server-name: {name!r} is not a host's name")
-    return name
+    with suppress(UnicodeError):
+        if name.encode("idna") and name.isprintable() and not name.startswith("."):
+            return name
+    raise ConfigError(f"{cluster}: tls-server-name: {name!r} is not a host's name")
 
 
 def _proxy(server: URL, environ: Mapping[str, str], cluster: _Entry[_Cluster] | None = None) -> URL | None:
@@ -437,11 +401,8 @@ _NAME_OF_HEADER = "!#$&'*+^`|"
 """What else than letters, digits and "-._~" the name of a header may hold; the server decodes the rest."""
 
 
-def _credentials(choice: _Choice, environ: Mapping[str, str]) -> Credentials:
+def _credentials(cluster: _Entry[_Cluster], user: _Entry[_User], environ: Mapping[str, str]) -> Credentials:
     """Return the source of the chosen user's credentials, client certificates aside."""
-    user = choice.user
-    if user is None:
-        return FixedCredentials(None)
     value = user.value
     if value.auth_provider is not None:
         raise ConfigError(
@@ -452,38 +413,32 @@ def _credentials(choice: _Choice, environ: Mapping[str, str]) -> Credentials:
     if value.token:
         return FixedCredentials(one_line(f"Bearer {value.token}", str(user)))
     if value.username is not None and value.password is not None:
-        pair = f"{value.username}:{value.password}"
-        if not _is_encodable(pair):
-            raise ConfigError(f"{user}: username and password are not text")
-        return FixedCredentials(f"Basic {base64.b64encode(pair.encode()).decode()}")
-    return (
-        FixedCredentials(None) if value.exec is None else _exec_credentials(choice, user, value.exec, environ)
-    )
+        pair = f"{value.username}:{value.password}".encode()
+        return FixedCredentials(f"Basic {base64.b64encode(pair).decode()}")
+    return FixedCredentials(None) if value.exec is None else _exec_credentials(cluster, user, environ)
 
 
 def _exec_credentials(
-    choice: _Choice, user: _Entry[_User], spec: ExecSpec, environ: Mapping[str, str]
+    cluster: _Entry[_Cluster], user: _Entry[_User], environ: Mapping[str, str]
 ) -> ExecCredentials:
     try:
-        spec.check()
-    except ValueError as error:
+        spec = msgspec.convert(user.value.exec, ExecSpec)
+    except msgspec.ValidationError as error:
         raise ConfigError(f"{user}: exec: {error}") from None
-    cluster = msgspec.to_builtins(choice.cluster.value)
-    authorities = choice.cluster.pem("certificate-authority")
+    told = msgspec.to_builtins(cluster.value)
+    authorities = cluster.pem("certificate-authority")
     if authorities is not None:
-        cluster["certificate-authority-data"] = base64.b64encode(authorities.read()).decode()
-    for extension in choice.cluster.value.extensions or ():
+        told["certificate-authority-data"] = base64.b64encode(authorities.read()).decode()
+    for extension in cluster.value.extensions or ():
         if extension.name == "client.authentication.k8s.io/exec":
-            cluster["config"] = extension.extension
+            told["config"] = extension.extension
     for key in ("certificate-authority", "extensions"):
-        cluster.pop(key, None)
-    return ExecCredentials(spec, f"{user}: exec {spec.command!r}", user.path.parent, cluster, environ)
+        told.pop(key, None)
+    return ExecCredentials(spec, f"{user}: exec {spec.command!r}", user.path.parent, told, environ)
 
 
-def _impersonation(user: _Entry[_User] | None) -> list[tuple[str, str]]:
+def _impersonation(user: _Entry[_User]) -> list[tuple[str, str]]:
     """Return the impersonation headers of a user (`as`, `as-groups`, `as-uid`, `as-user-extra`)."""
-    if user is None:
-        return []
     value = user.value
     found = [("as", "User", value.as_user)] if value.as_user else []
     found += [("as-uid", "Uid", value.as_uid)] if value.as_uid else []
@@ -504,13 +459,4 @@ def _line(user: _Entry[_User], key: str, value: str) -> str:
 
 
 def _is_line(text: str) -> bool:
-    return _is_encodable(text) and not any(character in text for character in "\r\n\0")
-
-
-def _is_encodable(text: str) -> bool:
-    """Return whether a text has no half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not any(character in text for character in "\r\n\0")

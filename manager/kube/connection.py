@@ -9,14 +9,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
-from multidict import CIMultiDict
 
 from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.wire import LONGEST
@@ -39,53 +36,31 @@ _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 class Headers(Mapping[str, str]):
     """The headers of an answer; of those that came several times, one with all values, separated by commas.
 
-    They are parsed when one is looked up that may be there; of most answers none is.
+    Of most answers none is looked up, so they stay as they came until then.
     """
 
-    __slots__ = ("_head", "_is_final", "_parsed", "_parser")
+    __slots__ = ("lines",)
 
-    def __init__(self, head: bytes) -> None:
-        """`head` is the head of an answer, or of several; then the last one counts."""
-        # With one head only, as nearly always, what came with it need not be kept.
-        end = head.find(b"\r\n\r\n") if head.startswith(b"HTTP/1.1 2") else -1
-        self._head = head if end < 0 else head[: end + 4]
-        self._parsed: CIMultiDict[str] | None = None
+    def __init__(self) -> None:
+        self.lines: list[tuple[bytes, bytes]] = []
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a header, or the default."""
-        if self._parsed is None and name.lower().encode() not in self._head.lower():
-            return default
-        return self._all().get(name, default)
+        wanted = name.lower().encode()
+        length = len(wanted)
+        values = [value for each, value in self.lines if len(each) == length and each.lower() == wanted]
+        return b", ".join(values).decode("utf-8", "replace") if values else default
 
     def __getitem__(self, name: str) -> str:
-        return self._all()[name]
+        if (value := self.get(name)) is None:
+            raise KeyError(name)
+        return str(value)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter({name.lower(): name.decode("latin-1") for name, _ in self.lines}.values())
 
     def __len__(self) -> int:
-        return len(self._all())
-
-    def _all(self) -> CIMultiDict[str]:
-        if self._parsed is None:
-            self._parsed, self._is_final = CIMultiDict(), False
-            self._parser = httptools.HttpResponseParser(self)
-            with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # about the body
-                self._parser.feed_data(self._head)
-            self._head = b""
-        return self._parsed
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._is_final and self._parsed is not None:  # else it follows a body and is of no interest
-            key, text = name.decode("latin-1"), value.decode("utf-8", "replace")
-            before = self._parsed.get(key)
-            self._parsed[key] = text if before is None else f"{before}, {text}"
-
-    def on_headers_complete(self) -> None:
-        """Drop the headers if the answer proper is still to come, for the parser."""
-        self._is_final = self._parser.get_status_code() >= HTTPStatus.OK
-        if not self._is_final and self._parsed is not None:
-            self._parsed.clear()
+        return len({name.lower() for name, _ in self.lines})
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +71,7 @@ class Answer:
     status: int = 0
     """The HTTP status code; 0 until the whole head is there."""
 
-    headers: Headers = field(default_factory=partial(Headers, b""))
+    headers: Headers = field(default_factory=Headers)
     parts: list[bytes] = field(default_factory=list)
     """The body as far as it has arrived and was not read, of `held` bytes."""
 
@@ -173,9 +148,9 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
+        self._lines: list[tuple[bytes, bytes]] = []  # the headers as they come
         self._sending = False
         self._besides = 0  # bytes of the answer since the last ones of its body
-        self._head: list[bytes] = []  # the answer so far, until its head is complete
         self._may_end_with_connection = False
         self._writable: asyncio.Future[None] | None = None
         self._lost = asyncio.get_running_loop().create_future()
@@ -203,7 +178,8 @@ class Connection(asyncio.Protocol):
         if permit is not None:
             permit()
         answer = self._answer = Answer(transport)
-        self._besides, self._head, self._may_end_with_connection = 0, [], False
+        self._lines = answer.headers.lines
+        self._besides, self._may_end_with_connection = 0, False
         if len(body) <= PIECE:
             transport.write(head + body)
         else:
@@ -261,8 +237,6 @@ class Connection(asyncio.Protocol):
             self.abort()  # data without a request
             return
         self._besides += len(data)
-        if not answer.status:
-            self._head.append(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -299,14 +273,18 @@ class Connection(asyncio.Protocol):
         if self._answer is None:
             raise ValueError("more than was asked for")
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._lines.append((name, value))
+
     def on_headers_complete(self) -> None:
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()
         if status < HTTPStatus.OK:
+            self._lines.clear()
             return  # the answer proper is still to come
-        answer.status, answer.headers = status, Headers(b"".join(self._head))
-        self._head = []
+        answer.status = status
+        self._lines = []  # for trailers, which have no reader
         self._may_end_with_connection = True
         answer.wake()
         if self._sending:

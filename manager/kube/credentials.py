@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import orjson
@@ -64,28 +64,22 @@ class Credentials(ABC):
 
     Attributes:
         REJECTED_INTERVAL: seconds between two calls of `obtain` that the server asks for by its 401.
+        latest: the last ones obtained, None before the first.
         renew_at: the loop time from which on they have to be obtained anew.
     """
 
     REJECTED_INTERVAL = RETRY_INTERVAL
 
     def __init__(self) -> None:
-        self._current: Obtained | None = None
+        self.latest: Obtained | None = None
         self.renew_at = 0.0
         self._good_until = 0.0
         self._rejected_at = -FOREVER
         self._renewing = asyncio.Lock()
 
     @abstractmethod
-    async def obtain(self, *, rejected: bool) -> Obtained:
-        """Get credentials from where they come from.
-
-        Args:
-            rejected: the server no longer takes those that this gave before.
-
-        Raises:
-            ConfigError: they cannot be obtained.
-        """
+    async def obtain(self) -> Obtained:
+        """Get credentials from where they come from; raise `ConfigError` if they cannot be obtained."""
 
     async def current(self, *, rejected: str | None = None) -> Obtained:
         """Return credentials that are good to use now.
@@ -102,35 +96,34 @@ class Credentials(ABC):
         """
         now = asyncio.get_running_loop().time()
         is_good = now < self.renew_at or (self._renewing.locked() and now < self._good_until)
-        if rejected is None and self._current is not None and is_good:
-            return self._current
+        if rejected is None and self.latest is not None and is_good:
+            return self.latest
         async with self._renewing:
             return await self._renewed(rejected)
 
     async def _renewed(self, rejected: str | None) -> Obtained:
         now = asyncio.get_running_loop().time()
-        if self._current is not None and not self._is_due(now, rejected):
-            return self._current
+        if self.latest is not None:
+            is_due = now >= self.renew_at
+            if rejected is not None:
+                # Many requests may meet a 401 at once, and a server may reject whatever it is given.
+                is_due = rejected == self.latest.header and now >= self._rejected_at + self.REJECTED_INTERVAL
+            if not is_due:
+                return self.latest
         if rejected is not None:
             self._rejected_at = now
         try:
-            obtained = await self.obtain(rejected=rejected is not None)
+            obtained = await self.obtain()
         except ConfigError as error:
-            if self._current is None:
+            if self.latest is None:
                 raise
             _log.warning("cannot renew the credentials; going on with the earlier ones", error=str(error))
             self.renew_at = now + RETRY_INTERVAL
-            return self._current
-        self._current = obtained
+            return self.latest
+        self.latest = obtained
         self.renew_at = now + obtained.lifetime
         self._good_until = now + obtained.validity
         return obtained
-
-    def _is_due(self, now: float, rejected: str | None) -> bool:
-        if rejected is None or self._current is None:
-            return now >= self.renew_at
-        # Many requests may meet a 401 at once, and a server may reject whatever it is given.
-        return rejected == self._current.header and now >= self._rejected_at + self.REJECTED_INTERVAL
 
 
 class FixedCredentials(Credentials):
@@ -140,7 +133,7 @@ class FixedCredentials(Credentials):
         super().__init__()
         self._header = header
 
-    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - there is only this one
+    async def obtain(self) -> Obtained:
         """Return the same header each time."""
         return Obtained(self._header)
 
@@ -159,7 +152,7 @@ class TokenFile(Credentials):
         self._path = path
         self._label = label
 
-    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the file is read anew anyway
+    async def obtain(self) -> Obtained:
         """Read the current token from the file."""
         content = await in_thread(Pem(self._label, path=self._path).read)
         # The line end that many a token file has must not get into a header.
@@ -184,40 +177,29 @@ _COMPLAINT = 2_000
 """Bytes that are kept of the end of its error output."""
 
 _STDERR = 2
-_API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-_MODES = ("Never", "IfAvailable", "Always")
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _EnvironmentVariable(msgspec.Struct):
-    name: str
+    name: _Text
     value: str
 
 
 class ExecSpec(msgspec.Struct, rename="camel"):
-    """The `exec` part of a user."""
+    """The `exec` part of a user; it refuses what kubectl refuses before it runs the program."""
 
-    command: str = ""
-    api_version: str = ""
+    command: _Text
+    api_version: Literal["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"]
     args: list[str] | None = None
     env: list[_EnvironmentVariable] | None = None
     install_hint: str = ""
     provide_cluster_info: bool = False
-    interactive_mode: str = ""
+    interactive_mode: Literal["", "Never", "IfAvailable", "Always"] = ""
 
-    def check(self) -> None:
-        """Raise ValueError for what kubectl refuses before it runs the program."""
-        if not self.command:
-            raise ValueError("command is missing")
-        if self.api_version not in _API_VERSIONS:
-            known = " or ".join(_API_VERSIONS)
-            raise ValueError(f"apiVersion {self.api_version!r} is not {known}")
-        if not self.interactive_mode and self.api_version == _API_VERSIONS[0]:
-            raise ValueError(f"interactiveMode is missing: one of {', '.join(_MODES)}")
-        if self.interactive_mode and self.interactive_mode not in _MODES:
-            raise ValueError(f"interactiveMode {self.interactive_mode!r} is none of {', '.join(_MODES)}")
-        for variable in self.env or ():
-            if not variable.name:
-                raise ValueError("env: a variable has no name")
+    def __post_init__(self) -> None:
+        if not self.interactive_mode and self.api_version.endswith("/v1"):
+            raise ValueError("interactiveMode is missing: one of Never, IfAvailable, Always")
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -265,23 +247,14 @@ class ExecCredentials(Credentials):
     """
 
     def __init__(
-        self,
-        spec: ExecSpec,
-        label: str,
-        folder: Path,
-        cluster: Mapping[str, Any],
-        environ: Mapping[str, str],
+        self, spec: ExecSpec, label: str, folder: Path, cluster: Mapping[str, Any], environ: Mapping[str, str]
     ) -> None:
         """Take the `label` for messages, the `folder` in which a relative command starts, and its inputs."""
         super().__init__()
         self.spec, self.label, self.folder, self.cluster, self.environ = spec, label, folder, cluster, environ
 
-    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the program is asked anew anyway
-        """Start the program and wait for what it prints.
-
-        Raises:
-            ConfigError: it cannot be started, fails, takes too long or prints something else.
-        """
+    async def obtain(self) -> Obtained:
+        """Start the program and wait for what it prints."""
         output = await self._output()
         if is_too_deep(output):
             raise ConfigError(f"{self.label}: prints no ExecCredential: {TOO_DEEP}")
@@ -345,10 +318,7 @@ class ExecCredentials(Credentials):
         request = {"apiVersion": self.spec.api_version, "kind": "ExecCredential", "spec": wanted}
         environment = dict(self.environ)
         environment.update((variable.name, variable.value) for variable in self.spec.env or ())
-        try:
-            environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
-        except orjson.JSONEncodeError as error:
-            raise ConfigError(f"{self.label}: cannot pass the cluster info: {error}") from error
+        environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
         return environment
 
     def _obtained(self, status: _Status) -> Obtained:

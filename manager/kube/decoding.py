@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -48,24 +48,20 @@ class Decoder(Generic[T]):
     def __call__(self, raw: bytes | msgspec.Raw) -> T:
         """Return the value."""
         try:
-            return self._decode(raw)
-        except RecursionError:
-            return self._decode_cut(shallow_at_once(bytes(raw)), raw)
+            try:
+                return self._decode(raw)
+            except RecursionError:
+                return self._decode(shallow_at_once(bytes(raw)))
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
 
     async def large(self, raw: bytes) -> T:
         """Return the value of an answer that may hold many objects; a thread does what would take long."""
         try:
-            return self._decode(raw)
-        except RecursionError:
-            return self._decode_cut(await shallow(raw, around=self._around), raw)
-        except MALFORMED as error:
-            raise not_a(self._what, error, raw) from None
-
-    def _decode_cut(self, cut: bytes, raw: bytes | msgspec.Raw) -> T:
-        try:
-            return self._decode(cut)
+            try:
+                return self._decode(raw)
+            except RecursionError:
+                return self._decode(await shallow(raw, around=self._around))
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
 
@@ -113,12 +109,8 @@ def is_for_depth(error: Exception | None, raw: bytes | bytearray | msgspec.Raw) 
 _OF_PLACES = (msgspec.ValidationError, UnicodeDecodeError)
 """Errors of values, which each Python finds in the same place."""
 
-_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_TOKEN = re.compile(rb'"%b("?)|[\[{\]}]' % _TEXT.pattern, re.DOTALL)
+_TOKEN = re.compile(rb'"[^"]*+"?|[\[{\]}]')
 _QUOTE, _OPENING = ord('"'), b"[{"
-
-_PIECE = 64 * 1024
-"""Bytes that are looked through in one step, during which no thread does anything else."""
 
 _LARGEST = 4 * 1024 * 1024
 """Bytes of an object, and some more: an API server takes 3 MiB."""
@@ -144,7 +136,12 @@ def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
     parts = list[bytes | bytearray]()
     depth, kept, cut = 0, 0, -1
     most = MOST_LEVELS + around
-    for at in _brackets(raw):
+    # What is escaped in a text becomes as many other characters. The last text may have no end.
+    plain = raw.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    for token in _TOKEN.finditer(plain):
+        at = token.start()
+        if raw[at] == _QUOTE:
+            continue
         if raw[at] in _OPENING:
             if depth == most:
                 cut = at
@@ -157,27 +154,6 @@ def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
     if cut >= 0:
         return b"".join((*parts, raw[kept:cut]))  # it has no end, and is no JSON
     return b"".join((*parts, raw[kept:])) if parts else bytes(raw)
-
-
-def _brackets(raw: bytes | bytearray) -> Iterator[int]:
-    """Yield the places of brackets outside of texts. The last text may have no end."""
-    at = 0
-    while at < len(raw):
-        end = at + _PIECE
-        for token in _TOKEN.finditer(raw, at, end):
-            start, at = token.span()
-            if raw[start] != _QUOTE:
-                yield start
-            elif not token[1]:
-                break
-        else:
-            at = end
-            continue
-        while at < len(raw) and raw[at] != _QUOTE:
-            piece = _TEXT.match(raw, at, at + _PIECE)
-            # It matches always. Nothing but a backslash that is the last of all keeps it where it is.
-            at = piece.end() if piece and piece.end() > at else len(raw)
-        at += 1
 
 
 LINE_LIMIT = 64 * 1024 * 1024

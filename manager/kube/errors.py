@@ -90,7 +90,9 @@ class ApiError(KubeError):
         self.reason = reason
         self.message = message
         self.details: Mapping[str, Any] = details or {}
-        self.retry_after = retry_after
+        self.retry_after: float | None = None
+        if retry_after is not None:
+            self.retry_after = float(min(max(retry_after, 0), LONGEST_RETRY_AFTER))
         self.resume = resume
 
     @property
@@ -152,10 +154,6 @@ class MethodNotAllowed(ApiError):
     """405: this kind does not offer that verb."""
 
 
-class NotAcceptable(ApiError):
-    """406: the server cannot answer in any form that was asked for."""
-
-
 class AlreadyExists(ApiError):
     """409: an object of this name is already there."""
 
@@ -170,10 +168,6 @@ class Gone(ApiError):
 
 class TooLarge(ApiError):
     """413: the object exceeds what the server takes."""
-
-
-class UnsupportedMediaType(ApiError):
-    """415: the server does not take a body, or a patch, of this type."""
 
 
 class Invalid(ApiError):
@@ -202,11 +196,9 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     403: Forbidden,
     404: NotFound,
     405: MethodNotAllowed,
-    406: NotAcceptable,
     409: Conflict,
     410: Gone,
     413: TooLarge,
-    415: UnsupportedMediaType,
     422: Invalid,
     429: TooManyRequests,
     503: ServiceUnavailable,
@@ -239,7 +231,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError
     Other bodies than a Status are shown only if they are plain text, as proxies send it; anything else might
     be an object with secrets.
     """
-    retry_after = retry_after_seconds(headers.get("Retry-After"))
+    retry_after = _retry_after(headers.get("Retry-After"))
     answer = _decode(body)
     if answer is not None:
         return _from_status(status, answer, retry_after)
@@ -261,17 +253,13 @@ def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
     return _from_status(answer.code or 500, answer, None)
 
 
-def retry_after_seconds(value: str | None) -> float | None:
-    """Return a Retry-After header as seconds, from 0 to `LONGEST_RETRY_AFTER`; None for none or nonsense.
+def _retry_after(value: str | None) -> float | None:
+    """Return a Retry-After header as seconds; None for none or nonsense.
 
     A date counts as nonsense, as for client-go: API servers send a number.
     """
     text = (value or "").strip(" \t")
-    return _bounded(float(text)) if _is_delay(text) else None
-
-
-def _bounded(seconds: float) -> float:
-    return float(min(max(seconds, 0), LONGEST_RETRY_AFTER))
+    return float(text) if _is_delay(text) else None
 
 
 def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
@@ -287,7 +275,7 @@ def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
 def _from_status(status: int, answer: _Status, retry_after: float | None) -> ApiError:
     details, reason, message = answer.details or {}, answer.reason or "", answer.message or ""
     if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int | float):
-        retry_after = _bounded(seconds)
+        retry_after = seconds
     resume = (answer.metadata or {}).get("continue")
     resume = resume if isinstance(resume, str) else ""
     kind = _class_for(status, reason)

@@ -10,7 +10,8 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from weakref import WeakSet
 
@@ -20,7 +21,7 @@ from manager.kube.config import ClusterConfig
 from manager.kube.connection import Answer, Connection
 from manager.kube.dial import Dialer, proxy_authorization
 from manager.kube.errors import ConfigError, ConnectionLost, Unreachable
-from manager.kube.wire import WebSocket, WireRequest
+from manager.kube.wire import Fetched, WebSocket, Wire, WireRequest
 from manager.util.loop import in_thread
 
 CONNECTIONS = 128
@@ -49,7 +50,7 @@ _UNAUTHORIZED = 401
 _is_line = re.compile(r"[^\r\n\0]*").fullmatch
 
 
-class HttpWire:
+class HttpWire(Wire):
     """`manager.kube.wire.Wire` over HTTP/1.1 with keep-alive."""
 
     def __init__(self, config: ClusterConfig, *, connections: int = CONNECTIONS) -> None:
@@ -60,52 +61,77 @@ class HttpWire:
             connections: maximum of concurrent requests, without streams; further requests wait.
         """
         self._config = config
-        self._limit = connections
         self._dialer = Dialer(config)
         server = config.server
         self._host = f"{server.host_subcomponent}:{server.port}"
         # A proxy for plain HTTP gets the whole address of each request.
         to_proxy = config.proxy is not None and config.proxy.scheme != "socks5" and server.scheme == "http"
         self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
-        self._pool = ConnectionPool(config, self._dialer, connections)
-        self._former: list[ConnectionPool] = []
         self._headers: dict[int, tuple[Mapping[str, str], str | None, bytes]] = {}
+        self._turns = asyncio.Semaphore(connections)
+        # A request from before the last abort has an earlier number, and gets no connection any more.
+        self._aborts = 0
+        self._is_closed = False
+        self._idle: deque[Connection] = deque()
+        self._open: WeakSet[Connection] = WeakSet()
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._expiry: asyncio.TimerHandle | None = None
 
     @property
     def host(self) -> str:
         return self._host
 
+    async def fetch(self, request: WireRequest, longest: int) -> Fetched:
+        """See `Wire.fetch`. Without a context manager, which costs more than the head of a request."""
+        begun = self._aborts
+        await self._turns.acquire()
+        try:
+            connection, answer = await self._ask(request, begun)
+            try:
+                return Fetched(answer.status, answer.headers, await answer.read(longest))
+            finally:
+                self._give_back(connection)
+        finally:
+            self._turns.release()
+
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
-        """See `Wire.exchange`. A stream takes none of the pool's turns."""
-        config, pool, connection = self._config, self._pool, None
-        if not request.stream:
-            await pool.turns.acquire()
-        try:
-            if asyncio.get_running_loop().time() < config.at_hand_until:
-                header, context = config.at_hand
+        """See `Wire.exchange`. A stream takes none of the turns."""
+        begun = self._aborts
+        async with nullcontext() if request.stream else self._turns:
+            connection, answer = await self._ask(request, begun)
+            try:
+                yield answer
+            finally:
+                self._give_back(connection)
+
+    async def _ask(self, request: WireRequest, begun: int) -> tuple[Connection, Answer]:
+        """Send a request, and once more with other credentials if the server refuses them."""
+        config, credentials, tls = self._config, self._config.credentials, self._config.tls
+        header = context = None
+        if tls is not None:
+            now = asyncio.get_running_loop().time()
+            if now < tls.check_at and now < credentials.renew_at and credentials.latest is not None:
+                header, context = credentials.latest.header, tls.latest
             else:
-                header, context = await config.identity()
-            is_renewed = False
-            while True:
-                head = self.head(request, header)
-                connection = pool.take_idle(context) or await pool.open(context)
+                header, context = await config.authorization(), await tls.context()
+        is_renewed = False
+        while True:
+            head = self.head(request, header)
+            connection = self._take_idle(context, begun) or await self.connect(context, begun)
+            try:
                 answer = await connection.ask(head, request.body or b"", request.permit)
                 if answer.status != _UNAUTHORIZED or is_renewed:
-                    break
+                    return connection, answer
                 config.tls_failed()
                 renewed = await config.authorization(rejected=header)
                 if renewed == header:
-                    break
-                rejected, connection = connection, None
-                pool.give_back(rejected)
-                header, context, is_renewed = renewed, await config.ssl_context(), True
-            yield answer
-        finally:
-            if connection is not None:
-                pool.give_back(connection)
-            if not request.stream:
-                pool.turns.release()
+                    return connection, answer
+            except BaseException:
+                self._give_back(connection)
+                raise
+            self._give_back(connection)
+            header, context, is_renewed = renewed, await config.ssl_context(), True
 
     @asynccontextmanager
     async def websocket(
@@ -113,22 +139,37 @@ class HttpWire:
     ) -> AsyncIterator[WebSocket]:
         if self._prefix and not self._prefix.startswith("/"):
             raise ConfigError("a proxy for plain HTTP carries no WebSocket: use TLS to the API server")
+        begun = self._aborts
+
+        async def open_connection() -> Connection:
+            return await self.connect(await self._config.ssl_context(), begun)
+
         # In a thread: it imports aiohttp's client.
         module = await in_thread(lambda: import_module("manager.kube.websocket"))
-        async with module.connect(self._config, self._pool, request, protocols, longest) as socket:
+        async with module.connect(self._config, open_connection, request, protocols, longest) as socket:
             yield socket
 
-    async def expired_certificate(self) -> str | None:
-        return None if self._config.tls is None else await self._config.tls.expired_certificate()
-
     def abort(self) -> None:
-        self._pool.reset()
-        self._former.append(self._pool)
-        self._pool = ConnectionPool(self._config, self._dialer, self._limit)
+        """See `Wire.abort`. Buffers are discarded, also of a connection that is just being closed."""
+        self._aborts += 1
+        self._idle.clear()
+        for each in list(self._sockets):
+            with contextlib.suppress(OSError):  # closed already
+                # The event loop finds the connection at its end and closes it, which resets it.
+                each.shutdown(socket.SHUT_RDWR)
+        for connection in list(self._open):
+            # The peer must not take this abort for the regular end of a response.
+            connection.abort()
 
     async def aclose(self) -> None:
-        for pool in (*self._former, self._pool):
-            await pool.aclose()
+        self._is_closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        self._idle.clear()
+        for connection in list(self._open):
+            connection.abort()
+            await connection.wait_closed()
 
     def head(self, request: WireRequest, authorization: str | None) -> bytes:
         """Return the request line and all headers."""
@@ -166,35 +207,11 @@ class HttpWire:
         self._headers[id(headers)] = (headers, authorization, encoded)
         return encoded
 
+    # Connections. The one that came back last is used next, so that surplus ones grow old and go.
 
-class ConnectionPool:
-    """Connections to one server, and the sockets under them, which can all be reset at once.
-
-    The connection that came back last is used next, so that surplus ones grow old and go.
-
-    Attributes:
-        turns: held by each user of a connection, except for streams.
-    """
-
-    def __init__(self, config: ClusterConfig, dialer: Dialer, limit: int) -> None:
-        """At most `limit` connections are in use at once; those of streams do not count."""
-        self.turns = asyncio.Semaphore(limit)
-        self._config = config
-        self._dialer = dialer
-        self._is_reset = False
-        self._idle: deque[Connection] = deque()
-        self._open: WeakSet[Connection] = WeakSet()
-        self._expiry: asyncio.TimerHandle | None = None
-        self._sockets: WeakSet[socket.socket] = WeakSet()
-
-    def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
-        """Return an idle connection with this TLS context, or None; the caller must give it back.
-
-        Raises:
-            ConnectionLost: connections were reset.
-        """
-        if self._is_reset:
-            raise ConnectionLost("connections were reset")
+    def _take_idle(self, context: ssl.SSLContext | None, begun: int) -> Connection | None:
+        """Return an idle connection with this TLS context, or None; the caller must give it back."""
+        self._require_no_abort_since(begun)
         while self._idle:
             connection = self._idle.pop()
             # Once files have changed, the connections made with the earlier context are of no use.
@@ -203,28 +220,34 @@ class ConnectionPool:
             connection.abort()
         return None
 
-    async def open(self, context: ssl.SSLContext | None) -> Connection:
-        """Open a new connection with this TLS context; the caller must give it back.
+    async def connect(self, context: ssl.SSLContext | None, begun: int) -> Connection:
+        """Open a connection with this TLS context for a request that has `begun` after so many aborts.
 
         Raises:
             Unreachable: none came up.
-            ConnectionLost: connections were reset.
+            ConnectionLost: connections were reset since.
         """
         try:
-            connection = await self._dialer.connect(context, self._open_socket)
+            connection = await self._dialer.connect(context, partial(self._open_socket, begun))
         except Unreachable as error:
             if isinstance(error.__cause__, ssl.SSLError):
                 self._config.tls_failed()  # read the TLS files again
             raise
         self._open.add(connection)
-        if self._is_reset:
+        try:
+            self._require_no_abort_since(begun)
+        except ConnectionLost:
             connection.abort()
-            raise ConnectionLost("connections were reset")
+            raise
         return connection
 
-    def give_back(self, connection: Connection) -> None:
+    def _require_no_abort_since(self, begun: int) -> None:
+        if begun != self._aborts or self._is_closed:
+            raise ConnectionLost("connections were reset")
+
+    def _give_back(self, connection: Connection) -> None:
         """Keep a connection for others; one whose answer was not read to its end is dropped."""
-        if self._is_reset or not connection.is_idle:
+        if self._is_closed or not connection.is_idle:
             # The rest is of no use, and there may be no peer left to say so to.
             connection.abort()
             return
@@ -234,31 +257,6 @@ class ConnectionPool:
         if self._expiry is None:
             self._expiry = loop.call_later(KEEP_ALIVE, self._expire)
 
-    def reset(self) -> None:
-        """Reset every connection, those coming up included; no further one can be opened.
-
-        Buffers are discarded, also of a connection that is just being closed.
-        """
-        self._is_reset = True
-        for each in list(self._sockets):
-            with contextlib.suppress(OSError):  # closed already
-                # The event loop finds the connection at its end and closes it, which resets it.
-                each.shutdown(socket.SHUT_RDWR)
-        for connection in list(self._open):
-            # The peer must not take this abort for the regular end of a response.
-            connection.abort()
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        self._is_reset = True
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        self._idle.clear()
-        for connection in list(self._open):
-            connection.abort()
-            await connection.wait_closed()
-
     def _expire(self) -> None:
         loop = asyncio.get_running_loop()
         while self._idle and self._idle[0].idle_since + KEEP_ALIVE <= loop.time():
@@ -267,8 +265,8 @@ class ConnectionPool:
         if self._idle:
             self._expiry = loop.call_at(self._idle[0].idle_since + KEEP_ALIVE, self._expire)
 
-    def _open_socket(self, address: AddrInfoType) -> socket.socket:
-        if self._is_reset:
+    def _open_socket(self, begun: int, address: AddrInfoType) -> socket.socket:
+        if begun != self._aborts or self._is_closed:
             raise ConnectionAbortedError("connections were reset")
         family, kind, protocol, *_ = address
         opened = socket.socket(family, kind, protocol)

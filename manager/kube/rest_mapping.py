@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from urllib.parse import quote
 
@@ -27,14 +27,12 @@ class RestMapping:
         gvk: the kind.
         plural: the resource's name in paths and in RBAC rules.
         namespaced: whether its objects live in namespaces.
-        verbs: the verbs that the server offers for the kind, such as "watch" or "patch".
         subresources: names of its subresources, such as "status" and "scale".
     """
 
     gvk: GroupVersionKind
     plural: str
     namespaced: bool
-    verbs: frozenset[str]
     subresources: frozenset[str]
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -69,7 +67,9 @@ class RestMapper:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._groups: defaultdict[tuple[str, str], _Group] = defaultdict(_Group)
+        self._known: dict[tuple[str, str], dict[str, RestMapping]] = {}
+        """The mappings by kind, of each group and version."""
+        self._loading: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def resolve(self, gvk: GroupVersionKind) -> RestMapping:
         """Return the mapping of a kind; concurrent callers share one discovery request.
@@ -78,22 +78,22 @@ class RestMapper:
             NoMatch: the API server does not serve the kind.
             ApiError, TransportError: discovery itself failed.
         """
-        group = self._groups[gvk.group, gvk.version]
-        if (mapping := group.mappings.get(gvk.kind)) is not None:
+        group = gvk.group, gvk.version
+        known = self._known.get(group)
+        if known is not None and (mapping := known.get(gvk.kind)) is not None:
             return mapping
-        loads = group.loads
-        async with group.loading:
+        async with self._loading[group]:
             # Another caller may have loaded the group during the wait; that answer is fresh enough.
-            if group.loads == loads:
-                group.mappings = await self._discover(gvk)
-                group.loads += 1
-        if (mapping := group.mappings.get(gvk.kind)) is None:
+            found = self._known.get(group)
+            if found is None or found is known:
+                found = self._known[group] = await self._discover(gvk)
+        if (mapping := found.get(gvk.kind)) is None:
             raise NoMatch(f"the API server does not serve {gvk}")
         return mapping
 
     def forget(self, gvk: GroupVersionKind) -> None:
         """Ask the API server again when this kind, or one of its group and version, is needed next."""
-        self._groups[gvk.group, gvk.version].mappings = {}
+        self._known.pop((gvk.group, gvk.version), None)
 
     async def explain_not_found(self, error: NotFound, gvk: GroupVersionKind, subresource: str) -> KubeError:
         """Return the meaning of a 404: the server answers the same for a missing subresource and object."""
@@ -126,7 +126,6 @@ class RestMapper:
                 gvk=GroupVersionKind(gvk.group, gvk.version, resource.kind),
                 plural=resource.name,
                 namespaced=resource.namespaced,
-                verbs=frozenset(resource.verbs),
                 subresources=frozenset(
                     other.name.removeprefix(prefix) for other in found if other.name.startswith(prefix)
                 ),
@@ -134,20 +133,10 @@ class RestMapper:
         return mappings
 
 
-@dataclass(slots=True)
-class _Group:
-    """Known kinds of one group and version, and the lock by which concurrent callers share one request."""
-
-    mappings: dict[str, RestMapping] = field(default_factory=dict)
-    loads: int = 0
-    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class _ApiResource(msgspec.Struct, rename="camel"):
     name: str
     kind: str
     namespaced: bool = False
-    verbs: list[str] = []
 
 
 class _ApiResourceList(msgspec.Struct):

@@ -6,7 +6,6 @@ import asyncio
 import os
 import ssl
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from manager.kube.errors import ConfigError
@@ -104,11 +103,12 @@ class Tls:
 
     Attributes:
         check_at: the loop time from which on the files have to be looked at.
+        latest: the context of the last look at them, None before the first.
     """
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
-        self._context: ssl.SSLContext | None = None
+        self.latest: ssl.SSLContext | None = None
         self._contents: list[bytes] | None = None
         self.check_at = 0.0
         self._renewing = asyncio.Lock()
@@ -120,18 +120,13 @@ class Tls:
             ConfigError: the files are invalid, and there is no earlier context to keep.
         """
         clock = asyncio.get_running_loop().time
-        if self._context is None or clock() >= self.check_at:
+        if self.latest is None or clock() >= self.check_at:
             async with self._renewing:
                 now = clock()
-                if self._context is None or now >= self.check_at:
-                    self._context = await in_thread(self._renewed)
+                if self.latest is None or now >= self.check_at:
+                    self.latest = await in_thread(self._renewed)
                     self.check_at = now + RECHECK_INTERVAL
-        return self._context
-
-    async def expired_certificate(self) -> str | None:
-        """Return which client certificate is presented and has expired, and when; None if none has."""
-        certificate = self._files.certificate
-        return None if certificate is None else await in_thread(lambda: _expired(certificate))
+        return self.latest
 
     def present(self, certificate: tuple[Pem, Pem] | None) -> None:
         """From the next connection on, present this client certificate (and its key), or none."""
@@ -144,28 +139,16 @@ class Tls:
         try:
             # Read first: a file that changes before the context is made of it is then read again.
             contents = self._files.contents()
-            if self._context is not None and contents == self._contents:
-                return self._context
+            if self.latest is not None and contents == self._contents:
+                return self.latest
             context = self._files.build()
         except ConfigError as error:
-            if self._context is None:
+            if self.latest is None:
                 raise
             # Programs replace the certificate and the key one after the other.
             _log.warning(
                 "cannot renew the TLS configuration; going on with the earlier one", error=str(error)
             )
-            return self._context
+            return self.latest
         self._contents = contents
         return context
-
-
-def _expired(certificate: Pem) -> str | None:
-    from manager.tls.certificate import certificates_in  # noqa: PLC0415 - `cryptography`: 0.1 s
-
-    try:
-        own = next(iter(certificates_in(certificate.read())), None)
-    except ConfigError:
-        return None
-    if own is None or own.until >= datetime.now(UTC):
-        return None
-    return f"{certificate}: the client certificate has expired, at {own.until:%Y-%m-%d %H:%M:%S} UTC"

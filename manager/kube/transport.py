@@ -6,18 +6,15 @@ import asyncio
 import math
 import random
 import re
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TypeVar
+from urllib.parse import quote
 
 from manager.kube.errors import (
     ApiError,
-    ConfigError,
-    ConnectionLost,
     DeadlineExceeded,
     Fenced,
     Forbidden,
@@ -27,11 +24,10 @@ from manager.kube.errors import (
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
-    Unauthorized,
     Unreachable,
     error_from,
 )
-from manager.kube.wire import LONGEST, CertificateWire, WebSocket, WebSocketWire, Wire, WireRequest
+from manager.kube.wire import LONGEST, WebSocket, Wire, WireRequest
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics, Observe, counting, observing
 from manager.telemetry.runs import NO_ANSWER, RequestRecord, current_record
@@ -40,12 +36,10 @@ from manager.util.author_code import line_that_asks
 from manager.util.backoff import ExponentialDelay
 from manager.util.loop import Deadline, Deadlines
 
-E = TypeVar("E", bound=KubeError)
-
 _log = get_logger("kube")
 
 DEADLINE = 30.0
-"""Seconds for a request as a whole, its retries and waits included."""
+"""Seconds for a request as a whole, its retries and waits included, unless the caller sets others."""
 
 REFUSED_ATTEMPTS = 10
 """How often a request is sent at most while the server answers "not now, come back in n seconds"."""
@@ -58,8 +52,6 @@ READ_ATTEMPTS = 4
 
 _REMEMBERED = 256
 """Queries that are kept in their encoded form, and warnings of the server that are not logged again."""
-
-_RESERVED = re.compile(rb"[^A-Za-z0-9_.~-]")
 
 _APPLY = "application/apply-patch+yaml"
 
@@ -121,7 +113,6 @@ class Transport:
         metrics: Metrics,
         rng: random.Random,
         user_agent: str,
-        deadline: float = DEADLINE,
         beside: Transport | None = None,
     ) -> None:
         """Create a transport over `wire`.
@@ -131,7 +122,6 @@ class Transport:
             metrics: receives counts and durations per request sent.
             rng: the source of jitter.
             user_agent: how this program names itself to the server.
-            deadline: seconds for a request that sets no deadline of its own, retries included.
             beside: another transport that shares only its fence with this one, so that requests on one do not
                 wait for requests on the other. Fencing either fences both.
         """
@@ -140,7 +130,6 @@ class Transport:
         self._fence.wires.append(wire)
         self._meters = lru_cache(_REMEMBERED)(partial(_meters, metrics, wire.host))
         self._user_agent = user_agent
-        self._deadline = deadline
         self._read_delay = ExponentialDelay(base=0.2, cap=5.0, jitter=0.5, rng=rng)
         # Added to the server's delay: a refusal that says "at once" must not become a tight loop, and clients
         # that were refused together should not come back together.
@@ -225,7 +214,7 @@ class Transport:
             body: the bytes to send, of type `content_type`.
             content_type: the type of `body`; not sent without a body.
             accept: the accepted types of the response.
-            deadline: seconds for the request, retries included; None is the transport's own deadline.
+            deadline: seconds for the request, retries included; None is `DEADLINE`.
             longest: maximum bytes of the response; for lists that is `LONGEST_LIST`.
             name: of the object to create, for the reconcile record, as the path does not contain it.
             head: is called with status and headers of the success.
@@ -236,7 +225,7 @@ class Transport:
             TransportError: no complete response came in time; a write may have had its effect.
             Fenced: writes are no longer allowed.
         """
-        seconds = self._deadline if deadline is None else deadline
+        seconds = DEADLINE if deadline is None else deadline
         writes = method != "GET"
         works = writes and not _allowed_after_stop.get()
         headers = self._headers(accept, None if body is None else content_type)
@@ -274,18 +263,15 @@ class Transport:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """GET an answer that goes on for long, as pieces of any size; nothing is retried.
 
-        The answer's head has to come within the transport's deadline.
-
-        A connection with nothing on it for `idle_timeout` seconds counts as dead. The other arguments and
-        the errors are those of `request`.
+        The answer's head has to come within `DEADLINE`. A connection with nothing on it for `idle_timeout`
+        seconds counts as dead. The other arguments and the errors are those of `request`.
         """
         request = WireRequest("GET", _target(path, query), self._headers(accept, None), stream=True)
         async with AsyncExitStack() as stack:
             async with self._opening(path, _OK):
                 response = await stack.enter_async_context(self._wire.exchange(request))
                 if response.status != _OK:
-                    error = error_from(response.status, response.headers, await response.read())
-                    raise await self._with_expired_certificate(error)
+                    raise error_from(response.status, response.headers, await response.read())
             async with (
                 aclosing(response.chunks()) as arriving,
                 aclosing(self._unless_idle(arriving, path, idle_timeout)) as chunks,
@@ -303,15 +289,12 @@ class Transport:
     ) -> AsyncIterator[WebSocket]:
         """Open a WebSocket, which needs the right to write until it is closed; nothing is retried.
 
-        The server's answer has to come within the transport's deadline. The fence drops it.
+        The server's answer has to come within `DEADLINE`. The fence drops it.
 
         It offers the `protocols`, the best first; a message of the server may have `longest` bytes. A name
         may come several times in `query`. Raises what `request` raises, `Fenced` also while it is open, and
         `ProtocolError` if the server does not speak WebSocket, or none of the protocols.
         """
-        wire = self._wire
-        if not isinstance(wire, WebSocketWire):
-            raise ConfigError("there is no network here that a WebSocket could go over")
         permit = self._permission()
         permit()
         headers = {"User-Agent": self._user_agent}
@@ -322,7 +305,7 @@ class Transport:
         try:
             async with AsyncExitStack() as stack:
                 async with self._opening(path, _UPGRADED, sent, trace):
-                    opening = wire.websocket(request, protocols, longest=longest)
+                    opening = self._wire.websocket(request, protocols, longest=longest)
                     socket = await stack.enter_async_context(opening)
                 yield socket
         except TransportError as error:
@@ -334,17 +317,13 @@ class Transport:
 
     @asynccontextmanager
     async def _opening(
-        self,
-        path: str,
-        success: int,
-        sent: RequestRecord | None = None,
-        trace: RequestTrace | None = None,
+        self, path: str, success: int, sent: RequestRecord | None = None, trace: RequestTrace | None = None
     ) -> AsyncIterator[None]:
         """Bound the opening of a stream by the deadline; note in metrics, record and trace how it ended."""
         clock = asyncio.get_running_loop().time
         started, code = clock(), NO_ANSWER
         failure: BaseException | None = None
-        limit = self._deadlines.start(self._deadline)
+        limit = self._deadlines.start(DEADLINE)
         try:
             yield
             code = success
@@ -355,7 +334,7 @@ class Transport:
                 self._reached.set()
             if isinstance(error, Unreachable):
                 self._reached.clear()
-            failure = _explained(error, limit, f"GET {path}: no answer within {self._deadline:g} s")
+            failure = _explained(error, limit, f"GET {path}: no answer within {DEADLINE:g} s")
             if failure is not error:
                 raise failure from None
             raise
@@ -402,10 +381,8 @@ class Transport:
                     request.permit()
                 started, code = clock(), NO_ANSWER
                 try:
-                    async with self._wire.exchange(request) as response:
-                        body = await response.read(longest)
-                        code, headers = response.status, response.headers
-                        self._reached.set()
+                    code, headers, body = await self._wire.fetch(request, longest)
+                    self._reached.set()
                 except (ProtocolError, TransportError) as error:
                     if (failure := self._failure(request, error)) is not error:
                         raise failure from error
@@ -423,19 +400,9 @@ class Transport:
                 delay = self._delay_before_retry(request.method, error, attempts)
                 # Waiting only to run into the deadline would hide what really happened.
                 if delay is None or clock() + delay >= give_up_at:
-                    await self._with_expired_certificate(error)
                     raise
             attempts += 1
             await asyncio.sleep(delay)
-
-    async def _with_expired_certificate(self, error: E) -> E:
-        """Return the error, with the client certificate that has expired if that may be its cause."""
-        of_tls = isinstance(error, ConnectionLost) or isinstance(error.__cause__, ssl.SSLError)
-        if (isinstance(error, Unauthorized) or of_tls) and isinstance(self._wire, CertificateWire):
-            why = await self._wire.expired_certificate()
-            if why is not None:
-                error.args = (f"{error}; {why}",)
-        return error
 
     def _note(self, method: str, code: int, seconds: float, sent: RequestRecord | None) -> None:
         """Note an attempt in metrics and in the reconcile's record."""
@@ -546,14 +513,10 @@ def _begin_record(
 def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | None) -> str:
     if not query:
         return path
-    return f"{path}?{_encoded(tuple(query.items() if isinstance(query, Mapping) else query))}"
+    pairs = query.items() if isinstance(query, Mapping) else query
+    return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in pairs])}"
 
 
 @lru_cache(_REMEMBERED)
-def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    return "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
-
-
 def _quoted(text: str) -> str:
-    """Percent-encode a text as `urllib.parse.quote` does, in a quarter of the time."""
-    return _RESERVED.sub(lambda found: b"%%%02X" % found[0][0], text.encode()).decode("ascii")
+    return quote(text, safe="")

@@ -5,7 +5,7 @@ Imported when the first one is opened: aiohttp's client takes 0.2 s to load.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Self
@@ -15,8 +15,8 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from manager.kube.config import ClusterConfig
+from manager.kube.connection import Connection
 from manager.kube.errors import ConnectionLost, ProtocolError, Unauthorized, error_from
-from manager.kube.http_wire import ConnectionPool
 from manager.kube.wire import WireRequest
 
 CLOSED_WITHIN = 2.0
@@ -64,15 +64,15 @@ class WebSocket(aiohttp.ClientWebSocketResponse):
 @asynccontextmanager
 async def connect(
     config: ClusterConfig,
-    pool: ConnectionPool,
+    open_connection: Callable[[], Awaitable[Connection]],
     request: WireRequest,
     protocols: Sequence[str],
     longest: int,
 ) -> AsyncIterator[WebSocket]:
-    """Open a WebSocket over a connection of its own from the pool; see `WebSocketWire.websocket`."""
+    """Open a WebSocket over a connection of its own; see `Wire.websocket`."""
     permit = request.permit or (lambda: None)
     async with aiohttp.ClientSession(
-        connector=_Connector(config, pool, permit),
+        connector=_Connector(open_connection, permit),
         cookie_jar=aiohttp.DummyCookieJar(),
         response_class=_Handshake,
         ws_response_class=WebSocket,
@@ -116,14 +116,16 @@ async def connect(
 
 
 class _Connector(aiohttp.BaseConnector):
-    """Connector that gives aiohttp a connection of the manager's pool."""
+    """Connector that gives aiohttp a connection of the manager's wire."""
 
-    def __init__(self, config: ClusterConfig, pool: ConnectionPool, permit: Callable[[], None]) -> None:
+    def __init__(
+        self, open_connection: Callable[[], Awaitable[Connection]], permit: Callable[[], None]
+    ) -> None:
         super().__init__(force_close=True)
-        self._config, self._pool, self._permit = config, pool, permit
+        self._open, self._permit = open_connection, permit
 
     async def _create_connection(self, *_: Any, **__: Any) -> ResponseHandler:
-        connection = await self._pool.open(await self._config.ssl_context())
+        connection = await self._open()
         try:
             self._permit()
             transport = connection.hand_over()

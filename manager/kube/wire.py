@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
+
+from manager.kube.errors import ConfigError
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of an answer that is no list. An object has 3 MB at most, unless etcd is told otherwise."""
@@ -61,37 +63,12 @@ class WireResponse(Protocol):
         """Yield the body as it arrives, in chunks of any size; raise `ConnectionLost` if it breaks off."""
 
 
-class Wire(Protocol):
-    """Carrier of requests to one API server.
+class Fetched(NamedTuple):
+    """An answer that was read to its end."""
 
-    A wire sends each request at most once, except that it may repeat one that the server refused with 401
-    after renewing the credentials. It sets no deadline beyond that for making a connection: a caller that has
-    waited long enough cancels.
-    """
-
-    @property
-    def host(self) -> str:
-        """Return the API server's host and port as metrics show them."""
-
-    def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
-        """Send a request; entering waits for the answer's head, leaving gives the connection back.
-
-        Leaving before the body is read to its end drops the connection.
-
-        Raises:
-            Unreachable: no connection could be made, nothing was sent.
-            ConnectionLost: the connection broke; the server may have acted on the request.
-        """
-
-    def abort(self) -> None:
-        """Drop every connection at once, so that no byte that is still on its way arrives.
-
-        Exchanges in progress fail with `ConnectionLost`, those that wait for a connection included:
-        nothing that was asked for before is sent after. Requests made later connect anew.
-        """
-
-    async def aclose(self) -> None:
-        """Close all connections in good order; the wire is of no use after."""
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class WebSocket(Protocol):
@@ -118,20 +95,49 @@ class WebSocket(Protocol):
         """
 
 
-@runtime_checkable
-class CertificateWire(Protocol):
-    """A wire that may present a client certificate."""
+class Wire(Protocol):
+    """Carrier of requests to one API server; subclasses without a network carry no WebSockets.
 
-    async def expired_certificate(self) -> str | None:
-        """Return which client certificate it presents that has expired, and when; None if none has."""
+    A wire sends each request at most once, except that it may repeat one that the server refused with 401
+    after renewing the credentials. It sets no deadline beyond that for making a connection: a caller that has
+    waited long enough cancels.
+    """
 
+    @property
+    def host(self) -> str:
+        """Return the API server's host and port as metrics show them."""
 
-@runtime_checkable
-class WebSocketWire(Protocol):
-    """A wire over a network, which can carry WebSockets, too."""
+    def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
+        """Send a request; entering waits for the answer's head, leaving gives the connection back.
+
+        Leaving before the body is read to its end drops the connection.
+
+        Raises:
+            Unreachable: no connection could be made, nothing was sent.
+            ConnectionLost: the connection broke; the server may have acted on the request.
+        """
+
+    async def fetch(self, request: WireRequest, longest: int) -> Fetched:
+        """Send a request and read its answer; raise the errors of `exchange` and `read`."""
+        async with self.exchange(request) as response:
+            return Fetched(response.status, response.headers, await response.read(longest))
+
+    def abort(self) -> None:
+        """Drop every connection at once, so that no byte that is still on its way arrives.
+
+        Exchanges in progress fail with `ConnectionLost`, those that wait for a connection included:
+        nothing that was asked for before is sent after. Requests made later connect anew.
+        """
+
+    async def aclose(self) -> None:
+        """Close all connections in good order; the wire is of no use after."""
 
     def websocket(
-        self, request: WireRequest, protocols: Sequence[str], *, longest: int
+        self,
+        request: WireRequest,  # noqa: ARG002
+        protocols: Sequence[str],  # noqa: ARG002
+        *,
+        longest: int,  # noqa: ARG002
     ) -> AbstractAsyncContextManager[WebSocket]:
         """Open a WebSocket; `request.permit` is asked before the handshake and before each message.
 
@@ -139,6 +145,8 @@ class WebSocketWire(Protocol):
 
         Raises:
             ApiError: the server refused it.
+            ConfigError: the wire carries none.
             ProtocolError: the handshake, or the chosen protocol, is wrong.
-            Unreachable, ConnectionLost: as in `Wire.exchange`.
+            Unreachable, ConnectionLost: as in `exchange`.
         """
+        raise ConfigError("there is no network here that a WebSocket could go over")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -221,18 +221,16 @@ class OperatorBase:
     @classmethod
     def check_may_patch(cls) -> None:
         """Raise Undeclared if the operator's role does not allow `ctx.patch`."""
-        kind = cls.kind
-        if is_crd(kind) or cls.finalizers or _grants(cls.rights, "patch", kind.gvk.group, kind.plural):
+        kind, group, resource = cls.kind, cls.kind.gvk.group, cls.kind.plural
+        granted = any(
+            {"patch", "*"} & {*rule.verbs}
+            and {group, "*"} & {*rule.groups}
+            and {resource, "*"} & {*rule.resources}
+            for rule in cls.rights
+        )
+        if is_crd(kind) or cls.finalizers or granted:
             return
         raise Undeclared(
             f"{cls.__name__} calls ctx.patch, and others define {kind.__name__}: to change such objects, add "
-            f'rbac(groups="{kind.gvk.group}", resources="{kind.plural}", verbs="patch") to `rights`'
+            f'rbac(groups="{group}", resources="{resource}", verbs="patch") to `rights`'
         )
-
-
-def _grants(rules: Iterable[RbacRule], verb: str, group: str, resource: str) -> bool:
-    """Return whether one of the rules grants a verb, of some object at least."""
-    return any(
-        {verb, "*"} & {*rule.verbs} and {group, "*"} & {*rule.groups} and {resource, "*"} & {*rule.resources}
-        for rule in rules
-    )

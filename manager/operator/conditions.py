@@ -17,7 +17,6 @@ from manager.api import (
     ConditionStatus,
     ConditionType,
     Resource,
-    Status,
     Unstructured,
     crd_options,
     is_crd,
@@ -82,14 +81,12 @@ class ConditionList:
         status, is_json = status_model(kind), False
         if status is None and "status" in kind.model_fields:
             status, is_json = status_model_of(kind), True
-        field = status.model_fields.get("conditions") if status is not None else None
-        held = bare(field.annotation) if field is not None else None
-        # An operator that extends a status of others may set conditions that their model does not know.
-        named: tuple[ConditionType, ...] = ()
-        if is_crd(kind) and status is not None and issubclass(status, Status):
-            named = tuple(status.meanings)
+        field = None if status is None else status.model_fields.get("conditions")
+        held = None if field is None else bare(field.annotation)
         if get_origin(held) is not list:
             return None
+        # An operator that extends a status of others may set conditions that their model does not know.
+        named: tuple[ConditionType, ...] = tuple(getattr(status, "meanings", ())) if is_crd(kind) else ()
         item = bare(get_args(held)[0])
         if item is Any or get_origin(item) is dict:
             return cls(None, is_json, named)
@@ -116,7 +113,9 @@ class ConditionList:
         """Return the conditions that an object has; a missing list is an empty one."""
         status = obj.content.get("status") if isinstance(obj, Unstructured) else getattr(obj, "status", None)
         held = status.get("conditions") if isinstance(status, dict) else getattr(status, "conditions", None)
-        return [each if isinstance(each, Condition) else _as_ours(each) for each in held or []]
+        if not held:
+            return []
+        return [each if isinstance(each, Condition) else _as_ours(each) for each in held]
 
     def fits(self, stored: Unstructured) -> bool:
         """Return whether an object that may not fit its model holds conditions, or can."""
@@ -135,14 +134,17 @@ class ConditionList:
         now: Callable[[], datetime],
     ) -> None:
         """Set one, as `set_condition` does, for the object's present generation."""
-        held, ours = _held(obj), self.read(obj)
-        generation = obj.metadata.generation
+        held, generation = _held(obj), obj.metadata.generation
+        if self.item is Condition and not self.is_json and not isinstance(obj, Unstructured):
+            set_condition(held, type, status, reason, message, generation=generation, now=now)
+            return
+        ours = self.read(obj)
         if not set_condition(ours, type, status, reason, message, generation=generation, now=now):
             return
         index = [each.type for each in ours].index(type)
         theirs: Any = ours[index]
         if self.item is None or not issubclass(self.item, Condition):
-            theirs = self._as_theirs(theirs, held[index] if index < len(held) else None)
+            theirs = self._as_theirs(theirs, _wire(held[index]) if index < len(held) else {})
         as_json = self.is_json or isinstance(obj, Unstructured)
         held[index : index + 1] = [_wire(theirs) if as_json else theirs]
 
@@ -152,13 +154,14 @@ class ConditionList:
         held = _held(obj)
         held[:] = [each for each, kind in zip(held, kinds, strict=True) if kind != type]
 
-    def _as_theirs(self, condition: Condition, before: Any) -> Any:
+    def _as_theirs(self, condition: Condition, before: dict[str, Any]) -> Any:
+        """Return the condition as the kind's items have it, with the fields of others from `before`."""
         said = condition.to_wire()
-        if self.item is not None:
-            known = {each.alias or name for name, each in self.item.model_fields.items()}
-            said = {name: value for name, value in said.items() if name in known}
-        said = {**({} if before is None else _wire(before)), **said}
-        return said if self.item is None or self.is_json else self.item.model_validate(said)
+        if self.item is None:
+            return before | said
+        known = {each.alias or name for name, each in self.item.model_fields.items()}
+        theirs = before | {name: value for name, value in said.items() if name in known}
+        return theirs if self.is_json else self.item.model_validate(theirs)
 
 
 @lru_cache(maxsize=1_000)
@@ -177,7 +180,9 @@ def _held(obj: Resource) -> list[Any]:
     else:
         holder = status_of(obj)
     if not isinstance(holder, dict):
-        holder.conditions = [] if holder.conditions is None else holder.conditions
+        if holder.conditions is None or "conditions" not in holder.model_fields_set:
+            # As a field that was set, because others are not written.
+            holder.conditions = [] if holder.conditions is None else holder.conditions
         return holder.conditions  # type: ignore[no-any-return]
     holder["conditions"] = holder.get("conditions") or []
     return holder["conditions"]  # type: ignore[no-any-return]

@@ -52,7 +52,7 @@ from manager.client import (
     PortConnection,
     Propagation,
 )
-from manager.client.applier import ApplyOptions
+from manager.client.client import ApplyOptions
 from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
@@ -250,12 +250,12 @@ class Context:
         return self._before is not None
 
     @property
-    def can_set_conditions(self) -> bool:
-        """Return whether the object's status has conditions."""
-        conditions = self._operator.condition_list
-        if conditions is None or not isinstance(self.object, Unstructured):
-            return conditions is not None
-        return conditions.fits(self.object)
+    def reports_by_conditions(self) -> bool:
+        """Return whether the runtime reports on the object by conditions; else it records Events."""
+        conditions, obj = self._operator.condition_list, self.object
+        if conditions is None or not self._operator.conditions:
+            return False
+        return not isinstance(obj, Unstructured) or conditions.fits(obj)
 
     @property
     def conditions(self) -> dict[ConditionType, Condition]:
@@ -271,15 +271,13 @@ class Context:
         reason: str,
         message: str = "",
         *,
-        event: Literal["Normal", "Warning"] | None = None,
-        told: str = "",
+        event: EventType | None = None,
     ) -> None:
         """Set the condition of that type, for the current generation of the object.
 
         Its transition time changes only with its status. With `event`, an Event is recorded when the status
-        is written, if status, reason or message have changed. Its message is `told`, by default the
-        condition's. The message is cut after 1,024 characters, as it may quote other programs' output of
-        any length.
+        is written, if status, reason or message have changed. The message is cut after 1,024 characters, as
+        it may quote other programs' output of any length.
         """
         if len(message) > LONGEST:
             message = shortened(message)
@@ -311,7 +309,7 @@ class Context:
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
-                self.once_written(partial(self._record, event, reason, told or message))
+                self.once_written(partial(self._record, event, reason, message))
 
     def set_conditions(self, conditions: Iterable[tuple[ConditionType, bool, str, str]]) -> None:
         """Set several conditions, each with type, status, reason and message, as of `conditions_for`.
@@ -340,10 +338,10 @@ class Context:
         kind: EventType = "Warning" if warning else "Normal"
         if once_written:
             self.once_written(partial(self._record, kind, reason, message))
-        elif warning:
-            self._record(kind, reason, message)
-        else:
-            self._did(reason, message)
+            return
+        self._record(kind, reason, message)
+        if not warning:
+            self.log.info(message, reason=reason)
 
     def awaits(self, what: str) -> None:
         """Record for users what triggers the next reconcile: when `a pod named jack comes`."""
@@ -370,28 +368,23 @@ class Context:
 
         The object becomes its owner. A child that this operator created and that has lost its owner
         reference gets it back. Changes by other clients to these fields are reverted, including their items
-        in our lists. An Event reports the change. `Created` has `created` after the name. `Restored` names
-        the fields and the client that had changed them. `Updated`, or the reason and message that `changed`
-        returns for the child before and after, means that `child` differs from the last apply.
+        in our lists. Sends nothing if nothing would change. For a child whose kind has `@crd()`, unset fields
+        are not sent. A model of kubernetes-asyncio is converted to the kind that the class declares.
+
+        An Event reports the change. `Created` has `created` after the name. `Restored` names the fields and
+        the client that had changed them. `Updated`, or the reason and message that `changed` returns for the
+        child before and after, means that `child` differs from the last apply.
 
         `initial` are paths, such as `.spec.replicas`, of fields that are set at the creation only, and then
-        left to other clients, such as an autoscaler. If the operator has set them before, it gives up their
-        ownership, and their values stay.
+        left to other clients, such as an autoscaler. If the operator has set them before, their values stay.
 
-        For a child whose kind has `@crd()`, unset fields are not sent: the CRD has the same defaults, and
-        other clients may set the fields. For any other kind, all fields that are not None are sent.
-
-        Sends nothing if nothing would change. Raises Blocked if another object uses the name, also a child
-        of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server refuses the child,
-        and ValueError for a child in another namespace.
+        Raises Blocked if another object uses the name, also a child of an earlier owner; do not catch it.
+        Raises Invalid or BadRequest if the server refuses the child, and ValueError for another namespace.
 
         A child that changes ten times in a minute, without a change of the object's spec or of a watched
-        object, is then changed less often, down to once a minute. Until the next change, the stored child
-        is returned. The condition `ChildrenStable` and an Event report it. If 300 reconciles in a minute
-        create children of one kind without such a cause, this raises Blocked, and creates at most one child
-        a minute.
-
-        A model of kubernetes-asyncio is converted to the kind that the class declares.
+        object, is then changed less often, down to once a minute, and `ChildrenStable` and an Event say so.
+        If 300 reconciles in a minute create children of one kind without such a cause, this raises Blocked,
+        and creates at most one child a minute.
         """
         child = resource_of(child, (each.kind for each in self._operator.sources))
         kind, key, writes = type(child), child.key, self._operator.child_writes
@@ -417,19 +410,17 @@ class Context:
             "initial": options.get("initial", ()),
             "may_update": may_update,
         }
-        try:
-            applied = await self.client.apply(child, **how)
-        except OwnedByOther as error:
-            if not error.made_here:
-                raise await self._blocked(error, kind) from error
-            # The children of an object that is deleted with --cascade=orphan lose their owner, so that they
-            # stay. With this owner, they would go too.
-            await self.confirm()
-            how["adopt"] = True
+        applied: Applied[Any] | None = None
+        while applied is None:
             try:
                 applied = await self.client.apply(child, **how)
-            except OwnedByOther as again:
-                raise await self._blocked(again, kind) from again
+            except OwnedByOther as error:
+                if not error.made_here or "adopt" in how:
+                    raise await self._blocked(error, kind) from error
+                # The children of an object that is deleted with --cascade=orphan lose their owner, so that
+                # they stay. With this owner, they would go too.
+                await self.confirm()
+                how["adopt"] = True
         if applied.outcome is Outcome.CREATED:
             if not any(each is kind for each, _ in self.created):
                 writes.wrote(self.object, of_kind, Outcome.CREATED, current_record(), str, most=MOST_LOOPS)
@@ -503,8 +494,7 @@ class Context:
     ) -> Sequence[ObjectKey]:
         """Return the sorted keys of a `metadata_only` kind's objects in the object's namespace.
 
-        No object is decoded, so their size does not matter. `deleting` selects the objects that are being
-        deleted, or with False the others. For labels and annotations see `client.metadata`.
+        No object is decoded. `deleting` selects the objects that are being deleted, or with False the others.
         """
         namespace = self.object.metadata.namespace
         return await self.client.metadata.keys(kind, namespace=namespace, labels=labels, deleting=deleting)
@@ -528,12 +518,10 @@ class Context:
         for record in records:
             await portions.begin(len(record.raw))
             pods.append(PodHealth.of(orjson.loads(record.raw), now))
-        stuck = None
-        for index, pod in enumerate(pods):
+        for pod in pods:
             if pod.look_again_at is not None:
                 self.look_again_within((pod.look_again_at - now).total_seconds())
-            if stuck is None and pod.is_stuck:
-                stuck = index
+        stuck = next((index for index, pod in enumerate(pods) if pod.is_stuck), None)
         if stuck is not None:
             problem = await self._operator.pod_events.problem_of(pods[stuck])
             pods[stuck] = pods[stuck]._replace(problem=problem)
@@ -736,14 +724,19 @@ class Context:
         obj, now = self.object, _writable(self.object.metadata)
         if now == self._metadata or obj.origin is None:
             return
-        stored = [meta_in(obj.origin)]
+        stored = [_writable(meta_in(obj.origin))]
         record = self._operator.informer.get(obj.key)
         if record is not None and record.uid == obj.metadata.uid:
-            stored.append(record.meta())  # the client's own `patch` and `update` leave the object as it is
-        if changed := [name for name in now if all(now[name] != _writable(each)[name] for each in stored)]:
+            # The client's own `patch` and `update` leave the object as it is.
+            stored.append(_writable(record.meta()))
+        parts = ("labels", "annotations", "finalizers", "ownerReferences")
+        unwritten = [
+            part for part, value, *known in zip(parts, now, *stored, strict=True) if value not in known
+        ]
+        if unwritten:
             raise Undeclared(
-                f"{type(self._operator).__name__} has changed {', '.join(changed)} of {obj.kind} {obj.key}, "
-                "and nothing has written it: call `await ctx.patch()` after the change"
+                f"{type(self._operator).__name__} has changed metadata.{', metadata.'.join(unwritten)} of "
+                f"{obj.kind} {obj.key}, and nothing has written it: call `await ctx.patch()` after the change"
             )
 
     def blocked(self, set_before: AbstractSet[str]) -> None:
@@ -765,16 +758,18 @@ class Context:
 
         Those of an earlier process are known by their message or reason, or by all conditions having one.
         """
-        conditions = self._operator.condition_list
+        conditions, key, obstacles = self._operator.condition_list, self.object.key, self._operator.obstacles
         if conditions is None:
             return
-        held, key, obstacles = conditions.read(self.object), self.object.key, self._operator.obstacles
-        known = {} if self._blocked_now else obstacles.get(key)
         if key in obstacles and not self._blocked_now:
             self.once_written(partial(obstacles.pop, key, None))
+        held = conditions.read(self.object)
         left = [each for each in held if each.type not in self._set]
+        if not left:
+            return
+        known = {} if self._blocked_now else obstacles.get(key)
         if known is None:
-            known = self._obstacles_of_earlier_process(held) if left else {}
+            known = self._obstacles_of_earlier_process(held)
         for each in left:
             if known.get(each.type) != (each.reason, each.message) and not is_of_failure(each):
                 continue
@@ -804,9 +799,7 @@ class Context:
             reason, _ = troubles[0]
             message = "; ".join(message for _, message in troubles)
             self.condition(CONDITION, False, reason, message)
-            return
-        said = {each.type: each.status for each in conditions.read(self.object)}
-        if said.get(CONDITION, "True") != "True":
+        elif any(each.type == CONDITION and each.status != "True" for each in conditions.read(self.object)):
             self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
     def _cached(self) -> bytes | None:
@@ -842,11 +835,6 @@ class Context:
 
     def _record(self, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
         self._operator.manager.events.event(self.object, type, reason, message)
-
-    def _did(self, reason: str, message: str, **details: object) -> None:
-        """Tell people, and the log, what was done."""
-        self._operator.manager.events.event(self.object, "Normal", reason, message)
-        reconcile_log().info(message, reason=reason, **details)
 
     def _may_roll_out(self) -> bool:
         """Return whether a workload may be updated. A change of the spec does not wait."""
@@ -899,21 +887,21 @@ class Context:
         details: dict[str, object] = {"fields": fields}
         if applied.conflicts:
             details["set_by"] = sorted({each.manager for each in applied.conflicts})
-        why, writes = partial(_unstable, name, applied, fields), self._operator.child_writes
-        trouble = writes.wrote(
-            self.object, (type(wanted), wanted.key), applied.outcome, current_record(), why
-        )
+        writes, which = self._operator.child_writes, (type(wanted), wanted.key)
+        why = partial(_unstable, name, applied, fields)
+        trouble = writes.wrote(self.object, which, applied.outcome, current_record(), why)
         if trouble is not None:
             reason, message = trouble
             self._record("Warning", reason, message)
             self.log.warning("child is changed too often", child=name, reason=reason, why=message, **details)
-        elif applied.outcome is Outcome.RESTORED:
+            return
+        if applied.outcome is Outcome.RESTORED:
             said = f"Put {name} back as it should be: {_who(applied.conflicts, fields)}"
-            self._did("Restored", shortened(said), **details)
+            reason, message = "Restored", shortened(said)
         else:
-            better = None if changed is None else changed(before, child)
-            reason, message = better or ("Updated", f"Updated {name}")
-            self._did(reason, message, **details)
+            reason, message = (changed and changed(before, child)) or ("Updated", f"Updated {name}")
+        self._record("Normal", reason, message)
+        self.log.info(message, reason=reason, **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Return whether a child's only change is the label of its owner's shard."""
@@ -925,17 +913,15 @@ class Context:
         )
 
 
-def _writable(metadata: ObjectMeta | Meta) -> dict[str, Any]:
-    """Return a copy of the metadata that an operator may change, by field."""
-    return {
-        "metadata.labels": dict(metadata.labels),
-        "metadata.annotations": dict(metadata.annotations),
-        "metadata.finalizers": list(metadata.finalizers),
-        "metadata.ownerReferences": [
-            (each.uid, bool(each.controller), bool(each.block_owner_deletion))
-            for each in metadata.owner_references
-        ],
-    }
+def _writable(metadata: ObjectMeta | Meta) -> tuple[object, ...]:
+    """Return copies of the metadata that an operator may change."""
+    owners = metadata.owner_references
+    return (
+        {**metadata.labels},
+        {**metadata.annotations},
+        [*metadata.finalizers],
+        [(each.uid, bool(each.controller), bool(each.block_owner_deletion)) for each in owners],
+    )
 
 
 def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:

@@ -8,9 +8,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar, get_args, get_origin, overload
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin, overload
 
 import orjson
+from pydantic import AfterValidator, Field, InstanceOf, TypeAdapter, ValidationError
 
 from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.api.condition import CONDITION_REASON, CONDITION_TYPE
@@ -297,10 +298,8 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
     for source in sources:
         of = f"{type(source).__name__}({source.kind.__name__})"
         on = None if isinstance(source, Reads) else source.on
-        if on is not None and not callable(on):
-            raise TypeError(f"{operator}: on of {of} takes a predicate, and is {_shown(on)}")
         if on is not None and not _takes(on, 1):
-            raise TypeError(f"{operator}: on of {of} is called with (event)")
+            raise TypeError(f"{operator}: on of {of} is called with (event), and is {_shown(on)}")
         if isinstance(source, Watch) and source.enqueue is not None and not _takes(source.enqueue, 2):
             raise TypeError(f"{operator}: enqueue of {of} is called with (meta, objects)")
         check_indexes(f"{operator}: {of}.indexes", source.kind, source.indexes)
@@ -362,108 +361,64 @@ def bare(annotation: Any) -> Any:
     return annotation
 
 
-_Check = Callable[[Any], bool]
+def _predicate(value: object) -> object:
+    if not _takes(value, 1):
+        raise ValueError
+    return value
 
 
-def _text(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> _Check:
-    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value, flags) is not None
+_Text = Annotated[str, Field(min_length=1)]
+_Name = Annotated[str, Field(pattern="^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$")]
+_Finalizer = Annotated[
+    str,
+    Field(pattern="^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
+]
+_Type = Annotated[str, Field(pattern=CONDITION_TYPE)]
+_Reason = Annotated[str, Field(pattern=CONDITION_REASON)]
 
+_ATTRIBUTES: Sequence[tuple[str, Any, str]] = (
+    ("name", _Name, 'at most 63 of "-", "." and lower-case letters and digits, with these at both ends'),
+    ("versions", tuple[type[Resource], ...], "a tuple of kinds, as in `versions = (OldPet,)`"),
+    ("on", Annotated[Any, AfterValidator(_predicate)], "a predicate, such as `generation_changed`"),
+    ("owns", tuple[type[Resource] | InstanceOf[Owns], ...], "a tuple of kinds, or of `Owns(Kind, ...)`"),
+    ("watches", tuple[InstanceOf[Watch], ...], "a tuple of `Watch(Kind, label=...)`, or with `enqueue=`"),
+    ("reads", tuple[type[Resource] | InstanceOf[Reads], ...], "a tuple of kinds, or `Reads(Kind, ...)`"),
+    ("selection", InstanceOf[Selection], '`Selection.of(label_selector="app=web")`'),
+    ("indexes", Mapping[_Text, Callable[..., Any]], 'functions, as in `{"a": index_by("spec.a")}`'),
+    ("conditions", tuple[_Type, ...], "a tuple of types of conditions, in CamelCase"),
+    ("errors", Mapping[type[Exception], _Reason], 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'),
+    ("options", InstanceOf[ControllerOptions], "`ControllerOptions(...)`"),
+    ("rights", tuple[InstanceOf[RbacRule], ...], "a tuple of rules, as in `rbac(groups=..., ...)`"),
+    ("admission", InstanceOf[AdmissionOptions], "`webhook.AdmissionOptions(...)`"),
+    ("finalizer", Literal[""] | _Finalizer, "a name such as `example.com/hold`"),
+    ("former_finalizers", tuple[_Finalizer, ...], "a tuple of names such as `example.com/hold`"),
+    ("former_managers", tuple[_Text, ...], "a tuple of names of field managers"),
+)
+"""Each attribute with its type, and what an error says of it."""
 
-def _mapping(is_key: _Check, is_value: _Check) -> _Check:
-    return lambda value: (
-        isinstance(value, Mapping) and all(is_key(name) and is_value(each) for name, each in value.items())
-    )
-
-
-def _instance(kind: type) -> _Check:
-    return lambda value: isinstance(value, kind)
-
-
-def _is_kind(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Resource) and hasattr(value, "gvk")
-
-
-def _is_error(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Exception)
-
-
-_is_text = _text(r"(?s:.+)")
-_QUALIFIED = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
-_is_class_name = _text(r"(\w+(\.\w+)*:\w+)?")
-_is_finalizer = _text(_QUALIFIED, re.ASCII)
-
-_ITEMS: Mapping[str, tuple[_Check, str]] = {
-    "versions": (_is_kind, "kinds, as in `versions = (OldPet,)`"),
-    "owns": (lambda each: _is_kind(each) or isinstance(each, Owns), "kinds, or `Owns(Kind, ...)`"),
-    "watches": (_instance(Watch), "`Watch(Kind, label=...)` or `Watch(Kind, enqueue=...)`"),
-    "reads": (lambda each: _is_kind(each) or isinstance(each, Reads), "kinds, or `Reads(Kind, ...)`"),
-    "rights": (_instance(RbacRule), "rules, as in `rbac(groups=..., resources=..., verbs=...)`"),
-    "conditions": (_text(CONDITION_TYPE), "types of conditions, in CamelCase"),
-    "former_finalizers": (_is_finalizer, "names of finalizers, such as `example.com/hold`"),
-    "former_managers": (_is_text, "names of field managers"),
-}
-"""The attributes that are tuples, with the check of an item."""
-
-_VALUES: Mapping[str, tuple[_Check, str]] = {
-    "name": (
-        _text(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?"),
-        'at most 63 lower-case letters, digits, "-" and ".", with a letter or digit at both ends',
-    ),
-    "on": (
-        lambda value: callable(value) and _takes(value, 1),
-        "a predicate of an event, such as `generation_changed`",
-    ),
-    "selection": (_instance(Selection), '`Selection.of(label_selector="app=web")`'),
-    "indexes": (
-        _mapping(_is_text, callable),
-        'functions by name, as in `{"image": index_by("spec.image")}`',
-    ),
-    "errors": (
-        _mapping(_is_error, _text(CONDITION_REASON)),
-        'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused"}`',
-    ),
-    "options": (_instance(ControllerOptions), "`ControllerOptions(...)`"),
-    "admission": (_instance(AdmissionOptions), "`webhook.AdmissionOptions(...)`"),
-    "outside": (
-        # By its name: a manager does not import the tools, which have it.
-        lambda value: (
-            any(each.__name__ == "Outside" for each in getattr(value, "__mro__", ())) or _is_class_name(value)
-        ),
-        "a subclass of `Outside`, or its name, such as `module:Class`",
-    ),
-    "finalizer": (lambda value: value == "" or _is_finalizer(value), "a name such as `example.com/hold`"),
-}
-
+_ADAPTERS = {name: TypeAdapter[Any](takes) for name, takes, _ in _ATTRIBUTES}
 _ASYNC = frozenset({"reconcile", "reconcile_key", "cleanup", "gone", "on_error"})
 
 
 def check_attributes(cls: Any) -> None:
     """Raise TypeError for an attribute that the runtime could not use; the line names it."""
-    for name, (is_right, of) in _ITEMS.items():
-        items: Any = getattr(cls, name)
-        if not isinstance(items, tuple):
-            raise TypeError(
-                f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (..., ...)`: it takes {of}"
-            )
-        for each in items:
-            if not is_right(each):
-                raise TypeError(f"{cls.__name__}.{name} takes {of}, and has {_shown(each)}")
-    for name, (is_right, what) in _VALUES.items():
+    for name, _, what in _ATTRIBUTES:
         value = inspect.getattr_static(cls, name)
         value = getattr(cls, name) if isinstance(value, staticmethod) else value
-        if is_right(value):
-            continue
-        items = value.items() if isinstance(value, Mapping) and is_right({}) else ()
-        wrong = [f"has {_shown(key)}: {_shown(each)}" for key, each in items if not is_right({key: each})]
-        raise TypeError(f"{cls.__name__}.{name} takes {what}, and {(wrong or [f'is {_shown(value)}'])[0]}")
+        try:
+            _ADAPTERS[name].validate_python(value, strict=True)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            found = f"{'has' if wrong['loc'] else 'is'} {_shown(wrong['input'])}"
+            raise TypeError(f"{cls.__name__}.{name} takes {what}, and {found}") from None
     for version in cls.versions:
         ours, other = cls.kind.gvk, version.gvk
         if (ours.group, ours.kind) != (other.group, other.kind) or ours.version == other.version:
             raise TypeError(f"{cls.__name__}.versions has {other}, which is not another version of {ours}")
 
 
-def _takes(function: Callable[..., object], count: int) -> bool:
-    """Return whether a function can be called with so many arguments."""
+def _takes(function: Any, count: int) -> bool:
+    """Return whether it can be called with so many arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:

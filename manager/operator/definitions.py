@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
 
@@ -13,7 +12,7 @@ from manager.api import ApiModel, ObjectMeta, Resource, crd_options, is_crd
 from manager.api.rights import RbacRule
 from manager.controller import Source, WorkQueue
 from manager.kube.decoding import json_object, watch_events
-from manager.kube.errors import Forbidden, Gone, KubeError, NoMatch, NotFound
+from manager.kube.errors import Forbidden, Gone, KubeError, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.operator.conditions import writes_status
@@ -25,8 +24,8 @@ from manager.util.backoff import Backoff
 _GROUP, _RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
 _PATH = f"/apis/{_GROUP}/v1/{_RESOURCE}"
 _WATCH_SECONDS = 300
-_DISCOVERED_EVERY = 60.0
-"""Seconds between two looks at discovery, where the definitions may not be read."""
+_FORBIDDEN_PAUSE = 60.0
+"""Seconds until a definition that may not be read is asked for again."""
 
 _OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -117,44 +116,49 @@ def _metadata_of_templates() -> frozenset[str]:
     return frozenset(ObjectMeta.model_json_schema()["properties"])
 
 
-class DefinitionGate(Source):
-    """Gate that pauses a controller while the installed definition prevents its work."""
+class Definition(Source):
+    """The definition of a kind, which pauses the kind's controllers while it prevents their work."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Sequence[type[Resource]]) -> None:
+        """`kinds` are the versions of the kind, the operator's last."""
+        self.name = _name(kinds[-1])
+        self.kinds = tuple(kinds)
+        self.found: Sequence[Difference] = ()
         self._open = asyncio.Event()
-        self._queue: WorkQueue[Any] | None = None
+        self._queues: list[WorkQueue[Any]] = []
         self._pauses = False
 
     async def wait_synced(self) -> None:
-        """Return once the definition is known, and lets the controller work."""
+        """Return once the definition is known, and lets the controllers work."""
         await self._open.wait()
 
     async def run(self, queue: WorkQueue[Any]) -> None:
         """Pause the queue whenever the definition prevents the work."""
-        self._queue = queue
-        self.update(self.problem, known=self._open.is_set())
+        self._queues.append(queue)
+        if self._pauses:
+            queue.paused = True
         await asyncio.Event().wait()
 
-    def update(self, problem: str | None, *, known: bool = True) -> None:
-        """Note what prevents the work, None for nothing."""
-        self.problem, pauses = problem, problem is not None
-        if known and not pauses:
+    def note(self, found: Sequence[Difference]) -> None:
+        """Log the new differences, and pause or resume the controllers."""
+        before, self.found = self.found, found
+        for each in found:
+            if each not in before:
+                effect = "the controller waits" if each.prevents_work else "the controller works"
+                _log.warning(
+                    f"the installed definition {self.name} {each.text}", definition=self.name, effect=effect
+                )
+        if before and not found:
+            _log.info(f"the installed definition {self.name} is as the program declares it")
+        fatal = [f"the definition {self.name} {each.text}" for each in found if each.prevents_work]
+        self.problem = "; ".join(fatal) or None
+        if not fatal:
             self._open.set()
-        if self._queue is not None and self._open.is_set() and self._pauses is not pauses:
-            # Only a change counts: a pause from the console stays.
-            self._queue.paused = self._pauses = pauses
-
-
-@dataclass(slots=True)
-class _Followed:
-    """A definition, its differences from the model, and the gates that depend on it."""
-
-    name: str
-    kinds: tuple[type[Resource], ...]
-    """The versions of the kind, the operator's last."""
-    gates: list[DefinitionGate] = field(default_factory=list)
-    found: Sequence[Difference] = ()
-    is_unreadable: bool = False
+        pauses = bool(fatal) and self._open.is_set()
+        if pauses is not self._pauses:  # only a change counts: a pause from the console stays
+            self._pauses = pauses
+            for queue in self._queues:
+                queue.paused = pauses
 
 
 class Definitions:
@@ -167,16 +171,11 @@ class Definitions:
         self._rng = rng
         self._mapper = mapper
         self._metrics = metrics
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, Definition] = {}
 
-    def gate(self, kinds: Sequence[type[Resource]]) -> DefinitionGate | None:
+    def follow(self, kinds: Sequence[type[Resource]]) -> Definition | None:
         """Follow the definition of the kind in these versions; None for a kind that others define."""
-        if not kinds:
-            return None
-        name = _name(kinds[-1])
-        gate = DefinitionGate()
-        self._followed.setdefault(name, _Followed(name, tuple(kinds))).gates.append(gate)
-        return gate
+        return self._followed.setdefault(_name(kinds[-1]), Definition(kinds)) if kinds else None
 
     def problem(self) -> str | None:
         """Say which definitions prevent work, for the readiness check."""
@@ -197,28 +196,31 @@ class Definitions:
             for each in self._followed.values():
                 group.create_task(self._follow(each), name=f"definition-{each.name}")
 
-    async def _follow(self, followed: _Followed) -> None:
-        backoff = Backoff(base=1.0, cap=30.0, rng=self._rng)
-        selector = {"fieldSelector": f"metadata.name={followed.name}"}
+    async def _follow(self, followed: Definition) -> None:
+        backoff, is_readable = Backoff(base=1.0, cap=30.0, rng=self._rng), True
+        query = {"fieldSelector": f"metadata.name={followed.name}"}
         while True:
             try:
-                listed = json_object(
-                    await self._transport.request("GET", _PATH, query=selector), "a list of definitions"
-                )
+                answer = await self._transport.request("GET", _PATH, query=query)
+                listed = json_object(answer, "a list of definitions")
                 self._judge(followed, next(iter(listed.get("items") or ()), None))
-                followed.is_unreadable = False
+                is_readable = True
                 backoff.reset()
-                await self._watch(followed, selector, str(listed["metadata"]["resourceVersion"]))
+                await self._watch(followed, query, str(listed["metadata"]["resourceVersion"]))
             except (Forbidden, NotFound) as error:
-                await self._discover(followed, error)
-                await asyncio.sleep(_DISCOVERED_EVERY)
+                if is_readable:
+                    is_readable = False
+                    told = "may not read a definition: it is not compared with the program"
+                    _log.info(told, definition=followed.name, error=str(error))
+                self._note(followed, [])
+                await asyncio.sleep(_FORBIDDEN_PAUSE)
             except Gone:
                 continue
             except KubeError as error:
                 _log.debug("cannot follow a definition", definition=followed.name, error=str(error))
                 await asyncio.sleep(backoff.next())
 
-    async def _watch(self, followed: _Followed, selector: Mapping[str, str], version: str) -> None:
+    async def _watch(self, followed: Definition, selector: Mapping[str, str], version: str) -> None:
         query = {**selector, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
         async with self._transport.stream(_PATH, query=query, idle_timeout=_WATCH_SECONDS + 30) as chunks:
             async for event in watch_events(chunks):
@@ -226,43 +228,14 @@ class Definitions:
                     definition = json_object(bytes(event.object), "a definition")
                     self._judge(followed, None if event.type == "DELETED" else definition)
 
-    async def _discover(self, followed: _Followed, error: KubeError) -> None:
-        """Compare versions and subresources by discovery, which takes no right."""
-        if not followed.is_unreadable:
-            followed.is_unreadable = True
-            told = "may not read a definition: its fields and conversion are not checked"
-            _log.info(told, definition=followed.name, error=str(error))
-        kind = followed.kinds[-1]
-        self._mapper.forget(kind.gvk)
-        version, problem = f"version {kind.gvk.version}", ""
-        try:
-            mapping = await self._mapper.resolve(kind.gvk)
-        except NoMatch:
-            problem = f"does not serve {version}"
-        except KubeError:
-            return
-        else:
-            if writes_status(kind) and "status" not in mapping.subresources:
-                problem = f"{version} has no status subresource"
-        self._note(followed, [Difference(problem, prevents_work=True)] if problem else [])
-
-    def _judge(self, followed: _Followed, definition: Mapping[str, Any] | None) -> None:
+    def _judge(self, followed: Definition, definition: Mapping[str, Any] | None) -> None:
         for kind in followed.kinds:
             self._mapper.forget(kind.gvk)
         self._note(followed, differences(definition, followed.kinds))
 
-    def _note(self, followed: _Followed, found: Sequence[Difference]) -> None:
-        before, followed.found, name = followed.found, found, followed.name
-        for each in found:
-            if each not in before:
-                effect = "the controller waits" if each.prevents_work else "the controller works"
-                _log.warning(f"the installed definition {name} {each.text}", definition=name, effect=effect)
-        if before and not found:
-            _log.info(f"the installed definition {name} is as the program declares it")
-        self._metrics.definition_differences.labels(name).set(len(found))
-        fatal = [f"the definition {name} {each.text}" for each in found if each.prevents_work]
-        for gate in followed.gates:
-            gate.update("; ".join(fatal) or None)
+    def _note(self, followed: Definition, found: Sequence[Difference]) -> None:
+        self._metrics.definition_differences.labels(followed.name).set(len(found))
+        followed.note(found)
 
 
 def _name(kind: type[Resource]) -> str:

@@ -219,7 +219,7 @@ class Operator(OperatorBase, Generic[T]):
         that is not blocked, the runtime takes back those that the operator does not set itself: Degraded
         becomes false, and the others are removed.
         """
-        if not self._reports_by_conditions(ctx):
+        if not ctx.reports_by_conditions:
             if not by.passing:
                 self.record_once(by, ctx)
             return
@@ -243,7 +243,7 @@ class Operator(OperatorBase, Generic[T]):
         `ctx.object` is the stored object without its model, as it may not fit the model. The error is
         `by.__cause__`. A conflict, or an unreachable API server, is reported after ten failures in a row.
         """
-        if not self._reports_by_conditions(ctx):
+        if not ctx.reports_by_conditions:
             self.record_once(by, ctx)
             return
         told_in, status = self.condition_of_failure()
@@ -264,14 +264,11 @@ class Operator(OperatorBase, Generic[T]):
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:
             self.reconcile_failed(by, ctx)
-        elif self._reports_by_conditions(ctx) and PROGRESSING not in self.conditions:
+        elif ctx.reports_by_conditions and PROGRESSING not in self.conditions:
             told_in, status = self.condition_of_failure()
             ctx.condition(told_in, status if told_in != DEGRADED else False, by.reason, by.message)
-        if by.awaited and ctx.can_set_conditions and PROGRESSING in self.conditions:
+        if by.awaited and ctx.reports_by_conditions and PROGRESSING in self.conditions:
             ctx.condition(PROGRESSING, True, by.reason, by.message)
-
-    def _reports_by_conditions(self, ctx: Context) -> bool:
-        return bool(self.conditions) and ctx.can_set_conditions
 
     def record_once(self, by: Blocked, ctx: Context) -> None:
         """Record an Event of an obstacle that no condition can tell, unless it is known already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self, overload
 
 from manager.settings import HasSettings, Setting
@@ -68,33 +68,24 @@ def proxy_environment(environ: Mapping[str, str], *, credentials: bool) -> list[
     of the two, that one counts, and the upper case wins where they differ. Without `credentials`, a URL loses
     its user and password, and one in which they cannot be told from the rest is left out; the log says so.
     """
-    found = {name: environ.get(name) or environ.get(name.lower()) for name in VARIABLES}
-    if not credentials:
-        found = dict(_bare(found))
-    return [
-        {"name": spelling, "value": value}
-        for name, value in found.items()
-        if value
-        for spelling in (name, name.lower())
-    ]
+    found: list[EnvVarDict] = []
+    for name in VARIABLES:
+        value = environ.get(name) or environ.get(name.lower())
+        if value and not credentials and name != "NO_PROXY":
+            value = _bare(name, value.strip())
+        if value:
+            found += ({"name": spelling, "value": value} for spelling in (name, name.lower()))
+    return found
 
 
-def _bare(found: Mapping[str, str | None]) -> Iterator[tuple[str, str | None]]:
-    for name, value in found.items():
-        if not value or name == "NO_PROXY":
-            yield name, value
-        # The last "@" ends them: one that belongs into a password ought to be written %40, and may not be.
-        elif match := _URL.fullmatch(value.strip()):
-            bare = (match["scheme"] or "") + match["place"]
-            if bare != value.strip():
-                _warn(name, "containers get the proxy's URL without user and password")
-            yield name, bare
-        else:
-            _warn(
-                name,
-                "containers do not get this, which is no URL of a proxy: a password may be anywhere in it",
-            )
-
-
-def _warn(variable: str, what: str) -> None:
-    get_logger("proxy").warning(what, variable=variable, setting="--proxy-credentials=keep")
+def _bare(variable: str, url: str) -> str:
+    """Return the URL without user and password; empty if they cannot be told from the rest."""
+    # The last "@" ends them: one that belongs into a password ought to be written %40, and may not be.
+    match = _URL.fullmatch(url)
+    bare = (match["scheme"] or "") + match["place"] if match else ""
+    if bare != url:
+        what = "containers get the proxy's URL without user and password"
+        if not bare:
+            what = "containers do not get this, which is no URL of a proxy: a password may be anywhere in it"
+        get_logger("proxy").warning(what, variable=variable, setting="--proxy-credentials=keep")
+    return bare

@@ -102,8 +102,8 @@ def add_controller(
     if (period := options.resync_period) is not None:
         everything = TickerSource(period, lambda: [each.key for each in objects.list()], rng=manager.rng)
         sources.append(everything)
-    if definitions is not None and (gate := definitions.gate(operator.kinds())) is not None:
-        sources.append(gate)
+    if definitions is not None and (definition := definitions.follow(operator.kinds())) is not None:
+        sources.append(definition)
     operator.setup()
     _add_timers(operator, informers)
     owned_objects = None
@@ -244,11 +244,16 @@ class ObjectReconciler(Generic[T]):
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
-        if request in self._operator.awaited_names:
-            self._operator.waits_no_more(request)
+        operator = self._operator
+        if request in operator.awaited_names:
+            operator.waits_no_more(request)
+        obj: T | None = await self._reader.find(operator.kind, request)  # type: ignore[assignment]
+        state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
+        if request in self._created and (left := self._pause(request, state)) > 0:
+            return Result(requeue_after=left)
         due = tuple(self._due.pop(request, ()))
         try:
-            return await self._reconcile(request, due)
+            return await self._reconcile(request, obj, state, due)
         except BaseException:
             if due:
                 self._due[request] |= dict.fromkeys(due)
@@ -291,14 +296,10 @@ class ObjectReconciler(Generic[T]):
             if isinstance(problem, NoMatch | ApiError) and not is_transient(problem):
                 operator.record_once(by, ctx)
 
-    async def _reconcile(self, key: ObjectKey, due: Sequence[str]) -> Result | None:
+    async def _reconcile(
+        self, key: ObjectKey, obj: Any, state: tuple[str, str], due: Sequence[str]
+    ) -> Result | None:
         operator = self._operator
-        obj: Any = await self._reader.find(operator.kind, key)
-        state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
-        if key in self._created and (left := self._pause(key, state)) > 0:
-            if due:
-                self._due[key] |= dict.fromkeys(due)
-            return Result(requeue_after=left)
         while obj is not None:
             if obj.metadata.deletion_timestamp is not None and operator.finalizers.isdisjoint(
                 obj.metadata.finalizers
@@ -401,26 +402,22 @@ class ObjectReconciler(Generic[T]):
         return result
 
     async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
+        """Remove the operator's finalizers, and say so if others keep the object."""
+        operator = self._operator
         finalizers = obj.metadata.finalizers
-        obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
+        obj.metadata.finalizers = [each for each in finalizers if each not in operator.finalizers]
         await ctx.patch()
-        ctx.log.info("cleaned up" if self._operator.finalizer else "removed a former finalizer")
-        if obj.metadata.finalizers:
-            await self._report_other_finalizers(obj, ctx)
+        ctx.log.info("cleaned up" if operator.finalizer else "removed a former finalizer")
+        if others := ", ".join(obj.metadata.finalizers):
+            if operator.condition_list is not None and not ctx.has_set_conditions:
+                message = f"is being deleted; waits for the finalizers of others: {others}"
+                for each in operator.conditions:  # its children are not looked at any more
+                    ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
+            try:
+                await ctx.finish()
+            except (KubeError, Gone) as error:
+                ctx.log.debug("could not say what the deletion waits for", error=explain(error))
         ctx.written()
-
-    async def _report_other_finalizers(self, obj: T, ctx: Context) -> None:
-        """Say that others keep the object, which is cleaned up: its status is of before."""
-        if self._operator.has_conditions and not ctx.has_set_conditions:
-            message = (
-                f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
-            )
-            for each in self._operator.conditions:  # its children are not looked at any more
-                ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
-        try:
-            await ctx.finish()
-        except (KubeError, Gone) as error:
-            reconcile_log().debug("could not say what the deletion waits for", error=explain(error))
 
 
 def _check_result(operator: Operator[Any], method: str, result: object) -> None:

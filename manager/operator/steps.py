@@ -31,13 +31,14 @@ class _TooLate(Exception):
 @dataclass(frozen=True, slots=True)
 class _Step:
     name: str
+    title: str
     limit: float | None
     every: float | None
 
-    @property
-    def title(self) -> str:
-        """Return the name in CamelCase, for reasons of conditions and Events."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
+
+def _title(name: str) -> str:
+    """Return the name in CamelCase, for reasons of conditions and Events."""
+    return "".join(word.capitalize() for word in name.split("_"))
 
 
 class Steps:
@@ -92,11 +93,10 @@ class Steps:
 
         def mark(method: F) -> F:
             name = getattr(method, "__name__", "")
-            parameters = inspect.signature(method).parameters
-            if not inspect.iscoroutinefunction(method) or len(parameters) != len(("self", "obj", "ctx")):
+            if not inspect.iscoroutinefunction(method):
                 raise TypeError(f"a step has to be `async def {name}(self, obj, ctx)`")
             timing = [None if seconds is None else _checked(seconds) for seconds in (limit, every)]
-            self._steps.append(_Step(name, *timing))
+            self._steps.append(_Step(name, _title(name), *timing))
             return cast("F", method)
 
         return mark
@@ -233,7 +233,7 @@ class Steps:
         self, operator: OperatorBase, ctx: Context, progressing: bool, reason: str, message: str = ""
     ) -> None:
         """Set the conditions of an operation that goes on, or has succeeded."""
-        if not ctx.can_set_conditions:
+        if not ctx.reports_by_conditions:
             return
         if PROGRESSING in operator.conditions:
             ctx.condition(PROGRESSING, progressing, reason, message)
@@ -243,7 +243,7 @@ class Steps:
             ctx.condition(DEGRADED, False, "AsExpected")
 
     def _show_failure(self, status: StepsStatus, operator: OperatorBase, ctx: Context) -> None:
-        if not (ctx.can_set_conditions and operator.conditions):
+        if not ctx.reports_by_conditions:
             return
         reason, message = self._reason("Failed"), f"{status.progress} {status.step}: {status.message}"
         if PROGRESSING in operator.conditions:
@@ -251,7 +251,7 @@ class Steps:
         ctx.condition(*operator.condition_of_failure(), reason, message)
 
     def _reason(self, what: str) -> str:
-        return f"{_Step(self.name, None, None).title}{what}"
+        return f"{_title(self.name)}{what}"
 
 
 def _values(obj: Resource, paths: Mapping[str, Sequence[tuple[str, bool]]]) -> dict[str, Any]:

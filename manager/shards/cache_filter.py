@@ -22,22 +22,54 @@ NARROW_AFTER = 5.0
 """Shards are given up one by one. Seconds for which other replicas' objects may arrive; they are dropped."""
 
 
-class Assignment:
-    """Assignment of objects to shards: an operator's objects by their UIDs, children by their owners'.
+def index_by_uid(record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG001 - as every index function
+    """Return the value of the index `SLICES` for an object that is no child."""
+    return (label_of_slice(slice_of_uid(meta.uid)),)
 
-    Children have a label with their owner's slice, by which the server selects; without the label the owner
-    reference counts. A child without either, or with an owner of a kind not added with `add`, is in no shard.
+
+def has_listed(informer: Informer, number: int) -> bool:
+    """Return whether an informer has listed all objects of a shard that it will hold."""
+    return not isinstance(informer.filter, ShardFilter) or informer.filter.has_listed(number)
+
+
+def records_in(informer: Informer, shards: ShardSet) -> list[Record]:
+    """Return the records of the objects in these shards; the informer needs the index `SLICES`."""
+    return [record for label in shards.labels for record in informer.list(index=(SLICES, label))]
+
+
+class ShardFilter:
+    """`manager.cache.ObjectFilter` for the objects of a changing set of shards.
+
+    An operator's objects are in shards by their UIDs, children by their owners'. Children have a label with
+    their owner's slice, by which the server selects; without the label the owner reference counts. A child
+    without either, or with an owner of a kind not added with `add_owner`, is in no shard.
     """
 
-    def __init__(self, label: str = "") -> None:
-        """Set the key of the children's label; by default, the objects are not children."""
+    def __init__(
+        self, shards: ShardSet, *, label: str = "", learned: Callable[[], None] = lambda: None
+    ) -> None:
+        """Filter children by this key of their label; by default, the objects are not children.
+
+        `learned` is called whenever more shards have been listed.
+        """
         self.of_children = label != ""
+        self.shards = shards
+        self.watches: list[ShardWatch] = []
+        self.learned = learned
         self._label = label
         self._owners: set[tuple[str, str]] = set()
+        self._store: Store
+        self._publish: Callable[[Sequence[CacheEvent]], None]
 
-    def add(self, owner: GroupVersionKind) -> None:
-        """Include children whose owners are of that kind."""
-        self._owners.add((owner.group, owner.kind))
+    def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
+        """See `ObjectFilter.attach`."""
+        self._store, self._publish = store, publish
+        store.indexes.add(SLICES, self._index if self.of_children else index_by_uid)
+
+    def of_watch(self, sink: Sink, reflector: Reflector) -> ShardWatch:
+        """See `ObjectFilter.of_watch`."""
+        self.watches.append(ShardWatch(self, sink, reflector))
+        return self.watches[-1]
 
     def slice_of(self, meta: Meta) -> int | None:
         """Return the slice of the hashes that an object is in (see `slice_of_uid`); None if in none."""
@@ -52,8 +84,7 @@ class Assignment:
         group, _, _ = controller.api_version.rpartition("/")
         return slice_of_uid(controller.uid) if (group, controller.kind) in self._owners else None
 
-    def index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - as every index function
-        """Return the value of the index `SLICES`, if there is one."""
+    def _index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - as every index function
         number = self.slice_of(meta)
         return () if number is None else (label_of_slice(number),)
 
@@ -69,51 +100,8 @@ class Assignment:
 
     def takes(self, meta: Meta, shards: ShardSet) -> bool:
         """Return whether an object is in one of these shards."""
-        return self.number_of(meta, shards) in shards.numbers
-
-    def number_of(self, meta: Meta, shards: ShardSet) -> int | None:
-        """Return the number of an object's shard, one of these or another; None if it has none."""
         number = self.slice_of(meta)
-        return None if number is None else shards.number_of_slice(number)
-
-
-BY_UID = Assignment()
-
-
-def has_listed(informer: Informer, number: int) -> bool:
-    """Return whether an informer has listed all objects of a shard that it will hold."""
-    return not isinstance(informer.filter, ShardFilter) or informer.filter.has_listed(number)
-
-
-def records_in(informer: Informer, shards: ShardSet) -> list[Record]:
-    """Return the records of the objects in these shards; the informer needs the index `SLICES`."""
-    return [record for label in shards.labels for record in informer.list(index=(SLICES, label))]
-
-
-class ShardFilter:
-    """`manager.cache.ObjectFilter` for the objects of a changing set of shards."""
-
-    def __init__(
-        self, assignment: Assignment, shards: ShardSet, *, learned: Callable[[], None] = lambda: None
-    ) -> None:
-        """Create a filter; `learned` is called whenever more shards have been listed."""
-        self.of_children = assignment.of_children
-        self.shards = shards
-        self.watches: list[ShardWatch] = []
-        self.assignment = assignment
-        self.learned = learned
-        self._store: Store
-        self._publish: Callable[[Sequence[CacheEvent]], None]
-
-    def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
-        """See `ObjectFilter.attach`."""
-        self._store, self._publish = store, publish
-        store.indexes.add(SLICES, self.assignment.index)
-
-    def of_watch(self, sink: Sink, reflector: Reflector) -> ShardWatch:
-        """See `ObjectFilter.of_watch`."""
-        self.watches.append(ShardWatch(self, sink, reflector))
-        return self.watches[-1]
+        return number is not None and shards.number_of_slice(number) in shards.numbers
 
     def restrict(self, shards: ShardSet) -> None:
         """Hold only the objects of these shards: drop others at once, and list new ones.
@@ -141,7 +129,7 @@ class ShardFilter:
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """See `ObjectFilter.add_owner`."""
-        self.assignment.add(owner)
+        self._owners.add((owner.group, owner.kind))
 
 
 class ShardWatch:
@@ -153,8 +141,7 @@ class ShardWatch:
     """
 
     def __init__(self, object_filter: ShardFilter, sink: Sink, reflector: Reflector) -> None:
-        self._assignment = object_filter.assignment
-        self._learned = object_filter.learned
+        self._filter = object_filter
         self._sink = sink
         self._reflector = reflector
         self._wanted = object_filter.shards
@@ -180,24 +167,24 @@ class ShardWatch:
 
     def takes(self, meta: Meta) -> bool:
         """See `WatchFilter.takes`."""
-        return self._assignment.takes(meta, self.taken)
+        return self._filter.takes(meta, self.taken)
 
     def knows(self, meta: Meta, version: int) -> bool:
         """See `WatchFilter.knows`. An object that is gone would be there again for a moment."""
         if not self._ahead:
             return False
-        number = self._assignment.number_of(meta, self.taken)
-        return number is not None and version <= self._ahead.get(number, 0)
+        number = self._filter.slice_of(meta)
+        return number is not None and version <= self._ahead.get(self.taken.number_of_slice(number), 0)
 
     def query(self) -> Mapping[str, str]:
         """See `WatchFilter.query`."""
-        return self._assignment.query(self.asked)
+        return self._filter.query(self.asked)
 
     def listed(self) -> None:
         """See `WatchFilter.listed`."""
         self._ahead.clear()
         self.known = self.taken.numbers
-        self._learned()
+        self._filter.learned()
 
     def advanced(self, version: int) -> None:
         """See `WatchFilter.advanced`."""
@@ -248,16 +235,16 @@ class ShardWatch:
     async def _take(self, more: ShardSet) -> None:
         """List the objects of more shards beside the watch, then accept them; or list all shards anew."""
         found: dict[ObjectKey, Record] = {}
-        decoder, assignment = self._sink.decoder, self._assignment
+        decoder, takes = self._sink.decoder, self._filter.takes
 
         def take(item: msgspec.Raw) -> None:
             arrival = decoder.look(item)
-            if assignment.takes(arrival.meta, more):
+            if takes(arrival.meta, more):
                 found[arrival.key] = decoder.take(arrival)[0]
 
         version = None
         if self.known and self._reflector.follows:
-            version = await self._reflector.list_beside(assignment.query(more), take)
+            version = await self._reflector.list_beside(self._filter.query(more), take)
         await self._end_watch()
         if version is None or not self._reflector.follows:
             self.taken = self._wanted
@@ -271,7 +258,7 @@ class ShardWatch:
         self.taken |= more
         self.known |= more.numbers
         self._sink.extend(found, version)
-        self._learned()
+        self._filter.learned()
 
     async def _end_watch(self) -> None:
         if self._watching is not None:

@@ -12,12 +12,11 @@ from manager.election.coordinator import (
     ControllerObjects,
     Coordinator,
     Leadership,
-    LeadershipLost,
     OwnedObjects,
     Work,
 )
 from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement, lease_of_shard
-from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease import ElectionConfig, Leases
 from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.shards.owned import KNOWN_WITHIN, OwnedShards
@@ -87,7 +86,8 @@ class ReplicaRegistry:
         self._kind = f"{MEMBER}-{count}"
         self._error = LastError()
         self._leases = group.one(self._lease_of(config.identity))
-        self._lease: Lease | None = None
+        self._view = watcher.of(self._leases.name)
+        self._view.saw_none()  # the identity is new
         self._known_until = -math.inf
         self._annotation = f"{config.name}/ready"
         self._ready = frozenset[int]()
@@ -145,53 +145,30 @@ class ReplicaRegistry:
         self._known_until = -math.inf
         try:
             async with asyncio.timeout(within):
-                await self._delete()
+                await self._leases.delete(timeout=self._timing.attempt_timeout)
+        except NotFound:
+            pass
         except (KubeError, TimeoutError) as error:
             self._error.report(f"cannot delete lease {self._leases}", error)
 
-    async def _delete(self) -> None:
-        while True:
-            lease = self._lease or await self._leases.read(timeout=self._timing.attempt_timeout)
-            if lease is None:
-                return
-            self._lease = None
-            try:
-                await self._leases.delete(lease, timeout=self._timing.attempt_timeout)
-            except Conflict:
-                continue
-            except NotFound:
-                pass
-            return
-
     async def _renew(self) -> None:
-        try:
-            # Once more where it is gone: another replica took this one for dead, and deleted it.
-            renewed = await self._write() or await self._write()
-        except KubeError as error:
-            self._error.report(f"cannot renew lease {self._leases}", error)
-        else:
-            if renewed:
+        view, timeout = self._view, self._timing.attempt_timeout
+        for is_last in (False, True):
+            try:
+                base = await view.base(self._leases, timeout=timeout)
+                base = base.labelled({self._group.label: self._kind})
+                base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
+                sent = await view.claim(self._leases, base, timeout=timeout)
+            except KubeError as error:
+                # Deleted by another replica, which took this one for dead, or written by a renewal of ours
+                # whose answer was lost: once more, after a look.
+                if is_last or not isinstance(error, Conflict | AlreadyExists | NotFound):
+                    self._error.report(f"cannot renew lease {self._leases}", error)
+                    return
+            else:
+                self._known_until = sent + self._timing.renew_deadline
                 self._error.clear()
-
-    async def _write(self) -> bool:
-        """Write this replica's Lease; False if the server has none, so that the next one is a new one."""
-        base = self._lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
-        base = base.labelled({self._group.label: self._kind})
-        base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
-        timeout = self._timing.attempt_timeout
-        try:
-            self._lease, sent = await self._leases.claim(base, self._config, timeout=timeout)
-        except (Conflict, AlreadyExists):
-            # Written by others, or by a renewal of ours whose answer was lost. The next one builds on it.
-            self._lease = await self._leases.read(timeout=timeout)
-            return self._lease is not None
-        except NotFound:
-            self._lease = None
-            if base.version is None:
-                raise  # there is no such namespace
-            return False
-        self._known_until = sent + self._timing.renew_deadline
-        return True
+                return
 
     async def _delete_dead(self, *, until: float) -> None:
         """Delete the Leases of dead replicas, as many as there is time for: nothing may delay a renewal.
@@ -206,7 +183,7 @@ class ReplicaRegistry:
                 continue
             leases = self._group.one(lease.name)
             try:
-                await leases.delete(lease, timeout=min(until - now, self._timing.attempt_timeout))
+                await leases.delete(only=lease, timeout=min(until - now, self._timing.attempt_timeout))
             except (Conflict, NotFound):
                 pass  # it is alive, or another replica was faster
             except KubeError as error:
@@ -254,19 +231,18 @@ class ShardCoordinator(Coordinator):
             )
             for number, name in enumerate(names)
         ]
-        self._watcher.listen(self._observed)
-        self._known = False
-        self._wanted: frozenset[int] = frozenset()
+        self._wake = asyncio.Event()
+        self._watcher.listen(self._wake.set)
         self._wanted_count = config.metrics.shards_wanted
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
         self._giving_up: dict[int, asyncio.Task[None]] = {}
+        self._tasks = asyncio.TaskGroup()
         self._kept_until: dict[int, float] = {}
         """The shards that wait for their next owners to know the objects."""
         self._gave_back = asyncio.Event()
         self._looks_around = _LOOKS_AROUND * config.timing.retry_period
         self._looks_until = math.inf
-        self._wake = asyncio.Event()
         self._leaving = asyncio.Event()
 
     @property
@@ -300,39 +276,19 @@ class ShardCoordinator(Coordinator):
     def problem(self) -> str | None:
         """Return why this replica cannot read, take or renew Leases; None when it can."""
         problems = (
-            self._disagreement(),
+            self._agreement.disagreement(self._views[0]),
             self._registry.problem,
             self._watcher.problem,
             *(each.problem for each in self._locks),
         )
         return next((problem for problem in problems if problem is not None), None)
 
-    def _disagreement(self) -> str | None:
-        first = self._views[0]
-        other = self._agreement.other(first.lease)
-        if other is None or clock.monotonic() >= first.expires_at:
-            return None
-        lease = self._locks[0]
-        return f"{first.holder} has lease {lease} with --shards={other}, and this replica has {self._count}"
-
     def prepared(self, numbers: Iterable[int]) -> None:
         """Note that the work knows the objects of these shards, and of no others."""
         self._prepared = frozenset(numbers)
         self._wake.set()
 
-    async def run(self) -> None:
-        """See `Coordinator.run`."""
-        try:
-            await super().run()
-        except BaseExceptionGroup as failed:
-            lost, others = failed.split(LeadershipLost)
-            if lost is None or others is not None:
-                raise
-            raise _first(lost) from None
-
     def _end(self) -> None:
-        for task in self._giving_up.values():
-            task.cancel()
         for lock in self._locks:
             lock.ended("the election is over")
 
@@ -361,7 +317,7 @@ class ShardCoordinator(Coordinator):
         await super().release()
 
     async def _take_part(self) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with self._tasks as group:
             working = group.create_task(self._shards.run(self.prepared), name="work on shards")
             watching = group.create_task(self._watcher.run(), name="watch the leases")
             registered = group.create_task(
@@ -394,18 +350,15 @@ class ShardCoordinator(Coordinator):
         while await unless(self._stop, lock.wanted.wait()) and not self._stop.is_set():
             if await lock.acquire():
                 await lock.hold()
-                self._giving_up.pop(number, None)
+                if (giving_up := self._giving_up.pop(number, None)) is not None:
+                    giving_up.cancel()  # at the stop: all work has ended
                 self._wake.set()
                 self._gave_back.set()
-
-    def _observed(self, asked: bool) -> None:
-        self._known = self._known or asked
-        self._wake.set()
 
     async def _keep_deciding(self) -> None:
         while True:
             self._wake.clear()
-            if self._known:
+            if self._watcher.has_read:
                 self._decide()
             now = clock.monotonic()
             expire = (view.expires_at for view in self._views)
@@ -429,27 +382,27 @@ class ShardCoordinator(Coordinator):
             self._looks_until = now + self._looks_around
         if not holders and now < self._looks_until:
             target = {}  # all start, and not all have been heard of
-        self._wanted = frozenset(number for number, who in target.items() if who == self.identity)
+        wanted = frozenset(number for number, who in target.items() if who == self.identity)
         if not self._agreement.is_settled(self._views[0].lease):
             # There may be a leader: until the holder of the first shard states our number, leave the others.
-            self._wanted &= {0}
+            wanted &= {0}
             target = {}
-        self._wanted_count.set(len(self._wanted))
-        if (needed := self._wanted | held) != self._asked_for:
+        self._wanted_count.set(len(wanted))
+        if (needed := wanted | held) != self._asked_for:
             self._asked_for = needed
             self._prepared &= needed  # the others are dropped
             _log.debug("shards wanted", shards=sorted(needed), members=sorted(members))
             self._shards.prepare(needed)
-        ready = self._wanted & self._prepared & holders.keys() - held
+        ready = wanted & self._prepared & holders.keys() - held
         self._registry.publish_ready(ready)
         for number, lock in enumerate(self._locks):
-            if number in self._wanted:
+            if number in wanted:
                 self._kept_until.pop(number, None)
                 if not lock.wanted.is_set() and number in self._prepared and number not in self._giving_up:
                     lock.wanted.set()
             elif lock.held.is_set():
                 if number not in self._giving_up and not self._should_keep(number, target.get(number)):
-                    self._giving_up[number] = asyncio.create_task(
+                    self._giving_up[number] = self._tasks.create_task(
                         self._give_up(number), name=f"give up shard {number}"
                     )
             elif lock.wanted.is_set():
@@ -469,12 +422,3 @@ class ShardCoordinator(Coordinator):
     def _begin(self, number: int) -> None:
         _log.info("took a shard", shard=number, of=self._count, identity=self.identity)
         self._shards.begin(number, self._locks[number].leadership)
-
-
-def _first(failed: BaseExceptionGroup[LeadershipLost]) -> LeadershipLost:
-    """Return the first error of several Leases that were lost at once."""
-    error: BaseException = failed
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, LeadershipLost)
-    return error

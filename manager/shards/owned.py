@@ -12,7 +12,7 @@ from manager.api import ObjectKey
 from manager.cache import Record
 from manager.election.coordinator import ControllerObjects, Leadership, Work
 from manager.kube.transport import require_permit, require_permit_from_here
-from manager.shards.cache_filter import BY_UID, SLICES, Assignment, ShardFilter, has_listed, records_in
+from manager.shards.cache_filter import SLICES, ShardFilter, has_listed, index_by_uid, records_in
 from manager.shards.shard_set import ShardSet, label_key
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
@@ -29,8 +29,8 @@ class OwnedShard:
 
     number: int
     leadership: Leadership
-    running: set[asyncio.Timeout] = field(default_factory=set)
-    ending_at_once: set[asyncio.Timeout] = field(default_factory=set)
+    running: dict[asyncio.Timeout, bool] = field(default_factory=dict)
+    """The limit of each, and whether it is cancelled at once when the shard is given up."""
     ending: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -38,6 +38,13 @@ class OwnedShard:
         """Permit effects of the current context only as long as the shard is ours."""
         _current.set(self)
         require_permit_from_here(self.leadership.permit)
+
+    def cancel(self, *, waiting: bool) -> None:
+        """Cancel what is cancelled at once, or with `waiting` all."""
+        now = asyncio.get_running_loop().time()
+        for limit, at_once in self.running.items():
+            if (at_once or waiting) and not limit.expired():
+                limit.reschedule(now)
 
 
 _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None)
@@ -69,7 +76,7 @@ class OwnedShards:
         self._work = work
         label = label_key(work.program.name)
         work.cache.make_filter = lambda of_children: ShardFilter(
-            Assignment(label) if of_children else BY_UID, self._fetched, learned=self._learned
+            self._fetched, label=label if of_children else "", learned=self._learned
         )
 
     def owned_objects(self, controller: ControllerObjects) -> ControllerShards:
@@ -132,21 +139,15 @@ class OwnedShards:
         shard = self._shards[number]
         shard.ending = True
         cut = False
-        now = asyncio.get_running_loop().time()
-        for limit in shard.ending_at_once:
-            limit.reschedule(now)
-        if shard.running or shard.ending_at_once:
+        shard.cancel(waiting=False)
+        if shard.running:
             try:
                 async with asyncio.timeout(self._grace):
                     await shard.idle.wait()
             except TimeoutError:
-                cut = True
-                _log.warning(
-                    "reconciles cancelled", shard=number, count=len(shard.running), grace=self._grace
-                )
-                now = asyncio.get_running_loop().time()
-                for limit in shard.running:
-                    limit.reschedule(now)
+                cut, count = True, sum(not at_once for at_once in shard.running.values())
+                _log.warning("reconciles cancelled", shard=number, count=count, grace=self._grace)
+                shard.cancel(waiting=True)
                 await shard.idle.wait()
         if self._work is not None:
             if number == 0:
@@ -184,7 +185,7 @@ class ControllerShards:
             for each in ("taken", "given_back")
         )
         if not self._whole:
-            self._objects.add_index(SLICES, BY_UID.index)
+            self._objects.add_index(SLICES, index_by_uid)
 
     @asynccontextmanager
     async def work_on(self, key: ObjectKey, *, at_once: bool = False) -> AsyncIterator[bool]:
@@ -197,10 +198,9 @@ class ControllerShards:
             yield False
             return
         limit, token = asyncio.timeout(None), _current.set(shard)
-        running = shard.ending_at_once if at_once else shard.running
         try:
             async with limit:
-                running.add(limit)
+                shard.running[limit] = at_once
                 shard.idle.clear()
                 with require_permit(shard.leadership.permit):
                     yield True
@@ -209,8 +209,8 @@ class ControllerShards:
                 raise
         finally:
             _current.reset(token)
-            running.discard(limit)
-            if not shard.running and not shard.ending_at_once:
+            shard.running.pop(limit, None)
+            if not shard.running:
                 shard.idle.set()
 
     def covers(self, uid: str) -> bool:

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import orjson
 
@@ -35,24 +35,12 @@ from manager.util.author_code import format_exception
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
-_UNWANTED = ("rich", "better_exceptions")
-"""Packages that structlog would import for a renderer that is not used here: 70 modules, four megabytes."""
+_unwanted = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
+sys.modules.update(dict.fromkeys(_unwanted))  # type: ignore[arg-type] # None is how an import is refused
+import structlog  # noqa: E402 - without the two: 70 modules, four megabytes, for a renderer that is not used
 
-
-@contextmanager
-def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Make imports of `names` fail inside the block, except for modules that are already imported."""
-    hidden = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how an import is refused
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
-
-
-with _hidden(_UNWANTED):
-    import structlog
+for _name in _unwanted:
+    del sys.modules[_name]
 
 
 # Loggers
@@ -157,7 +145,6 @@ class ConsoleLines:
         """`colours` adds ANSI colours, which only a terminal understands."""
         self._render = structlog.dev.ConsoleRenderer(
             colors=colours,
-            exception_formatter=_write_traceback,
             timestamp_key="ts",
             event_key="msg",
             sort_keys=False,
@@ -165,21 +152,21 @@ class ConsoleLines:
         )
 
     def __call__(self, logger: Any, method: str, event: EventDict) -> bytes:
-        """Render an event as one line without its newline; lines of an exception or a stack follow, indented.
+        """Render an event as one line without its newline; lines of a stack or an exception follow, indented.
 
         Because of the indentation, no value can imitate a log line.
         """
         message, exception = event.pop("event", ""), _exception(event.pop("exc_info", None))
         stack = event.pop("stack", None)
+        details = [] if stack is None else shortened(_text(stack), _LONGEST_TRACEBACK).splitlines()
+        if exception is not None:
+            details += _traceback(exception).rstrip("\n").split("\n")
         event = {name: _bare_or_quoted(_bounded(value)) for name, value in event.items()}
         event["ts"] = timestamp()
         event["level"] = _LEVELS.get(method, method)
         event["msg"] = on_one_line(shortened(_text(message)))
-        event["exc_info"] = exception
-        if stack is not None:
-            lines = shortened(_text(stack), _LONGEST_TRACEBACK).splitlines()
-            event["stack"] = "\n".join(f"  {on_one_line(line)}" for line in lines)
-        return self._render(logger, method, event).encode(errors="backslashreplace")
+        text = self._render(logger, method, event)
+        return "\n  ".join([text, *map(on_one_line, details)]).encode(errors="backslashreplace")
 
 
 class _Escaped:
@@ -232,12 +219,6 @@ def _traceback(exception: BaseException) -> str:
         return text
     half = _LONGEST_TRACEBACK // 2
     return f"{text[:half]}\n… ({len(text) - 2 * half} more characters)\n{text[-half:]}"
-
-
-def _write_traceback(out: TextIO, info: Any) -> None:
-    exception = _exception(info)
-    if exception is not None:
-        out.writelines(f"\n  {on_one_line(line)}" for line in _traceback(exception).rstrip("\n").split("\n"))
 
 
 def _exception(info: Any) -> BaseException | None:

@@ -7,7 +7,6 @@ so that recording on a hot path is one addition.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -50,68 +49,51 @@ class Observe(Protocol):
 
 
 _HELP = """
-controller_runtime_reconcile_total: Reconciles per controller and result: success, error, requeue or
-    requeue_after.
+controller_runtime_reconcile_total: Reconciles per controller and result: success, error or requeue(_after).
 controller_runtime_reconcile_errors_total: Reconciles that failed.
 controller_runtime_terminal_reconcile_errors_total: Reconciles that failed in a way no retry can mend.
-controller_runtime_reconcile_panics_total: Reconciles that ended in an exception that only a fault in the
-    program raises.
+controller_runtime_reconcile_panics_total: Reconciles that failed by a fault in the program.
 controller_runtime_reconcile_timeouts_total: Reconciles stopped because they exceeded the reconcile timeout.
 controller_runtime_reconcile_time_seconds: Time taken by one reconcile.
 controller_runtime_max_concurrent_reconciles: How many reconciles the controller may run at once.
 controller_runtime_active_workers: How many reconciles are running.
-operator_manager_failing_objects: Objects whose latest reconcile failed, those that a retry cannot mend
-    included.
-operator_manager_unstable_children: Children that are changed so often that they are changed less often now.
-operator_manager_rollouts_waiting: Objects whose pods are replaced later, as max_concurrent_rollouts others
-    replace theirs.
-operator_manager_reconciles_skipped_total: Reconciles not run because all that asked for them was what the
-    one before had itself written.
-operator_manager_event_to_reconcile_seconds: Time from the arrival of a watch event to the start of the
-    reconcile it caused.
+operator_manager_failing_objects: Objects whose latest reconcile failed.
+operator_manager_unstable_children: Children that are changed too often, and so less often now.
+operator_manager_rollouts_waiting: Objects whose pods wait for max_concurrent_rollouts others.
+operator_manager_reconciles_skipped_total: Reconciles not run, as only the one before had asked for them.
+operator_manager_event_to_reconcile_seconds: Time from a watch event's arrival to its reconcile's start.
 workqueue_depth: Keys waiting in the queue, per priority.
 workqueue_adds_total: Keys added to the queue.
 workqueue_retries_total: Keys added again after a failure.
 workqueue_queue_duration_seconds: How long a key waits in the queue before it is worked on.
 workqueue_work_duration_seconds: How long working on a key takes.
-workqueue_unfinished_work_seconds: Sum of the ages of the work in progress; a value that only grows means
-    stuck workers.
+workqueue_unfinished_work_seconds: Sum of the ages of the work in progress.
 workqueue_longest_running_processor_seconds: Age of the oldest work in progress.
-operator_manager_queue_oldest_key_seconds: Age of the key that has been ready in the queue for the longest
-    time.
-operator_manager_queue_next_retry_seconds: Time until the next delayed key is ready; 0 when none is delayed.
-controller_runtime_webhook_requests_total: Reviews asked for by the API server, by path of the webhook and
-    HTTP status of the answer.
+operator_manager_queue_oldest_key_seconds: Age of the key that has been ready for the longest time.
+operator_manager_queue_next_retry_seconds: Time until the next delayed key is ready; 0 for none.
+controller_runtime_webhook_requests_total: Reviews, by path of the webhook and HTTP status of the answer.
 controller_runtime_webhook_latency_seconds: Time from the head of a review to its answer.
 controller_runtime_webhook_requests_in_flight: Reviews that are being answered.
 controller_runtime_webhook_panics_total: Admission functions that failed unexpectedly.
 controller_runtime_conversion_webhook_panics_total: Conversion functions that failed unexpectedly.
-rest_client_requests_total: Requests to the API server by status code, method and host; the code is <error>
-    when no answer came.
+rest_client_requests_total: Requests to the API server by status code, method and host; <error> for no answer.
 rest_client_request_duration_seconds: Time from sending a request to its answer, retries apart.
 leader_election_master_status: 1 while this process holds the lease of that name, else 0.
-operator_manager_ranges_wanted: Shards that this process should own, including those that it has; 0 without
-    --shards.
-operator_manager_lease_handovers_total: Leases, the leader's or of shards, that this process has taken, or
-    given back.
-operator_manager_lease_unowned_seconds: For how long a lease that this process took had been nobody's: since
-    it was given back, or since its last holder's last sign of life.
+operator_manager_ranges_wanted: Shards that this process should own; 0 without --shards.
+operator_manager_lease_handovers_total: Leases that this process has taken, or given back.
+operator_manager_lease_unowned_seconds: Time without a holder of a lease that this process took.
 operator_manager_moved_keys_total: Objects of shards that this process has taken, or given back.
 operator_manager_cache_objects: Objects held in the cache.
 operator_manager_cache_bytes: Bytes of JSON held in the cache.
-operator_manager_definition_differences: In how many points an installed definition differs from what the
-    program declares.
+operator_manager_definition_differences: Differences of an installed definition from the program's.
 operator_manager_watch_restarts_total: Watches that ended and were opened again, by reason.
-operator_manager_cache_failures_total: Objects of the cache that something failed on: a predicate, a
-    handler, an index function, or the decoder of a list, which leaves them out.
+operator_manager_cache_failures_total: Objects of the cache that something failed on.
 operator_manager_events_total: Kubernetes Events by what became of them.
 operator_manager_build_info: 1, with the program's name and version.
-operator_manager_event_loop_tasks: Tasks of the event loop that are not done; more and more of them are a
-    leak.
-operator_manager_event_loop_lag_seconds: How late the event loop ran a timer: what anything else in the
-    process had to wait.
+operator_manager_event_loop_tasks: Tasks of the event loop that are not done.
+operator_manager_event_loop_lag_seconds: Delay of a timer of the event loop.
 """
-"""The texts of the families, by name."""
+"""The texts of the families."""
 
 
 def counting(counter: Counter) -> Callable[[], None]:
@@ -159,10 +141,7 @@ class Metrics:
         """What describes the process. Apart, because collecting it reads files: not in the event loop."""
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.process_registry)
-        help_of = {
-            name: " ".join(text.split())
-            for name, text in re.findall(r"^(\w+): (.+(?:\n    .+)*)", _HELP, re.MULTILINE)
-        }
+        help_of = dict(line.split(": ", 1) for line in _HELP.split("\n") if line)
 
         def counter(name: str, *labels: str) -> Counter:
             return Counter(name, help_of[name], labels, registry=self.registry)

@@ -292,7 +292,7 @@ GONE_KEPT = 3600.0
 _SLACK = 64
 """So many dead entries are not worth a rebuild."""
 
-_OF_A_RECORD, _OF_AN_OBJECT, _OF_A_GONE_OBJECT = 50, 330, 190
+_OF_A_RECORD, _OF_AN_OBJECT, _OF_A_GONE_OBJECT = 82, 322, 190
 """Bytes that a record and an object take besides the encoded records and the name, and a gone object besides
 those; as measured."""
 
@@ -300,11 +300,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ReconcileRecord).decode
 
 
-class _Ring(msgspec.Struct, gc=False, eq=False):
+class _Entry(msgspec.Struct, gc=False, eq=False):
+    """A record; an empty one was dropped."""
+
     key: ObjectKey
-    records: tuple[bytes, ...] = ()
-    dead: int = 0
-    """How many of its entries in the order stand for a dropped record; they are the first ones."""
+    encoded: bytes
 
 
 _NO_KEY = ObjectKey("", "")
@@ -320,8 +320,8 @@ class ControllerHistory:
     def __init__(self, controller: str, history: History) -> None:
         self.controller = controller
         self._history = history
-        self._rings: dict[ObjectKey, _Ring] = {}
-        self._order: deque[_Ring] = deque()
+        self._objects: dict[ObjectKey, tuple[_Entry, ...]] = {}
+        self._order: deque[_Entry] = deque()
         self._gone: OrderedDict[ObjectKey, float] = OrderedDict()
         self._living = 0
         self.bytes = 0
@@ -332,20 +332,17 @@ class ControllerHistory:
 
     def add(self, record: ReconcileRecord) -> None:
         """Keep the record of a reconcile that has ended; older ones make room."""
-        encoded = _encode(record)
         key = record.key
-        ring = self._rings.get(key)
-        size = len(encoded) + _OF_A_RECORD
-        if ring is None:
-            ring = self._rings[key] = _Ring(key)
-            size += _size_of(key)
-        if len(ring.records) >= KEPT_OF_AN_OBJECT:
-            self._drop_first(ring)
-            ring.dead += 1
-        ring.records += (encoded,)
-        self._order.append(ring)
+        if entries := self._objects.get(key, ()):
+            key = entries[0].key  # the same, in memory once
+        entry = _Entry(key, _encode(record))
+        if len(entries) >= KEPT_OF_AN_OBJECT:
+            self._drop(entries[0])
+            entries = entries[1:]
+        self._objects[key] = (*entries, entry)
+        self._order.append(entry)
         self._living += 1
-        self._grow(size)
+        self._grow(len(entry.encoded) + _OF_A_RECORD + (0 if entries else _size_of(key)))
         now = record.started + record.seconds
         if not record.gone:
             self._unmark_gone(key)
@@ -354,50 +351,42 @@ class ControllerHistory:
             self._grow(_OF_A_GONE_OBJECT)
         if self._gone:
             self._forget_gone(now)
-        self._drop_dead()
+        if len(self._order) > 2 * self._living + _SLACK:
+            self._order = deque(each for each in self._order if each.encoded)
         self._history.make_room()
 
     def of(self, key: ObjectKey) -> list[ReconcileRecord]:
         """Return the records of an object, the oldest first."""
-        ring = self._rings.get(key)
-        return [] if ring is None else [_decode(each) for each in ring.records]
+        return [_decode(each.encoded) for each in self._objects.get(key, ())]
 
     def last(self, key: ObjectKey) -> ReconcileRecord | None:
         """Return the last record of an object."""
-        ring = self._rings.get(key)
-        return None if ring is None else _decode(ring.records[-1])
+        entries = self._objects.get(key)
+        return None if entries is None else _decode(entries[-1].encoded)
 
     def latest(self) -> Iterator[ReconcileRecord]:
         """Yield all records, the latest first. An added record ends the iterator's validity."""
-        seen: dict[int, int] = {}
-        for ring in reversed(self._order):
-            number = seen.get(id(ring), 0) + 1
-            if number <= len(ring.records):
-                seen[id(ring)] = number
-                yield _decode(ring.records[-number])
+        return (_decode(each.encoded) for each in reversed(self._order) if each.encoded)
 
     def drop_oldest(self) -> None:
         """Drop the oldest record."""
-        while True:
-            ring = self._order.popleft()
-            if not ring.dead:
-                break
-            ring.dead -= 1
-        self._drop_first(ring)
-        if not ring.records:
-            self._remove(ring)
+        while not (oldest := self._order.popleft()).encoded:
+            pass
+        self._drop(oldest)
 
-    def _drop_first(self, ring: _Ring) -> None:
-        first, *_ = ring.records
-        ring.records = ring.records[1:]
+    def _drop(self, first: _Entry) -> None:
+        """Drop the first record of an object."""
+        key, size = first.key, len(first.encoded)
+        # The order may keep the entry for long, and the name is long.
+        first.key, first.encoded = _NO_KEY, b""
         self._living -= 1
-        self._grow(-len(first) - _OF_A_RECORD)
-
-    def _remove(self, ring: _Ring) -> None:
-        del self._rings[ring.key]
-        self._grow(-_size_of(ring.key))
-        self._unmark_gone(ring.key)
-        ring.key = _NO_KEY  # the order may keep the ring for long, and the name is long
+        self._grow(-size - _OF_A_RECORD)
+        if rest := self._objects[key][1:]:
+            self._objects[key] = rest
+            return
+        del self._objects[key]
+        self._grow(-_size_of(key))
+        self._unmark_gone(key)
 
     def _unmark_gone(self, key: ObjectKey) -> None:
         if self._gone.pop(key, None) is not None:
@@ -408,22 +397,8 @@ class ControllerHistory:
             key, since = next(iter(self._gone.items()))
             if since > now - GONE_KEPT:
                 return
-            ring = self._rings[key]
-            ring.dead += len(ring.records)
-            while ring.records:
-                self._drop_first(ring)
-            self._remove(ring)
-
-    def _drop_dead(self) -> None:
-        if len(self._order) <= 2 * self._living + _SLACK:
-            return
-        living: deque[_Ring] = deque()
-        for ring in self._order:
-            if ring.dead:
-                ring.dead -= 1
-            else:
-                living.append(ring)
-        self._order = living
+            for entry in self._objects[key]:
+                self._drop(entry)
 
     def _grow(self, size: int) -> None:
         self.bytes += size

@@ -25,14 +25,12 @@ def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | No
     is_method = not isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
     if is_method and not _signature(getattr(cls, name)).parameters:
         return None  # not even self
-    takes = [each for each in parameters_of(cls, name) if each.kind is not each.VAR_KEYWORD]
-    least = [each for each in takes if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
-    given = [each for each in takes if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
-    by_name = any(each.kind is each.KEYWORD_ONLY for each in least)
-    endless = any(each.kind is each.VAR_POSITIONAL for each in takes)
-    if by_name or len(least) > count or (len(given) < count and not endless):
+    parameters = parameters_of(cls, name)
+    try:
+        given = inspect.Signature(parameters).bind(*range(count)).arguments
+    except TypeError:
         return None
-    return given[:count]
+    return [each for each in parameters if each.name in given and each.kind is not each.VAR_POSITIONAL]
 
 
 def _signature(function: Any) -> inspect.Signature:

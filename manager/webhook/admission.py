@@ -53,6 +53,9 @@ class AdmissionEndpoint(Endpoint[_Question]):
         self._admission = webhook.admission
         self._models = webhook.admission.models
         self._mutating = webhook.mutating
+        does = "sets defaults of" if webhook.mutating else "validates"
+        self.work = f"the function that {does} {webhook.admission.kind.__name__}"
+        self.timeout_seconds = webhook.admission.timeout_seconds
 
     async def _read(self, body: bytes | bytearray) -> _Question:
         question = await read_admission(body)
@@ -60,11 +63,6 @@ class AdmissionEndpoint(Endpoint[_Question]):
             ours = " and ".join(map(str, self._models))
             raise BadReview(f"{self.path} is for {ours}, and this is a review of {shown}")
         return question, await question.request(self._admission.finalizer)
-
-    def _call(self, question: _Question) -> tuple[str, str, float]:
-        does = "sets defaults of" if self._mutating else "validates"
-        what = f"the function that {does} {self._admission.kind.__name__}"
-        return what, question[0].uid, self._admission.timeout_seconds
 
     async def _answer(self, question: _Question) -> bytes:
         request = question[1]

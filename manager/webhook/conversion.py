@@ -39,9 +39,6 @@ _TURN = 128 * 1024
 _FIXED = 1024
 """What an object costs besides its length, in the same measure."""
 
-_LONGEST_WAIT = 30.0
-"""Seconds that the API server waits for a conversion."""
-
 _log = get_logger("webhook")
 
 
@@ -84,6 +81,8 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
     """
 
     path = CONVERSION_PATH
+    work = "the conversion"
+    timeout_seconds = 30.0  # as long as the API server waits
 
     identified = False  # https://github.com/kubernetes/kubernetes/issues/131810
 
@@ -112,9 +111,6 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
 
     async def _read(self, body: bytes | bytearray) -> ConversionQuestion:
         return await read_conversion(body)
-
-    def _call(self, question: ConversionQuestion) -> tuple[str, str, float]:
-        return f"converting {len(question.objects)} objects", question.uid, _LONGEST_WAIT
 
     def _fields(self, question: ConversionQuestion) -> Mapping[str, Any]:
         return {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}

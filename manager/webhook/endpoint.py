@@ -91,6 +91,12 @@ class Endpoint(ABC, Generic[Q]):
     max_body: ClassVar[int]
     """Bytes of a review."""
 
+    work: str
+    """What messages call the answering of a review."""
+
+    timeout_seconds: float
+    """Seconds that an answer may take."""
+
     identified: ClassVar[bool]
     """Whether an API server can be told to show a certificate there."""
 
@@ -107,8 +113,7 @@ class Endpoint(ABC, Generic[Q]):
         read.
         """
         question = await self._read(body)
-        what, uid, longest = self._call(question)
-        seconds = min(longest, waits or longest)
+        seconds = min(self.timeout_seconds, waits or self.timeout_seconds)
         seconds -= min(seconds * _MARGIN, _LONGEST_MARGIN)  # for the way back
         limit = asyncio.timeout(seconds)
         try:
@@ -120,13 +125,13 @@ class Endpoint(ABC, Generic[Q]):
             if _ends_this_task(error):
                 raise
             if isinstance(error, TimeoutError) and limit.expired():
-                text = f"{what} took longer than {seconds:g} s, and was stopped"
+                text = f"{self.work} took longer than {seconds:g} s, and was stopped"
                 failure = Unanswered(text, HTTPStatus.GATEWAY_TIMEOUT)
             else:
                 self._panics.inc()
-                sort = type(error).__name__
+                sort, uid = type(error).__name__, self._fields(question)["uid"]
                 failure = Unanswered(
-                    f"{what} failed unexpectedly ({sort}); the log of the manager says more, uid {uid}"
+                    f"{self.work} failed unexpectedly ({sort}); the log of the manager says more, uid {uid}"
                 )
             self._log_line("not answered", question, error=str(failure), exc_info=error)
             raise failure from error
@@ -136,15 +141,11 @@ class Endpoint(ABC, Generic[Q]):
         """Read a review. Raises `BadReview`."""
 
     @abstractmethod
-    def _call(self, question: Q) -> tuple[str, str, float]:
-        """Return what messages call the work, the review's UID, and the seconds that an answer may take."""
-
-    @abstractmethod
     async def _answer(self, question: Q) -> bytes | bytearray: ...
 
     @abstractmethod
     def _fields(self, question: Q) -> Mapping[str, Any]:
-        """Return the log fields of a review; they never contain the object's content."""
+        """Return the log fields of a review, its `uid` among them, and nothing of an object's content."""
 
     def _log_line(self, event: str, question: Q, *, level: str = "error", **more: object) -> None:
         self._lines.log(getattr(_log, level), event, **{**self._fields(question), **more})

@@ -14,6 +14,7 @@ from manager.api import Resource
 from manager.util.author_code import place_of
 from manager.util.signature import classes_of, is_subclass, parameters_of, positional
 from manager.webhook.registration import (
+    NO_METHOD,
     Admission,
     AdmissionOptions,
     Conversion,
@@ -58,7 +59,7 @@ default, validate_create = _own.default, _own.validate_create
 validate_update, validate_delete = _own.validate_update, _own.validate_delete
 
 
-def to_hub(spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
+def to_hub(spoke: type[Resource] = NO_METHOD) -> Callable[[Converts[S]], Converts[S]]:
     """Decorate the method that converts an object from `spoke`'s version to the operator's.
 
     It changes the plain JSON object in place; no schema may have checked it. The runtime sets `apiVersion`,
@@ -69,7 +70,7 @@ def to_hub(spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
     return _converts("to_hub", spoke)
 
 
-def from_hub(spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
+def from_hub(spoke: type[Resource] = NO_METHOD) -> Callable[[Converts[S]], Converts[S]]:
     """Decorate the method that converts an object from the operator's version to `spoke`'s (see `to_hub`)."""
     return _converts("from_hub", spoke)
 

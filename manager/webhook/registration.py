@@ -66,8 +66,14 @@ Mark: TypeAlias = tuple[Any, Any]
 _MARKS = "__webhooks__"
 
 
+NO_METHOD: Any = None
+"""What a decorator gets when an author writes it with empty parentheses."""
+
+
 def add_mark(function: M, role: str, about: object) -> M:
-    """Note a role on a method, which may have several."""
+    """Note a role on a method, which may have several. Raises `RegistrationError` for anything else."""
+    if function is NO_METHOD:
+        raise RegistrationError(f"the decorator {role} takes no parentheses: write {role}, not {role}()")
     noted = getattr(function, "__func__", function)
     if not callable(noted):
         raise RegistrationError(f"@webhook.{role} is for a method, not for a {type(function).__name__}")
@@ -87,7 +93,7 @@ class Decorators:
     def _mark(self, role: Role, function: M) -> M:
         return add_mark(function, role, None)
 
-    def default(self, function: Defaults[S]) -> Defaults[S]:
+    def default(self, function: Defaults[S] = NO_METHOD) -> Defaults[S]:
         """Decorate the method that sets defaults, on create and update.
 
         It changes the plain JSON object in place, which the API server checks by the schema afterwards.
@@ -100,7 +106,7 @@ class Decorators:
     @overload
     def validate_create(self, function: JudgesBoth[S, N, W]) -> JudgesBoth[S, N, W]: ...
 
-    def validate_create(self, function: Any) -> Any:
+    def validate_create(self, function: Any = NO_METHOD) -> Any:
         """Decorate the method that validates a new object, after the schema.
 
         One that is decorated with `validate_update` too is called as for an update; the old object is None.
@@ -108,7 +114,7 @@ class Decorators:
         """
         return self._mark("validate_create", function)
 
-    def validate_update(self, function: JudgesChange[S, O, N, W]) -> JudgesChange[S, O, N, W]:
+    def validate_update(self, function: JudgesChange[S, O, N, W] = NO_METHOD) -> JudgesChange[S, O, N, W]:
         """Decorate the method that validates an update; it gets the old and the new object.
 
         It returns warnings for the user, or None, and raises `Refused`. Removing a finalizer from an object
@@ -116,7 +122,7 @@ class Decorators:
         """
         return self._mark("validate_update", function)
 
-    def validate_delete(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
+    def validate_delete(self, function: Judges[S, N, W] = NO_METHOD) -> Judges[S, N, W]:
         """Decorate the method that validates a deletion; it gets the object.
 
         It returns warnings for the user, or None, and raises `Refused`.
@@ -266,7 +272,7 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
     def _mark(self, role: Role, function: M) -> M:
         return add_mark(function, role, self)
 
-    def validate_connect(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
+    def validate_connect(self, function: Judges[S, N, W] = NO_METHOD) -> Judges[S, N, W]:
         """Decorate the method that validates a connection, such as `pods/exec`; it gets the options.
 
         It returns warnings for the user, or None, and raises `Refused`.
@@ -324,9 +330,7 @@ class Conversion:
         return tuple(dict.fromkeys(spoke for _, spoke in self.converters))
 
     def check(self) -> None:
-        """Raise `RegistrationError` unless every spoke can be converted both ways, and there is one."""
-        if not self.spokes:
-            raise RegistrationError(f"{self} has no other version to convert from or to")
+        """Raise `RegistrationError` unless every spoke can be converted both ways."""
         hub = self.hub.gvk
         for spoke in self.spokes:
             other = spoke.gvk

@@ -109,9 +109,10 @@ class AdmissionQuestion(_Camel):
 
         `finalizer` is the finalizer that the kind's operator will add.
         """
-        await check_object(memoryview(self.user_info), "$.request.userInfo", USER_WORK)
-        if is_too_deep(self.user_info):
-            raise BadReview("`$.request.userInfo` is nested too deeply")
+        for field, part in (("userInfo", self.user_info), ("options", self.options)):
+            await check_object(memoryview(part), f"$.request.{field}", USER_WORK)
+            if is_too_deep(part):
+                raise BadReview(f"`$.request.{field}` is nested too deeply")
         try:
             user = _user.decode(self.user_info)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -130,7 +131,7 @@ class AdmissionQuestion(_Camel):
             dry_run=bool(self.dry_run),
             subresource=self.sub_resource or "",
             requested_kind=None if asked is None or asked.gvk == kind else asked.gvk,
-            options=await _read_object(self.options, "options", USER_WORK) or {},
+            options=await _read_object(self.options, "options") or {},
             object=await _read_object(self.object, "object"),
             old_object=await _read_object(self.old_object, "oldObject"),
         )
@@ -175,14 +176,6 @@ class _Review(_Camel, Generic[Q]):
     request: Q
 
 
-class _Managed(_Camel):
-    managed_fields: msgspec.Raw
-
-
-class _Object(_Camel):
-    metadata: _Managed
-
-
 _AROUND_ONE, _AROUND_EACH = 2, 3
 """Levels of nesting around an object in an AdmissionReview, and in a ConversionReview.
 
@@ -202,7 +195,6 @@ _CONVERSION = "apiextensions.k8s.io/v1", "ConversionReview"
 _admission = msgspec.json.Decoder(_Review[AdmissionQuestion])
 _conversion = msgspec.json.Decoder(_Review[ConversionQuestion])
 _versions = msgspec.json.Decoder(_Review[_VersionsQuestion])
-_with_managers = msgspec.json.Decoder(_Object)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _user = msgspec.json.Decoder(_User)
 
@@ -242,8 +234,8 @@ async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
 def managed_fields(raw: msgspec.Raw) -> memoryview:
     """Return the undecoded managedFields of an object; empty if there are none."""
     try:
-        return memoryview(_with_managers.decode(raw).metadata.managed_fields)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return memoryview(_members.decode(_members.decode(raw)["metadata"])["managedFields"])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError):
         return memoryview(b"")
 
 
@@ -311,14 +303,14 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-async def _read_object(raw: msgspec.Raw, field: str, limit: int = STORED_WORK) -> JsonObject | None:
-    """Decode the object in a field of a request; return None if it is absent. Raises `BadReview`."""
+async def _read_object(raw: msgspec.Raw, field: str) -> JsonObject | None:
+    """Decode the object in a field of a request, whose cost and depth are known.
+
+    Return None if it is absent. Raises `BadReview`.
+    """
     content = memoryview(raw)
     if not content or content == _NULL:
         return None
-    await check_object(content, f"$.request.{field}", limit)
-    if is_too_deep(raw):
-        raise BadReview(f"`$.request.{field}` is nested too deeply")
     await own_turn(len(content))
     try:
         value: Any = orjson.loads(content)
@@ -344,11 +336,8 @@ async def check_object(
         raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")
     if len(content) * _MOST_FOR_A_BYTE <= limit:
         return
-    allowed = limit - (len(content) - len(passed_over)) // _BYTES
-    # Text in strings costs nothing, but excluding it takes longer than counting it.
-    if await _structure(content, allowed, strings=True) <= allowed:
-        return
     if await work_of(content, passed_over, enough=limit) > limit:
+        allowed = limit - (len(content) - len(passed_over)) // _BYTES
         raise TooCostly(f"`{field}` has more lists, objects and members than can be read: some {allowed}")
 
 
@@ -356,27 +345,25 @@ async def work_of(
     content: bytes | bytearray | memoryview, passed_over: memoryview = _NOTHING, *, enough: int
 ) -> int:
     """Return the cost of an object without the part `passed_over`; it is exact up to `enough`."""
-    kept = await _structure(passed_over, len(passed_over) * 2, strings=False)
+    kept = await _structure(passed_over, len(passed_over) * 2)
     length = (len(content) - len(passed_over)) // _BYTES
-    return length + await _structure(content, enough - length + kept, strings=False) - kept
+    return length + await _structure(content, enough - length + kept) - kept
 
 
-async def _structure(content: bytes | bytearray | memoryview, enough: int, *, strings: bool) -> int:
-    """Count the cost of commas and brackets, including those in strings if `strings`; stop after `enough`.
+async def _structure(content: bytes | bytearray | memoryview, enough: int) -> int:
+    """Count the cost of commas and brackets outside of strings; stop after `enough`.
 
     The count is exact as far as the text is valid JSON; a parser stops there too.
     """
     count, inside, position = 0, False, 0
     while position < len(content) and count <= enough:
         chunk = bytes(content[position : position + _CHUNK])
-        if not strings:
-            # A backslash and what it stands before belong together.
-            chunk = chunk[: len(chunk) - (len(chunk) - len(chunk.rstrip(b"\\"))) % 2] or chunk
+        # A backslash and what it stands before belong together.
+        chunk = chunk[: len(chunk) - (len(chunk) - len(chunk.rstrip(b"\\"))) % 2] or chunk
         position += len(chunk)
-        if not strings:
-            parts = chunk.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-            chunk = b" ".join(parts[inside::2])
-            inside ^= len(parts) % 2 == 0
+        parts = chunk.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        chunk = b" ".join(parts[inside::2])
+        inside ^= len(parts) % 2 == 0
         count += 2 * (chunk.count(b"{") + chunk.count(b"[")) + chunk.count(b",")
         await asyncio.sleep(0)
     return count

@@ -297,7 +297,6 @@ class WebhookServer:
         for code in _EXPECTED_CODES:
             metrics.webhook_requests.labels(path, str(code))
         faults = Lines(per_minute=LINES)
-        identified = self.certificate.asks_clients and endpoint.identified
 
         async def show(request: web.Request) -> web.StreamResponse:
             tracer = current_tracer()
@@ -305,11 +304,7 @@ class WebhookServer:
             response: web.StreamResponse | None = None
             with in_flight.track_inprogress(), latency.time():
                 try:
-                    if identified and not request.get_extra_info("peercert"):
-                        text = "a client certificate is expected here"
-                        response = _failure(request, Unanswered(text, HTTPStatus.UNAUTHORIZED))
-                    else:
-                        response = await self._response(request, endpoint, faults)
+                    response = await self._response(request, endpoint, faults)
                 finally:
                     if trace is not None:
                         trace.ended(0 if response is None else response.status)
@@ -322,7 +317,7 @@ class WebhookServer:
         self, request: web.Request, endpoint: Endpoint[Any], faults: Lines
     ) -> web.StreamResponse:
         try:
-            _check_headers(request)
+            _check_head(request, identified=self.certificate.asks_clients and endpoint.identified)
             async with self.bodies.held_body(request, limit=endpoint.max_body) as held:
                 async with self._turns.taken(len(held.body)):
                     answer = await endpoint.answer(held.body, waits=_waits(request))
@@ -339,7 +334,9 @@ class WebhookServer:
             return _failure(request, Unanswered(text))
 
 
-def _check_headers(request: web.Request) -> None:
+def _check_head(request: web.Request, *, identified: bool) -> None:
+    if identified and not request.get_extra_info("peercert"):
+        raise Unanswered("a client certificate is expected here", HTTPStatus.UNAUTHORIZED)
     encoding = request.headers.get("Content-Encoding", "identity")
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
     if content_type.lower() != _JSON or encoding.lower() != "identity":

@@ -95,10 +95,7 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "annotations": _TEXTS,
     "podAnnotations": _TEXTS,
     # Labels that select the pods must not be changed.
-    "podLabels": {
-        **_TEXTS,
-        "properties": {"app.kubernetes.io/name": False, "control-plane": False},
-    },
+    "podLabels": {**_TEXTS, "properties": {"app.kubernetes.io/name": False, "control-plane": False}},
     "maxUnavailable": {"type": ["integer", "string"], "pattern": "^[0-9]+%$", "minimum": 0},
     "storage": {"type": "string", "pattern": "^[0-9.]+([EPTGMK]i?|k)?$"},
 }

@@ -246,10 +246,7 @@ def _subresources(options: CrdOptions, kind: type[Resource], schema: JsonSchema)
     if options.status:
         subresources["status"] = {}
     if options.scale is not None:
-        scale = {
-            "specReplicasPath": options.scale.spec_path,
-            "statusReplicasPath": options.scale.status_path,
-        }
+        scale = {"specReplicasPath": options.scale.spec_path, "statusReplicasPath": options.scale.status_path}
         if options.scale.selector_path is not None:
             scale["labelSelectorPath"] = options.scale.selector_path
         for path in scale.values():

@@ -23,19 +23,15 @@ from manager_tools.codegen.definition import DefinitionError, Served
 from manager_tools.codegen.manifest import leads_somewhere
 from manager_tools.codegen.model_schema import ModelError
 from manager_tools.codegen.python_source import (
-    LINE_WIDTH,
-    Expression,
-    Group,
-    Keyword,
-    Text,
-    Union,
+    call,
     class_source,
     docstring,
-    field_source,
     imported,
     is_name,
-    laid,
     literal,
+    mapping,
+    quoted,
+    tuple_of,
 )
 from manager_tools.codegen.round_trip import differences, together
 from manager_tools.codegen.server_checks import go_pattern
@@ -77,8 +73,6 @@ _KNOWN = frozenset(ORDER) - {"anyOf"} | IGNORED | {"example", "externalDocs"}
 
 _NO_CONDITIONS = "so ctx.condition() cannot be used, and a blocked object gets Events"
 
-_NOT_LINTED = "# ruff: noqa: E501, RUF001, RUF002, RUF003, RUF100"
-
 _REFERENCE = "$name"
 """In a schema that was referred to: its name."""
 
@@ -110,26 +104,24 @@ def model_source(served: Served, origin: str) -> ModelSource:
 
 @dataclass(slots=True)
 class _Type:
-    base: Expression
-    limits: dict[str, Expression] = field(default_factory=dict)
+    """The expression of a type, and what `Annotated` adds to it."""
+
+    base: str
+    limits: dict[str, str] = field(default_factory=dict)
     """Arguments of `Field`."""
-    marks: list[Expression] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
     words: dict[str, Any] = field(default_factory=dict)
     """What only `schema_words` says."""
 
-    def annotation(self, *, optional: bool = False) -> Expression:
-        parts = [Union(self.base) if optional and self.base != "Any" else self.base]
+    def annotation(self, *, optional: bool = False) -> str:
+        parts = [f"{self.base} | None" if optional and self.base != "Any" else self.base]
         if self.limits:
-            parts.append(_call("Field", **self.limits))
+            parts.append(call("Field", **self.limits))
         parts += self.marks
         if self.words:
             words = {word.replace("-", "_"): literal(value) for word, value in self.words.items()}
-            parts.append(_call("schema_words", **words))
-        return Group("Annotated[", tuple(parts)) if len(parts) > 1 else parts[0]
-
-
-def _call(name: str, *values: Expression, **named: Expression) -> Group:
-    return Group(f"{name}(", (*values, *(Keyword(f"{key}=", value) for key, value in named.items())))
+            parts.append(call("schema_words", **words))
+        return f"Annotated[{', '.join(parts)}]" if len(parts) > 1 else parts[0]
 
 
 class _Writer:
@@ -161,8 +153,6 @@ class _Writer:
         text = "\n".join((head, "from __future__ import annotations\n", *imports))
         text = text.replace("\n\nfrom manager_kinds.", "\nfrom manager_kinds.")
         text = f"{text}\n\n{body}"
-        if not text.isascii() or any(len(line) > LINE_WIDTH for line in text.splitlines()):
-            text = f"{_NOT_LINTED}\n{text}"  # the definition's own texts
         unsaid = list(self._unsaid)
         if self._defines:
             try:
@@ -204,17 +194,13 @@ class _Writer:
 
     def _root_class(self) -> str:
         served, schema = self._served, self._served.schema
-        names: list[Expression] = [
-            "Resource",
-            Keyword("group=", Text(served.gvk.group)),
-            Keyword("version=", Text(served.gvk.version)),
-        ]
+        names = {"group": quoted(served.gvk.group), "version": quoted(served.gvk.version)}
         if self._root != served.gvk.kind:
-            names.append(Keyword("kind=", Text(served.gvk.kind)))
-        names.append(Keyword("plural=", Text(served.plural)))
+            names["kind"] = quoted(served.gvk.kind)
+        names["plural"] = quoted(served.plural)
         if not served.namespaced:
-            names.append(Keyword("namespaced=", "False"))
-        head = laid(Group(f"class {self._root}(", tuple(names)), after=1)
+            names["namespaced"] = "False"
+        head = f"class {call(self._root, 'Resource', **names)}"
         fields = self._fields(schema, self._root, self._root)
         return self._decorator() + class_source(head, _description(schema), self._config(schema) + fields)
 
@@ -227,14 +213,11 @@ class _Writer:
             self._say(f"{self._root}.metadata", "its limits are left out; cel() of the kind may say them")
         marks = list(self._rules(schema, self._root))
         if schema.get(_PRESERVE):
-            marks.append(_call("preserve_unknown"))
+            marks.append(call("preserve_unknown"))
         if not marks:
             return ""
-        extra = marks[0] if len(marks) == 1 else _call("together", *marks)
-        config = laid(
-            _call("ConfigDict", json_schema_extra=extra), indent=4, taken=len("    model_config = ")
-        )
-        return f"    model_config = {config}\n\n"
+        extra = marks[0] if len(marks) == 1 else call("together", *marks)
+        return f"    model_config = {call('ConfigDict', json_schema_extra=extra)}\n\n"
 
     def _decorator(self) -> str:
         served = self._served
@@ -243,45 +226,45 @@ class _Writer:
             return ""
         columns = [each for each in version.get("additionalPrinterColumns") or () if self._has_column(each)]
         age = bool(columns) and {name: value for name, value in columns[-1].items() if value} == _AGE
-        options: dict[str, Expression] = {}
+        options: dict[str, str] = {}
         if printed := [_column(each) for each in (columns[:-1] if age else columns)]:
-            options["columns"] = Group("(", (*printed,))
+            options["columns"] = tuple_of(printed)
         subresources = version.get("subresources") or {}
         options |= self._scale(subresources.get("scale") or {})
         if ("status" in subresources) is not ("status" in (served.schema.get("properties") or {})):
             options["status"] = str("status" in subresources)
         options |= self._of_the_definition()
-        if fields := [Text(str(each["jsonPath"])) for each in version.get("selectableFields") or ()]:
-            options["selectable_fields"] = Group("(", (*fields,))
+        if fields := [quoted(str(each["jsonPath"])) for each in version.get("selectableFields") or ()]:
+            options["selectable_fields"] = tuple_of(fields)
         options |= {word: "False" for word in ("storage", "served") if not version.get(word, True)}
         if not age:
             options["age"] = "False"
         if version.get("deprecated"):
             gvk = self._served.gvk
-            options["deprecated"] = Text(
+            options["deprecated"] = quoted(
                 version.get("deprecationWarning") or f"{gvk.api_version} {gvk.kind} is deprecated"
             )
-        return f"@{laid(_call('crd', **options), taken=1)}\n"
+        return f"@{call('crd', **options)}\n"
 
-    def _scale(self, scale: Mapping[str, Any]) -> dict[str, Expression]:
+    def _scale(self, scale: Mapping[str, Any]) -> dict[str, str]:
         names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
         paths = [str(scale[path]) for path in names if scale.get(path)]
         if lost := [each for each in paths if not leads_somewhere(each, dict(self._served.schema))]:
             self._say("subresources.scale", f"is left out, as {', '.join(lost)} leads to no field")
             return {}
-        return {"scale": _call("Scale", *map(Text, paths))} if paths else {}
+        return {"scale": call("Scale", *map(quoted, paths))} if paths else {}
 
-    def _of_the_definition(self) -> dict[str, Expression]:
+    def _of_the_definition(self) -> dict[str, str]:
         """Return what `@crd` says of all versions: names, annotations and labels."""
         names, kind = self._served.names, self._served.gvk.kind
-        options: dict[str, Expression] = {}
+        options: dict[str, str] = {}
         for option, word in (("short_names", "shortNames"), ("categories", "categories")):
-            if listed := [Text(each) for each in names.get(word) or ()]:
-                options[option] = Group("(", (*listed,))
+            if listed := [quoted(each) for each in names.get(word) or ()]:
+                options[option] = tuple_of(listed)
         usual = {"singular": kind.lower(), "listKind": f"{kind}List"}
         for option, word in (("singular", "singular"), ("list_kind", "listKind")):
             if (name := names.get(word) or usual[word]) != usual[word]:
-                options[option] = Text(name)
+                options[option] = quoted(name)
         for option in ("annotations", "labels"):
             told = self._served.metadata.get(option) or {}
             if kept := {name: value for name, value in told.items() if name not in _OF_TOOLS}:
@@ -309,8 +292,7 @@ class _Writer:
         self._names.add(name)
         fields = self._fields(node, path, name)
         self._about[name] = about
-        head = laid(Group(f"class {name}(", ("ApiModel",)), after=1)
-        self._classes.append(class_source(head, about, fields))
+        self._classes.append(class_source(f"class {name}(ApiModel)", about, fields))
         self._by_shape[shape] = name
         return name
 
@@ -351,55 +333,51 @@ class _Writer:
         node = self._resolved(node, where)
         kind = self._type(node, where, owner, wire)
         if to_camel(name) != wire:
-            kind.limits["alias"] = Text(wire)
+            kind.limits["alias"] = quoted(wire)
         optional = bool(node.get("nullable"))
         if optional and self._defines:
             kind.words["nullable"] = True
         default = self._default(node, where, owner, wire)
         if default is None and (optional or not must or path == self._status):
             if must and self._defines:
-                kind.marks.append(_call("required"))
+                kind.marks.append(call("required"))
             factory = self._factory(kind, where, in_status=path == self._status)
             if factory is None:
                 default, optional = "None", True
             else:
-                default = _call("Field", default_factory=factory)
-        text = field_source(name, kind.annotation(optional=optional), default)
+                default = call("Field", default_factory=factory)
+        text = f"    {name}: {kind.annotation(optional=optional)}"
+        text += "\n" if default is None else f" = {default}\n"
         about = _description(node)
-        if about and self._about.get(str(kind.base)) != about:
+        if about and self._about.get(kind.base) != about:
             text += docstring(about)
         return text, default is not None
 
     def _factory(self, kind: _Type, where: str, *, in_status: bool) -> str | None:
         """Return a factory for a value that operators want to be present although it may be missing."""
         if where in {self._spec, self._status} and kind.base in self._can_be_empty:
-            return str(kind.base)
-        return "list" if in_status and str(kind.base) == "list[Condition]" else None
+            return kind.base
+        return "list" if in_status and kind.base == "list[Condition]" else None
 
-    def _default(self, node: Schema, path: str, owner: str, name: str) -> Expression | None:
+    def _default(self, node: Schema, path: str, owner: str, name: str) -> str | None:
         value = node.get("default")
         if value is None or not self._defines:
             return None
         made = self._value(node, value, path, owner, name)
-        return _call("Field", default=made) if isinstance(made, Group) and made.opening in "[{" else made
+        return call("Field", default=made) if made[0] in "[{" else made
 
-    def _value(self, node: Schema, value: Any, path: str, owner: str, name: str) -> Expression:
+    def _value(self, node: Schema, value: Any, path: str, owner: str, name: str) -> str:
         """Return a default's source; Python code gets defaults unconverted, so models become instances."""
         if isinstance(value, list) and isinstance(node.get("items"), Mapping):
             each = (self._value(node["items"], it, f"{path}[]", owner, _singular(name)) for it in value)
-            return Group("[", tuple(each))
+            return f"[{', '.join(each)}]"
         if isinstance(value, dict) and isinstance(node.get("additionalProperties"), Mapping):
             values = node["additionalProperties"]
-            return Group(
-                "{",
-                tuple(
-                    Keyword(f"{Text(key)}: ", self._value(values, it, f"{path}{{}}", owner, _singular(name)))
-                    for key, it in value.items()
-                ),
-            )
+            inner = f"{path}{{}}", owner, _singular(name)
+            return mapping({key: self._value(values, it, *inner) for key, it in value.items()})
         if isinstance(value, dict) and node.get("properties"):
-            model = str(self._type(node, path, owner, name).base)
-            return _call(f"{model}.model_validate", literal(value)) if value else _call(model)
+            model = self._type(node, path, owner, name).base
+            return call(f"{model}.model_validate", literal(value)) if value else call(model)
         return literal(value)
 
     # Types
@@ -473,10 +451,10 @@ class _Writer:
                 return self._object(node, path, owner, name)
             case None if node.get(_PRESERVE) or not self._defines:
                 if not any(each.get("type") == "number" for each in node.get("oneOf") or ()):
-                    return _Type("Any", marks=[_call("preserve_unknown")])
+                    return _Type("Any", marks=[call("preserve_unknown")])
                 if not self._defines:
                     return _Type("Quantity")
-                return _Type("str | int | float", marks=[_call("preserve_unknown")])
+                return _Type("str | int | float", marks=[call("preserve_unknown")])
         raise DefinitionError(f"{path}: type: {node.get('type')!r} is no type of a schema")
 
     def _limited(self, kind: _Type, node: Schema, path: str, limits: Mapping[str, str]) -> _Type:
@@ -484,7 +462,7 @@ class _Writer:
         values = [each for each in node.get("enum") or () if each is not None]
         if values and self._defines:
             if plain and all(isinstance(each, str | int) for each in values):
-                kind, plain = _Type(Group("Literal[", tuple(map(literal, values)))), False
+                kind, plain = _Type(f"Literal[{', '.join(map(literal, values))}]"), False
             else:
                 kind.words["enum"] = values
         for word, name in limits.items():
@@ -513,11 +491,11 @@ class _Writer:
         pattern, form = node.get("pattern"), node.get("format")
         if pattern is not None and self._is_pattern(str(pattern), path):
             if plain and is_checkable(str(pattern)):
-                kind.limits["pattern"] = Text(str(pattern))
+                kind.limits["pattern"] = quoted(str(pattern))
             else:
-                kind.marks.append(_call("schema_pattern", Text(str(pattern))))
+                kind.marks.append(call("schema_pattern", quoted(str(pattern))))
         if form in FORMATS and kind.base != _INTEGERS.get(form):
-            kind.marks.append(_call("schema_format", Text(form)))
+            kind.marks.append(call("schema_format", quoted(form)))
         elif form is not None and form not in FORMATS and form != "int-or-string" and self._defines:
             self._say(path, f"format {form} is left out, so that more is accepted")
 
@@ -533,21 +511,23 @@ class _Writer:
         if "items" not in node:
             raise DefinitionError(f"{path}: items is missing")
         items = self._element(node["items"], f"{path}[]", owner, _singular(name))
-        kind = _Type(Group("list[", (items,)))
+        kind = _Type(f"list[{items}]")
         match node.get("x-kubernetes-list-type"):
             case "map":
-                kind.marks.append(_call("list_map", *map(Text, node.get("x-kubernetes-list-map-keys") or ())))
+                kind.marks.append(
+                    call("list_map", *map(quoted, node.get("x-kubernetes-list-map-keys") or ()))
+                )
             case "set":
-                kind.marks.append(_call("list_set"))
+                kind.marks.append(call("list_set"))
             case "atomic":
-                kind.marks.append(_call("atomic_list"))
+                kind.marks.append(call("atomic_list"))
         kind.limits |= {_SIZES[word]: literal(node[word]) for word in _SIZES if word in node}
         return kind
 
     def _object(self, node: Schema, path: str, owner: str, name: str) -> _Type:
         values, preserve = node.get("additionalProperties"), node.get(_PRESERVE) or not self._defines
         sizes = {word: node[word] for word in _SIZES if word in node}
-        limits: dict[str, Expression] = {_SIZES[word]: literal(value) for word, value in sizes.items()}
+        limits: dict[str, str] = {_SIZES[word]: literal(value) for word, value in sizes.items()}
         if node.get(_REFERENCE) == _OBJECT_META or _wordless(node) == _template_metadata():
             return _Type("ObjectMeta")
         if _is_condition(node):
@@ -556,42 +536,42 @@ class _Writer:
             kind = _Type(self._class(node, path, owner, name), words=sizes)
         elif isinstance(values, Mapping) and values:
             value = self._element(values, f"{path}{{}}", owner, _singular(name))
-            return self._atomic(_Type(Group("dict[", ("str", value)), limits), node)
+            return self._atomic(_Type(f"dict[str, {value}]", limits), node)
         else:
-            return self._atomic(_Type("dict[str, Any]", limits, [_call("preserve_unknown")]), node)
+            return self._atomic(_Type("dict[str, Any]", limits, [call("preserve_unknown")]), node)
         if preserve:
-            kind.marks.append(_call("preserve_unknown"))
+            kind.marks.append(call("preserve_unknown"))
         return self._atomic(kind, node)
 
     def _atomic(self, kind: _Type, node: Schema) -> _Type:
         if node.get("x-kubernetes-map-type") == "atomic":
-            kind.marks.append(_call("atomic_map"))
+            kind.marks.append(call("atomic_map"))
         return kind
 
-    def _element(self, node: Any, path: str, owner: str, name: str) -> Expression:
+    def _element(self, node: Any, path: str, owner: str, name: str) -> str:
         node = self._resolved(node, path)
         kind, about = self._type(node, path, owner, name), _description(node)
-        if self._defines and about and self._about.get(str(kind.base)) != about and kind.base != "Condition":
-            kind.limits["description"] = Text(about)
+        if self._defines and about and self._about.get(kind.base) != about and kind.base != "Condition":
+            kind.limits["description"] = quoted(about)
         if self._defines and node.get("default") is not None:
             kind.words["default"] = node["default"]  # what the server puts in the place of null
         return kind.annotation(optional=bool(node.get("nullable")))
 
-    def _rules(self, node: Schema, path: str) -> Iterator[Expression]:
+    def _rules(self, node: Schema, path: str) -> Iterator[str]:
         for each in node.get("x-kubernetes-validations") or ():
             if not isinstance(each, Mapping) or "rule" not in each:
                 raise DefinitionError(f"{path}: x-kubernetes-validations: each needs a rule")
-            said = [Text(str(each[word])) for word in ("rule", "message") if word in each]
+            said = [quoted(str(each[word])) for word in ("rule", "message") if word in each]
             more = {name: literal(each[word]) for word, name in _RULE_WORDS.items() if word in each}
-            yield _call("cel", *said, **more)
+            yield call("cel", *said, **more)
 
 
-def _column(column: Mapping[str, Any]) -> Expression:
-    said = [Text(str(column.get(word))) for word in ("name", "type", "jsonPath")]
+def _column(column: Mapping[str, Any]) -> str:
+    said = [quoted(str(column.get(word))) for word in ("name", "type", "jsonPath")]
     if column.get("description"):
-        said.append(Text(str(column["description"])))
+        said.append(quoted(str(column["description"])))
     more = {word: literal(column[word]) for word in ("priority", "format") if column.get(word)}
-    return _call(Column.__name__, *said, **more)
+    return call(Column.__name__, *said, **more)
 
 
 def _is_condition(node: Schema) -> bool:

@@ -1,18 +1,21 @@
-"""Python as the formatter lays it out: annotations, literals and docstrings of generated models."""
+"""Python of generated models, which ruff lays out."""
 
 from __future__ import annotations
 
 import inspect
 import keyword
 import re
+import subprocess
+import sys
 import textwrap
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import Any
 
 LINE_WIDTH = 110
 _STEP = 4
 _QUOTES = '"""'
+_NOT_LINTED = "# ruff: noqa: E501, RUF001, RUF002, RUF003, RUF100"
 
 
 def is_name(text: str) -> bool:
@@ -20,147 +23,37 @@ def is_name(text: str) -> bool:
     return text.isidentifier() and text.isascii() and not keyword.iskeyword(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Something in brackets: `Field(...)`, `list[...]`, `[...]`. `opening` has the bracket."""
-
-    opening: str
-    items: tuple[Expression, ...]
-
-    def __str__(self) -> str:
-        one = "," if self.opening == "(" and len(self.items) == 1 else ""
-        return f"{self.opening}{', '.join(map(str, self.items))}{one}{self.closing}"
-
-    @property
-    def closing(self) -> str:
-        """Return the closing bracket."""
-        return {"(": ")", "[": "]", "{": "}"}[self.opening[-1]]
-
-    @property
-    def trailing_comma(self) -> str:
-        """In a subscript of one thing it would mean something else."""
-        return "" if re.search(r"\w\[$", self.opening) and len(self.items) == 1 else ","
+def quoted(text: str) -> str:
+    """Return a string as an expression, raw if it has backslashes."""
+    is_raw = "\\" in text and text.isprintable() and not text.endswith("\\") and '"' not in text
+    return f'r"{text}"' if is_raw else repr(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Keyword:
-    """A value with what stands before it: `min_length=1`, `"key": "value"`."""
-
-    prefix: str
-    value: Expression
-
-    def __str__(self) -> str:
-        return f"{self.prefix}{self.value}"
-
-
-@dataclass(frozen=True, slots=True)
-class Union:
-    """A type, or None."""
-
-    member: Expression
-
-    def __str__(self) -> str:
-        return f"{self.member} | None"
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A string, which is broken into several where it is too long for a line."""
-
-    value: str
-
-    def __str__(self) -> str:
-        raw = "\\" in self.value and self.value.isprintable() and not self.value.endswith("\\")
-        quote = "'" if self.value.count('"') > self.value.count("'") else '"'
-        if raw and quote not in self.value:
-            return f"r{quote}{self.value}{quote}"
-        escaped = "".join(
-            f"\\{each}"
-            if each in {quote, "\\"}
-            else each
-            if each.isprintable()
-            else each.encode("unicode_escape").decode()
-            for each in self.value
-        )
-        return f"{quote}{escaped}{quote}"
-
-    def pieces(self, width: int) -> list[Text]:
-        """Strings that are this one together, broken after spaces where there are any."""
-        pieces, rest = [], self.value
-        while len(str(Text(rest))) > width:
-            size = width
-            while len(str(Text(rest[:size]))) > width:
-                size -= 1
-            size = rest.rfind(" ", 1, size) + 1 or size
-            pieces.append(Text(rest[:size]))
-            rest = rest[size:]
-        return [*pieces, Text(rest)]
-
-
-Expression: TypeAlias = "str | Group | Keyword | Union | Text"
-
-
-def literal(value: Any) -> Expression:
+def literal(value: Any) -> str:
     """Return a JSON value as an expression."""
     match value:
         case str():
-            return Text(value)
+            return quoted(value)
         case list():
-            return Group("[", tuple(map(literal, value)))
+            return f"[{', '.join(map(literal, value))}]"
         case dict():
-            return Group("{", tuple(Keyword(f"{Text(key)}: ", literal(each)) for key, each in value.items()))
+            return mapping({key: literal(each) for key, each in value.items()})
     return repr(value)
 
 
-def field_source(name: str, annotation: Expression, default: Expression | None) -> str:
-    """Return the source line, or lines, of a model's field."""
-    head = f"{' ' * _STEP}{name}: "
-    flat = f"{head}{annotation}" + ("" if default is None else f" = {default}")
-    if len(flat) <= LINE_WIDTH:
-        return f"{flat}\n"
-    ending = "" if default is None else " = "
-    rest = len(ending) + (0 if default is None else len(str(default)))
-    if isinstance(annotation, Union) and len(f"{head}{annotation} = (") <= LINE_WIDTH:
-        return f"{head}{annotation} = (\n{' ' * _STEP * 2}{default}\n{' ' * _STEP})\n"
-    inner = " " * _STEP * 2
-    if isinstance(annotation, Union):
-        fits = len(inner) + len(str(annotation)) <= LINE_WIDTH
-        lines = (
-            str(annotation) if fits else f"{laid(annotation.member, len(inner), len(inner))}\n{inner}| None"
-        )
-        text = f"(\n{inner}{lines}\n{' ' * _STEP})"
-    elif isinstance(annotation, str) and default is None and len(inner + annotation) <= LINE_WIDTH:
-        text = f"(\n{inner}{annotation}\n{' ' * _STEP})"
-    else:
-        text = laid(annotation, _STEP, len(head), rest)
-    if default is not None:
-        last = f"{head}{text}{ending}".rpartition("\n")[2]
-        text += ending + laid(default, _STEP, len(last))
-    return f"{head}{text}\n"
+def mapping(values: dict[str, str]) -> str:
+    """Return a dict of these expressions."""
+    return f"{{{', '.join(f'{quoted(key)}: {value}' for key, value in values.items())}}}"
 
 
-def laid(expression: Expression, indent: int = 0, taken: int = 0, after: int = 0) -> str:
-    """`expression` from the column `taken` on, in a line that begins at `indent`; `after` is to follow."""
-    if taken + len(str(expression)) + after <= LINE_WIDTH:
-        return str(expression)
-    match expression:
-        case Keyword():
-            value = laid(expression.value, indent, taken + len(expression.prefix), after)
-            return f"{expression.prefix}{value}"
-        case Union():
-            return f"{laid(expression.member, indent, taken, 0)}\n{' ' * indent}| None"
-        case Text():
-            # The first piece may stand behind something.
-            pieces = expression.pieces(LINE_WIDTH - after - max(taken, indent))
-            return f"\n{' ' * indent}".join(map(str, pieces))
-        case Group():
-            inner = indent + _STEP
-            items = (f"{' ' * inner}{laid(each, inner, inner, 1)}" for each in expression.items)
-            lines = f"{expression.trailing_comma}\n".join((*items, ""))
-            if not expression.trailing_comma:
-                lines = lines.rstrip("\n") + "\n"
-            return f"{expression.opening}\n{lines}{' ' * indent}{expression.closing}"
-    return expression
+def tuple_of(values: Sequence[str]) -> str:
+    """Return a tuple of these expressions."""
+    return f"({', '.join(values)}{',' if len(values) == 1 else ''})"
+
+
+def call(name: str, *values: str, **named: str) -> str:
+    """Return a call with these expressions."""
+    return f"{name}({', '.join((*values, *(f'{key}={value}' for key, value in named.items())))})"
 
 
 def class_source(head: str, about: str, body: str) -> str:
@@ -210,3 +103,23 @@ def imported(module: str, names: Iterable[str]) -> str:
 def _import_order(name: str) -> tuple[int, str]:
     """Return the key that sorts constants before classes, and these before functions, as the linter does."""
     return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name.lower())
+
+
+def laid_out(text: str) -> str:
+    """Return a module as ruff formats it; unchanged where ruff is not installed."""
+    if find_spec("ruff") is not None:
+        command = (
+            sys.executable,
+            "-m",
+            "ruff",
+            "format",
+            "--no-cache",
+            "--isolated",
+            f"--line-length={LINE_WIDTH}",
+            "-",
+        )
+        ran = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", check=True)  # noqa: S603 - ours
+        text = ran.stdout
+    if not text.isascii() or any(len(line) > LINE_WIDTH for line in text.splitlines()):
+        text = f"{_NOT_LINTED}\n{text}"  # the definition's own texts
+    return text

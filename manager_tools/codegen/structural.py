@@ -25,57 +25,20 @@ IGNORED = frozenset({"title", "examples", "deprecated", "readOnly"})
 # here and Go's notation there, and `binary` is no text at all. The server warns of any other.
 FORMATS = frozenset(
     {
-        "byte",
-        "cidr",
-        "date",
-        "date-time",
-        "double",
-        "email",
-        "float",
-        "hostname",
-        "int32",
-        "int64",
-        "ipv4",
-        "ipv6",
-        "mac",
-        "password",
-        "uri",
-        "uuid",
+        *("byte", "cidr", "date", "date-time", "double", "email", "float", "hostname", "int32", "int64"),
+        *("ipv4", "ipv6", "mac", "password", "uri", "uuid"),
     }
 )
 
 # Order for readers of a schema: description and type first, then constraints, then contents.
 ORDER = (
-    "description",
-    "type",
-    "format",
-    "nullable",
-    "default",
-    "enum",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "exclusiveMinimum",
-    "maximum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minItems",
-    "maxItems",
-    "minProperties",
-    "maxProperties",
-    "x-kubernetes-embedded-resource",
-    "anyOf",
-    "x-kubernetes-int-or-string",
-    "x-kubernetes-list-map-keys",
-    "x-kubernetes-list-type",
-    "x-kubernetes-map-type",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-validations",
-    "required",
-    "properties",
-    "additionalProperties",
-    "items",
+    *("description", "type", "format", "nullable", "default", "enum", "pattern", "minLength", "maxLength"),
+    *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+    *("minItems", "maxItems", "minProperties", "maxProperties"),
+    *("x-kubernetes-embedded-resource", "anyOf", "x-kubernetes-int-or-string"),
+    *("x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type"),
+    *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+    *("required", "properties", "additionalProperties", "items"),
 )
 
 
@@ -241,15 +204,8 @@ _TRANSLATED: dict[str, Callable[[Any, str], JsonSchema]] = {
 # Read together with others, once it is known what the value is.
 _BY_TYPE = frozenset(
     {
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "properties",
-        "required",
-        "additionalProperties",
-        "items",
-        REQUIRED,
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("properties", "required", "additionalProperties", "items", REQUIRED),
     }
 )
 

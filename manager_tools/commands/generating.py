@@ -54,10 +54,7 @@ def crds(invocation: Invocation, max_description: int | None) -> None:
 
 
 def declared_definitions(
-    operators: Sequence[AnyOperator],
-    client_config: ClientConfig,
-    *,
-    max_description: int | None = None,
+    operators: Sequence[AnyOperator], client_config: ClientConfig, *, max_description: int | None = None
 ) -> list[dict[str, Any]]:
     """Return the definitions of every kind of `operators`. Raises `ClickException` for a wrong model."""
     kinds = [kind for operator in operators for kind in operator.kinds()]
@@ -112,11 +109,7 @@ def _report_dangling(config: Path) -> int:
 
 
 def generated_tree(
-    program: Program,
-    operators: Iterable[AnyOperator],
-    config: Path,
-    *,
-    max_description: int | None = None,
+    program: Program, operators: Iterable[AnyOperator], config: Path, *, max_description: int | None = None
 ) -> GeneratedTree:
     """Return the files that the operators' models, rights and webhooks make, for the folder `config`.
 

@@ -19,6 +19,7 @@ from manager.kube.transport import Transport
 from manager.telemetry.logs import configured, on_one_line
 from manager.util.program import Program
 from manager_tools.codegen import DefinitionError, Served, definitions_in, model_source, served_by_openapi
+from manager_tools.codegen.python_source import laid_out
 from manager_tools.commands.cluster import cluster_flags, connected, ended_in_one_line, read_input
 
 _COMMAND = "model"
@@ -87,7 +88,7 @@ def model(
                 served = asyncio.run(_on_server(program, origin, version, cluster))
             origin = "the API server"
         source = model_source(served, "stdin" if origin == "-" else Path(origin).name)
-        _write(source.text, output)
+        _write(laid_out(source.text), output)
     except DefinitionError as error:
         raise click.UsageError(f"{origin}: {error}") from error
     for line in source.unsaid:

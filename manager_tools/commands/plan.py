@@ -67,14 +67,6 @@ _AT_ONCE = 8
 _log = get_logger("plan")
 
 
-class _Asked(NamedTuple):
-    """The arguments of `plan`, without its objects."""
-
-    namespace: str | None
-    """Of objects whose file names none; None is that of the context."""
-    time: float
-
-
 class _Found(NamedTuple):
     kind: tuple[str, str]
     """Its group and name."""
@@ -94,13 +86,7 @@ class _Found(NamedTuple):
     "-n", "--namespace", default="that of the context", text="namespace of objects of a FILE that names none"
 )
 @click.option("--all", "every", is_flag=True, help="plan all objects of the operators' kinds")
-@click.option(
-    "--timeout",
-    type=parse_duration,
-    default="5m",
-    metavar="DURATION",
-    help="time for all of it",
-)
+@click.option("--timeout", type=parse_duration, default="5m", metavar="DURATION", help="time for all of it")
 @pass_invocation
 def plan(
     invocation: Invocation,
@@ -137,7 +123,7 @@ def plan(
         asyncio.Runner(loop_factory=loop_factory()) as runner,
         ended_in_one_line(),
     ):
-        return runner.run(_plan(program, settings, enabled, declared, named, _Asked(namespace, timeout)))
+        return runner.run(_plan(program, settings, enabled, declared, named, namespace, timeout))
 
 
 def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
@@ -181,7 +167,8 @@ async def _plan(
     operators: Sequence[AnyOperator],
     declared: SettingValues,
     named: Sequence[_Found] | None,
-    asked: _Asked,
+    namespace: str | None,
+    seconds: float,
 ) -> int:
     config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
     rng, metrics = random.Random(), Metrics()
@@ -205,14 +192,13 @@ async def _plan(
         controllers = {each: add_controller(each) for each in made}
         reading = asyncio.create_task(manager.cache.run(), name="cache")
         try:
-            async with asyncio.timeout(asked.time):
+            async with asyncio.timeout(seconds):
                 await _synced(manager, reading)
-                namespace = asked.namespace or config.namespace or "default"
-                keys = list(_keys(controllers, named, namespace))
+                keys = list(_keys(controllers, named, namespace or config.namespace or "default"))
                 return await _print_all(keys, transport)
         except TimeoutError:
             why = "; ".join(manager.cache.problems()) or "the API server is slow"
-            raise click.ClickException(f"not done after {format_duration(asked.time)}: {why}") from None
+            raise click.ClickException(f"not done after {format_duration(seconds)}: {why}") from None
         finally:
             reading.cancel()
             await asyncio.wait([reading])
@@ -396,11 +382,7 @@ def replaced_pods(change: Change) -> int:
     return int(status.get(_ROLLED_OUT[kind]) or 0)
 
 
-_ROLLED_OUT = {
-    "Deployment": "replicas",
-    "StatefulSet": "replicas",
-    "DaemonSet": "currentNumberScheduled",
-}
+_ROLLED_OUT = {"Deployment": "replicas", "StatefulSet": "replicas", "DaemonSet": "currentNumberScheduled"}
 """Kinds that replace their pods when the template changes, and the field of the status that counts them."""
 
 

@@ -55,11 +55,7 @@ def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
     return [
-        (
-            metadata.get("namespace", ""),
-            f"{name}/{metadata['name']}",
-            _message(each),
-        )
+        (metadata.get("namespace", ""), f"{name}/{metadata['name']}", _message(each))
         for each in items
         if (metadata := each["metadata"]).get("deletionTimestamp") and metadata.get("finalizers")
     ]

@@ -153,7 +153,7 @@ class StoredDefinition:
 
     def _mapping(self) -> RestMapping:
         kind = GroupVersionKind(self.group, self.version, self.kind)
-        return RestMapping(kind, self.plural, self.namespaced, verbs=frozenset(), subresources=frozenset())
+        return RestMapping(kind, self.plural, self.namespaced, subresources=frozenset())
 
 
 def decode_definition(raw: bytes, *, position: str) -> StoredDefinition:

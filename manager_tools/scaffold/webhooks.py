@@ -18,7 +18,6 @@ from manager_tools.scaffold.writing import (
     domain_of,
     imported_names,
     methods,
-    ours,
     parsed,
     replaced,
     template,
@@ -72,7 +71,7 @@ def create_webhook(root: Path, kind: str, answers: Answers, *, program: str, gro
         try:
             text = with_members(text, operator.cls.name, added, version)
             for module, name in needed:
-                text = with_import(text, module, name, ours=ours(root))
+                text = with_import(text, module, name)
         except ScaffoldError as error:
             raise ScaffoldError(f"{operator.path}: {error}") from None
         test = template(Path(f"tests/test_greeting_{'v1beta1' if version else sort}.py"))

@@ -13,11 +13,12 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from manager.util.program import Program
-from manager_tools.codegen.python_source import is_name
+from manager_tools.codegen.python_source import is_name, tuple_of
 
 _DOMAIN = re.compile(r"(?=.{1,200}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
 _GROUP = re.compile(r"[a-z][a-z0-9]{0,49}")
@@ -109,8 +110,6 @@ def _in_order(imports: re.Match[str]) -> str:
     several = re.findall(_IMPORT, imports[0], re.MULTILINE)
     return "".join(sorted(several, key=lambda each: each.split()[1]))
 
-
-_WIDTH = 110
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -208,32 +207,26 @@ def with_members(text: str, name: str, members: str, version: str = "") -> str:
     return "".join(lines)
 
 
-def with_import(text: str, module: str, name: str, *, ours: frozenset[str]) -> str:
-    """Take `name` from `module` too, where the linter wants it, which has the packages `ours` last."""
-    imports = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+def with_import(text: str, module: str, name: str) -> str:
+    """Take `name` from `module` too, in any order: `write` has the imports sorted."""
     lines = text.splitlines(keepends=True)
-    for node in imports:
-        there = lines[node.lineno - 1 : node.end_lineno]
+    end = 0
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        end = node.end_lineno or end
+        there = lines[node.lineno - 1 : end]
         if isinstance(node, ast.ImportFrom) and node.module == module and not node.level:
-            names = {ast.unparse(each) for each in node.names}
+            names = [ast.unparse(each) for each in node.names]
             if name in names:
                 return text
             if "#" not in "".join(there):
-                lines[node.lineno - 1 : node.end_lineno] = [_import(module, {*names, name})]
+                lines[node.lineno - 1 : end] = [_import(module, {*names, name})]
                 return "".join(lines)
-
-    new = (_section(module, ours), True, module)
-    order = [_order(node, ours) for node in imports]
-    before = sum(each <= new for each in order)
     line = _import(module, {name})
-    if before and (order[before - 1][0] == new[0] or before == len(order) or order[before][0] != new[0]):
-        apart = "" if order[before - 1][0] == new[0] else "\n"
-        lines.insert(imports[before - 1].end_lineno or 0, f"{apart}{line}")
-    elif imports:
-        apart = "" if order[before][0] == new[0] else "\n"
-        lines.insert(imports[before].lineno - 1, f"{line}{apart}")
-    else:
+    if not end:
         raise ScaffoldError(f"there are no imports to add one to: {line.strip()}")
+    lines.insert(end, line)
     return "".join(lines)
 
 
@@ -253,31 +246,8 @@ def _start(node: ast.stmt) -> int:
     return min([node.lineno, *(each.lineno for each in decorators)]) - 1
 
 
-def _order(node: ast.Import | ast.ImportFrom, ours: frozenset[str]) -> tuple[int, bool, str]:
-    is_from = isinstance(node, ast.ImportFrom)
-    module = (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
-    return _section(module, ours), is_from, module
-
-
-def _section(module: str, ours: frozenset[str]) -> int:
-    top = module.partition(".")[0]
-    if top == "__future__":
-        return 0
-    return 1 if top in sys.stdlib_module_names else 3 if top in ours else 2
-
-
 def _import(module: str, names: set[str]) -> str:
-    several = sorted(names, key=_rank)
-    line = f"from {module} import {', '.join(several)}\n"
-    if len(line) <= _WIDTH + 1:
-        return line
-    return f"from {module} import (\n{''.join(f'    {each},{chr(10)}' for each in several)})\n"
-
-
-def _rank(name: str) -> tuple[int, str, str]:
-    """Constants, then classes, then the rest."""
-    sort = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
-    return sort, name.lower(), name
+    return f"from {module} import {', '.join(sorted(names))}\n"
 
 
 _PROJECT = Path(__file__).parent / "project"
@@ -387,9 +357,7 @@ def operator_text(owns: Sequence[str]) -> str:
     )
     keeps = _listed(f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}" for kind in owned)
     keeps = f"{keeps} for each Greeting" if len(owned) <= _FEW else "the children of each Greeting"
-    line = f"    owns = ({', '.join(owned)}{',' if len(owned) == 1 else ''})\n"
-    if len(line) > _WIDTH:
-        line = f"    owns = (\n{''.join(f'        {kind},{chr(10)}' for kind in owned)}    )\n"
+    line = f"    owns = {tuple_of(owned)}\n"
     head = (
         f'"""Greeting: keeps {keeps}."""\n\nfrom __future__ import annotations\n\n{imports}\n'
         '__all__ = ["GreetingOperator"]\n\n\nclass GreetingOperator(Operator[Greeting]):\n'
@@ -469,7 +437,7 @@ def create_api(
     for path, text in new.items():
         if path.suffix == ".py" and len(set(bound := [*_bound(text)])) < len(bound):
             raise ScaffoldError(f"--kind {names.kind}: that is the name of something else in {path}")
-    changed = {_MAIN: with_operator((root / _MAIN).read_text(), names, ours(root))}
+    changed = {_MAIN: with_operator((root / _MAIN).read_text(), names)}
     pyproject = (root / _PYPROJECT).read_text()
     if (layered := _layered(pyproject, group)) != pyproject:
         changed[_PYPROJECT] = layered
@@ -512,7 +480,7 @@ def template(path: Path) -> str:
     return (_PROJECT / path).read_text(encoding="utf-8")
 
 
-def with_operator(main: str, names: Names, ours: frozenset[str]) -> str:
+def with_operator(main: str, names: Names) -> str:
     """Add the operator to the list in the module `main`; raise `ScaffoldError` if that is impossible."""
     main = _SHORT_LIST.sub(lambda found: f"{found[1]} = (\n{_line(found[2])})", main)
     operators = _LIST.search(main)
@@ -525,13 +493,7 @@ def with_operator(main: str, names: Names, ours: frozenset[str]) -> str:
             f"create webhook --kind {names.kind} --conversion VERSION"
         )
     main = f"{main[: operators.end()]}{_line(name)}{main[operators.end() :]}"
-    return with_import(main, f"controllers.{names.group}.{names.module}", name, ours=ours)
-
-
-def ours(root: Path) -> frozenset[str]:
-    """Return the packages that import sorting counts as the project's own."""
-    own = (path.parent.name for path in root.glob("*/__init__.py"))
-    return frozenset({"manager", "manager_kinds", "manager_tools", *own})
+    return with_import(main, f"controllers.{names.group}.{names.module}", name)
 
 
 def _line(name: str | None) -> str:
@@ -556,6 +518,7 @@ def write(root: Path, new: Mapping[Path, str | bytes], changed: Mapping[Path, st
             made += [*reversed(folders), *([] if path in changed else [root / path])]
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_bytes(text.encode() if isinstance(text, str) else text)
+        _lay_out(root, new, changed)
         return Written(sorted(new), sorted(changed), _generated(root))
     except OSError as error:
         _take_back(made, before)
@@ -563,6 +526,19 @@ def write(root: Path, new: Mapping[Path, str | bytes], changed: Mapping[Path, st
     except ScaffoldError:
         _take_back(made, before)
         raise
+
+
+def _lay_out(root: Path, new: Iterable[Path], changed: Iterable[Path]) -> None:
+    """Have ruff format new modules, and sort the imports of all, by the project's rules; if it is there."""
+    if find_spec("ruff") is None:
+        return
+    ruff = (sys.executable, "-m", "ruff")
+    for command, paths in (
+        ((*ruff, "check", "--no-cache", "--select=I", "--fix", "--quiet"), (*new, *changed)),
+        ((*ruff, "format", "--no-cache", "--quiet"), new),
+    ):
+        if modules := [path for path in paths if path.suffix == ".py"]:
+            subprocess.run([*command, *modules], cwd=root, capture_output=True, check=False)  # noqa: S603
 
 
 def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:

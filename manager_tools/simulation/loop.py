@@ -21,7 +21,7 @@ import random
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
@@ -147,7 +147,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, rng: random.Random | None = None) -> None:
         """Create a loop; `rng` shuffles tasks that are ready at the same time, None keeps their order."""
-        super().__init__(_NoSelector())
+        super().__init__(selectors.SelectSelector())  # it is never polled
         self._begin(0, rng)
 
     def _begin(self, ticks: int, rng: random.Random | None = None) -> None:
@@ -182,11 +182,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._epoch += seconds - self.wall_clock()
 
     def call_at(
-        self,
-        when: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Schedule a timer like any loop; `when` is on the clock of the calling process."""
         clock = process_clock.get()
@@ -201,20 +197,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return timer
 
     def call_later(
-        self,
-        delay: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Schedule a timer like any loop, on the clock of the calling process."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_soon(
-        self,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Schedule a callback like any loop."""
         if self._closed or self._debug:
@@ -426,30 +415,6 @@ class ThreadHold:
             ended.get()
 
 
-class _NoSelector(selectors.BaseSelector):
-    """Selector without sockets; it is never polled."""
-
-    def __init__(self) -> None:
-        self._keys: dict[Any, selectors.SelectorKey] = {}
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
-        self._keys[fileobj] = selectors.SelectorKey(fileobj, number, events, data)
-        return self._keys[fileobj]
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._keys.pop(fileobj)
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:  # noqa: ARG002
-        return []
-
-    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._keys[fileobj]
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._keys
-
-
 def freeze(seconds: float) -> None:
     """Let time pass in the middle of whatever runs, as when a process computes for long."""
     loop = asyncio.get_running_loop()
@@ -477,7 +442,7 @@ def virtual_time(start: float | None = None) -> Iterator[VirtualLoop]:
     selector, resolution, since = running._selector, running._clock_resolution, running.time()
     running.__class__ = VirtualLoop
     running._begin(math.ceil(since * TICKS))
-    running._selector = _NoSelector()
+    running._selector = selectors.SelectSelector()
     running._scheduled = [(each._when, -1 - index, each) for index, each in enumerate(running._scheduled)]
     heapq.heapify(running._scheduled)
     running.set_wall_clock(EPOCH if start is None else start)

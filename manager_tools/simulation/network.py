@@ -23,7 +23,7 @@ from devcluster.errors import StatusError
 from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut
 from manager.kube.credentials import Credentials
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
-from manager.kube.wire import LONGEST, WireRequest
+from manager.kube.wire import LONGEST, Wire, WireRequest
 from manager.util.author_code import line_that_asks
 from manager_tools.simulation.scene import Scene, Sent, Weather, sender
 
@@ -45,7 +45,7 @@ _SPLIT = 0.05
 _REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
 
-class Network:
+class Network(Wire):
     """`manager.kube.wire.Wire` with faults."""
 
     host = "simulated"
@@ -208,11 +208,7 @@ class Network:
             if "watch" not in asked and "continue" not in asked and version is not None:
                 asked |= _exactly(version)
         sent = ApiRequest(
-            method=request.method,
-            path=unquote(path),
-            query=asked,
-            headers=headers,
-            body=request.body or b"",
+            method=request.method, path=unquote(path), query=asked, headers=headers, body=request.body or b""
         )
         try:
             if self.weather.behind and request.method == "GET" and self._rng.random() < _TO_THE_SECOND:

@@ -81,10 +81,7 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "backup": (1, "the cluster is killed, and started {seconds} later with a backup of its disk"),
     "rights": (1, "managers have no rights for {seconds}"),
     "some_rights": (2, "managers have not all of their rights for {seconds} (403)"),
-    "definition": (
-        1,
-        "a kind's definition is deleted, and comes back {seconds} after all of it has gone",
-    ),
+    "definition": (1, "a kind's definition is deleted, and comes back {seconds} after all of it has gone"),
     "token": (2, "the token of managers is replaced, and they can read the new one {seconds} later (401)"),
     "untrusted": (1, "the API server does not trust the webhooks' certificate of {manager} for {seconds}"),
     "secret": (2, "another client deletes or spoils the Secret with the webhooks' certificates"),

@@ -56,7 +56,7 @@ class _TokenFile(Credentials):
         super().__init__()
         self._world = world
 
-    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the file is read anew anyway
+    async def obtain(self) -> Obtained:
         return Obtained(f"Bearer {self._world.token}", TokenFile.LIFETIME)
 
 

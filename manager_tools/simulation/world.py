@@ -732,15 +732,14 @@ class World(Scene):
     def _check_caches(self, replica: Replica) -> None:
         """Check that the caches match the store, or its part in the replica's shards."""
         shards = ShardSet.of(self.plan.shards or 1, filter(replica.has, range(self.plan.shards)))
-        for shared in replica.manager.cache._shared.values():
-            informer = shared.informer
+        for informer in replica.manager.cache.informers:
             if informer.spec.label_selector or informer.spec.field_selector:
                 continue
             stored = {
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
                 if not isinstance(informer.filter, ShardFilter)
-                or informer.filter.assignment.takes(informer._decoder.look(each.data).meta, shards)
+                or informer.filter.takes(informer._decoder.look(each.data).meta, shards)
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:

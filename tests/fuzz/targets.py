@@ -29,7 +29,7 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
-from manager.certificates.rotation import Stored
+from manager.certificates.rotation import Rotation
 from manager.certificates.store import Material
 from manager.client.ownership import Ownership, holds
 from manager.client.write import merge_diff
@@ -336,9 +336,8 @@ PEMS = [AUTHORITY.certificate, PAIR.certificates, PAIR.key, b"", PAIR.certificat
     )
 )
 def certificates(entries: dict[str, bytes]) -> None:
-    stored = Stored(Material(*entries.values()), NOW)
-    for signer in stored.signers:
-        stored.authority(signer)
+    stored = Rotation(Material(*entries.values()), NOW)
+    assert all(signer.public_key in stored.keys for signer in stored.signers)
     assert stored.serving is None or stored.serving.pem
     if (pair := stored.material.pair) is not None:
         with suppress(CertificateUnusable):

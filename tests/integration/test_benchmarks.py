@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
 from benchmarks.parts import Sizes
@@ -44,7 +42,7 @@ def run_suite(*parts: str) -> Results:
     taking = [Taking.of(peer, peer.make()) for peer in PEERS]
     budget = Budget(600, lambda what: None)
     suite = Suite(taking, parts, results, rounds=1, sizes=SIZES, save=lambda: None, budget=budget)
-    suite.run(Progress(io.StringIO()))
+    suite.run(Progress())
     assert [each.failed for samples in results.samples.values() for each in samples if each.failed] == []
     return results
 

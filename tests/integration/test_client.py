@@ -188,7 +188,7 @@ async def test_selecting_client_reads_selection_and_whole_kind_is_not_cached(ben
     two.metadata.labels["app"] = "web"
     await client.patch(two)
     await eventually_async(lambda: shows("two"), within=20)
-    with pytest.raises(NotCached, match="Secret as a whole is not cached"):
+    with pytest.raises(NotCached, match="Secret is not cached"):
         await client.find(Secret, two.key)
 
 

@@ -58,7 +58,7 @@ import orjson
 from multidict import CIMultiDict
 
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
-from manager.kube.wire import LONGEST, WireRequest
+from manager.kube.wire import LONGEST, Wire, WireRequest
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ Step: TypeAlias = (
 """Any of the above, or a function of the request that answers one (or an awaitable of one)."""
 
 
-class ScriptedWire:
+class ScriptedWire(Wire):
     """Implements `manager.kube.wire.Wire`; see the top of this file."""
 
     host = "scripted.test:443"

@@ -9,7 +9,7 @@ from devcluster.schema.cel import syntax
 from devcluster.schema.cel.cost import Checked, estimate_cost
 from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES
 from devcluster.schema.cel.macros import expand
-from devcluster.schema.cel.operators import OPERATORS, evaluate_and, evaluate_or, get_item
+from devcluster.schema.cel.operators import OPERATORS, connect, get_item
 from devcluster.schema.cel.syntax import RESERVED
 from devcluster.schema.cel.types import (
     BOOL,
@@ -122,26 +122,19 @@ class Compiler:
         return typed
 
     def _visit(self, node: syntax.Expr) -> Typed:
-        match node:
-            case syntax.Literal():
-                value = node.value
-                return Typed(type_of_value(value), lambda _: value)
-            case syntax.Ident():
-                return self._ident(node)
-            case syntax.Select():
-                return self._select(node)
-            case syntax.Index():
-                return self._index(node)
-            case syntax.Call():
-                return self._call(node)
-            case syntax.ListLiteral():
-                return self._list(node)
-            case syntax.MapLiteral():
-                return self._map(node)
-            case syntax.StructLiteral():
-                return self._struct(node)
-            case _:
-                raise AssertionError(node)
+        if isinstance(node, syntax.Literal):
+            value = node.value
+            return Typed(type_of_value(value), lambda _: value)
+        compilers: dict[type, Callable[[Any], Typed]] = {
+            syntax.Ident: self._ident,
+            syntax.Select: self._select,
+            syntax.Index: self._index,
+            syntax.Call: self._call,
+            syntax.ListLiteral: self._list,
+            syntax.MapLiteral: self._map,
+            syntax.StructLiteral: self._struct,
+        }
+        return compilers[type(node)](node)
 
     def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed:
         """Compile a node in which these variables may stand, too."""
@@ -188,12 +181,10 @@ class Compiler:
         if chained:
             kind = kind.params[0]
         key, result = self.field_of(kind, node.field, node.at)
-        run = (
-            _select_optional(operand.run, key)
-            if optional or chained
-            else _select_field(operand.run, key, kind)
-        )
-        return Typed(optional_of(result) if optional or chained else result, run)
+        get = operand.run
+        if optional or chained:
+            return Typed(optional_of(result), lambda env: _item_optional(get(env), key))
+        return Typed(result, _select_field(get, key))
 
     def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
         """Return the key and the type of the field `name` in a value of type `kind`."""
@@ -297,8 +288,7 @@ class Compiler:
         for arg, kind in zip(node.args, types, strict=True):
             if not assignable(BOOL, kind, {}):
                 self.fail(arg.at, f"expected type 'bool' but found '{kind}'")
-        evaluate = evaluate_and if node.function == "_&&_" else evaluate_or
-        return Typed(BOOL, evaluate(typed[0].run, typed[1].run))
+        return Typed(BOOL, connect(typed[0].run, typed[1].run, decisive=node.function == "_||_"))
 
     def _function(
         self, node: syntax.Call, name: str, args: list[syntax.Expr], target: syntax.Expr | None
@@ -413,9 +403,7 @@ def _bind(call: Callable[..., Any], runs: list[Run]) -> Run:
     return lambda env: call(*[run(env) for run in runs])
 
 
-def _select_field(operand: Run, key: str, kind: Type) -> Run:
-    del kind
-
+def _select_field(operand: Run, key: str) -> Run:
     def run(env: Env) -> Any:
         value = operand(env)
         if type(value) is dict:
@@ -428,10 +416,6 @@ def _select_field(operand: Run, key: str, kind: Type) -> Run:
         raise no_such_overload()
 
     return run
-
-
-def _select_optional(operand: Run, key: str) -> Run:
-    return lambda env: _item_optional(operand(env), key)
 
 
 def _item_optional(value: Any, key: Any) -> Any:

@@ -350,7 +350,7 @@ class _Coster:
     ) -> tuple[int, Size | None]:
         """Return the cost of the call alone, and the size of the result where it is known."""
         estimate = _ESTIMATES.get(name)
-        if estimate is not None and (found := estimate(self, overload, args)) is not None:
+        if estimate is not None and (found := estimate(_Arguments(self, overload, args))) is not None:
             return found
         if name in _ONE_UNIT:
             return 1, None
@@ -369,10 +369,6 @@ class _Coster:
         if name == "string" and first == BYTES:
             return _times(sizes[0].most, _TEXT), Size(sizes[0].least // 4, sizes[0].most)
         return 1, None
-
-    def size_of(self, value: _Value) -> Size:
-        """Return how large an argument may be."""
-        return value.size or _UNKNOWN
 
     def items_of(self, value: _Value) -> tuple[Type, Size] | None:
         """Return the type of a list's items, and how large one may be; None for what is no list."""
@@ -527,31 +523,45 @@ _MACROS: Mapping[str, _Macro] = {
     "transformMapEntry": _Macro("map", lambda costs: (_collect(costs, 2), _NEW_MAP + 1), two=True),
 }
 
-_Estimate = Callable[[_Coster, Overload, Sequence[_Value]], "tuple[int, Size | None] | None"]
+_Cost = tuple[int, Size | None]
+"""The cost of a call, and the size of its result where it is known."""
 
 
-def _pass(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    size, items = coster.size_of(args[0]), coster.items_of(args[0])
+class _Arguments:
+    """The arguments of a call that is estimated."""
+
+    def __init__(self, coster: _Coster, overload: Overload, values: Sequence[_Value]) -> None:
+        self._coster = coster
+        self.overload = overload
+        self.values = values
+        self.sizes = [each.size or _UNKNOWN for each in values]
+
+    def text(self, index: int, factor: float = 1) -> int:
+        """Return what it costs to look at an argument's characters."""
+        return _times(self.sizes[index].most, factor * _TEXT)
+
+    def items(self) -> tuple[Type, Size] | None:
+        """Return the type of the items of the first argument, and how large one may be; None for no list."""
+        return self._coster.items_of(self.values[0])
+
+    def number(self, index: int) -> int | None:
+        """Return the argument if it is there and a constant integer."""
+        node = self.values[index].node if index < len(self.values) else None
+        return node.value if isinstance(node, syntax.Literal) and type(node.value) is int else None
+
+
+def _pass(call: _Arguments) -> _Cost:
+    items = call.items()
     if items is None:
-        return _times(size.most, _TEXT), None
+        return call.text(0), None
     kind, item = items
-    return _multiply(size.most, _add(1, _times(item.most, _TEXT)) if kind in {STRING, BYTES} else 1), None
+    turn = _add(1, _times(item.most, _TEXT)) if kind in {STRING, BYTES} else 1
+    return _multiply(call.sizes[0].most, turn), None
 
 
-def _text(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    size = coster.size_of(args[0])
-    return _times(size.most, _TEXT), size
-
-
-def _parse(coster: _Coster, overload: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    if overload.member:
-        return 1, None  # the address of a network
-    return _times(coster.size_of(args[0]).most, _TEXT), None
-
-
-def _replace(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    size, old, new = (coster.size_of(each) for each in args[:3])
-    return _times(size.most, 2 * _TEXT), Size(
+def _replace(call: _Arguments) -> _Cost:
+    size, old, new = call.sizes[:3]
+    return call.text(0, 2), Size(
         _replaced(size.least, old.most, new.least, shorter=old.most > new.least),
         _replaced(size.most, old.least, new.most, shorter=new.most > old.least),
     )
@@ -564,79 +574,32 @@ def _replaced(size: int, old: int, new: int, *, shorter: bool) -> int:
     return _multiply(math.ceil(float(size) / float(old)), new) if shorter else size
 
 
-def _split(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    size = coster.size_of(args[0])
-    most = size.most
-    if len(args) > 2 and (limit := _int_of(args[2])) is not None:  # noqa: PLR2004 -- the third one is the limit
-        most = limit % 2**64
-    return _times(size.most, 2 * _TEXT), Size(0, most)
+def _split(call: _Arguments) -> _Cost:
+    limit = call.number(2)
+    return call.text(0, 2), Size(0, call.sizes[0].most if limit is None else limit % 2**64)
 
 
-def _join(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    count, items = coster.size_of(args[0]), coster.items_of(args[0])
+def _join(call: _Arguments) -> _Cost:
+    count, items = call.sizes[0], call.items()
     size = Size(0, 0) if items is None else _product(count, items[1])
-    if len(args) > 1:
+    if len(call.sizes) > 1:
         between = Size(max(count.least - 1, 0), max(count.most - 1, 0))
-        size = _sum(size, _product(coster.size_of(args[1]), between))
+        size = _sum(size, _product(call.sizes[1], between))
     return _times(size.most, _TEXT), size
 
 
-def _find(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    cost, _none = _matches(coster, _, args)
-    return cost, Size(0, coster.size_of(args[0]).most)
+def _search(call: _Arguments) -> int:
+    text = _times(_add(call.sizes[0].most, 1), _TEXT)
+    return _multiply(text, _times(call.sizes[1].most, _REGEX))
 
 
-def _matches(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    text = _times(_add(coster.size_of(args[0]).most, 1), _TEXT)
-    return _multiply(text, _times(coster.size_of(args[1]).most, _REGEX)), None
-
-
-def _matches_method(
-    coster: _Coster, overload: Overload, args: Sequence[_Value]
-) -> tuple[int, Size | None] | None:
-    return _matches(coster, overload, args) if overload.member else None
-
-
-def _contains(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    text, part = (_times(coster.size_of(each).most, _TEXT) for each in args)
-    return _multiply(text, part), None
-
-
-def _last_text(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    return _times(coster.size_of(args[1]).most, _TEXT), None
-
-
-def _first_text(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    return _times(coster.size_of(args[0]).most, _TEXT), None
-
-
-def _quote(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    size = coster.size_of(args[0])
-    return _times(size.most, _TEXT), Size(size.least + 2, (size.most * 2 + 2) % 2**64)
-
-
-def _canonical(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    return _times(coster.size_of(args[0]).most, 2 * _TEXT), None
-
-
-def _holds_address(coster: _Coster, overload: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
+def _holds_address(call: _Arguments) -> int:
     cost = _times(2 * _ADDRESS, _TEXT)
-    if overload.params[1] == STRING:
-        cost = _add(cost, _times(coster.size_of(args[1]).most, _TEXT))
-    return cost, None
+    return _add(cost, call.text(1)) if call.overload.params[1] == STRING else cost
 
 
-def _holds_network(coster: _Coster, overload: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    cost, _ = _holds_address(coster, overload, args)
-    return _add(cost, _times(_ADDRESS, _TEXT), 1), None
-
-
-def _validate(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    return _times(_times(coster.size_of(args[1]).most, _TEXT), _FORMAT_REGEX * _REGEX), None
-
-
-def _equal(_: _Coster, __: Overload, args: Sequence[_Value]) -> tuple[int, Size | None] | None:
-    kind, other = args[0].type, args[1]
+def _equal(call: _Arguments) -> _Cost | None:
+    kind, other = call.values[0].type, call.values[1]
     if kind != other.type:
         return None
     if kind in _CONSTANT_EQUALITY:
@@ -648,85 +611,67 @@ def _equal(_: _Coster, __: Overload, args: Sequence[_Value]) -> tuple[int, Size 
     return None
 
 
-def _sets(factor: float) -> _Estimate:
-    def estimate(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-        size = _product(coster.size_of(args[0]), coster.size_of(args[1]))
-        return _add(_times(size.most, factor), 1), None
-
-    return estimate
+def _sets(factor: float) -> Callable[[_Arguments], _Cost]:
+    return lambda call: (_add(_times(_product(*call.sizes[:2]).most, factor), 1), None)
 
 
 def _listed(factor: float, size: Size) -> tuple[int, Size]:
     return _add(_times(size.most, factor), 1, _NEW_LIST), size
 
 
-def _int_of(value: _Value) -> int | None:
-    node = value.node
-    if isinstance(node, syntax.Literal) and type(node.value) is int:
-        return node.value
-    return None
-
-
-def _slice(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    start, end = (_int_of(each) for each in args[1:])
-    last = coster.size_of(args[0]).most if end is None else max(end, 0)
+def _slice(call: _Arguments) -> _Cost:
+    start, end = call.number(1), call.number(2)
+    last = call.sizes[0].most if end is None else max(end, 0)
     size = (last - max(start or 0, 0)) % 2**64
     return _listed(1, Size(size, size))
 
 
-def _range(_: _Coster, __: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    given = _int_of(args[0])
+def _range(call: _Arguments) -> _Cost:
+    given = call.number(0)
     count = UNLIMITED if given is None else max(given, 0)
     return _listed(1, Size(count, count))
 
 
-def _reverse(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    return _listed(1, coster.size_of(args[0]))
+def _flatten(call: _Arguments) -> _Cost:
+    depth = 1 if len(call.values) == 1 else call.number(1)
+    return _listed(float(UNLIMITED if depth is None else max(depth, 0)), call.sizes[0])
 
 
-def _flatten(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    depth = 1
-    if len(args) > 1:
-        given = _int_of(args[1])
-        depth = UNLIMITED if given is None else max(given, 0)
-    return _listed(float(depth), coster.size_of(args[0]))
+def _sort(call: _Arguments) -> _Cost:
+    text = call.overload.params[0].params[0] in {STRING, BYTES}
+    return _listed(2 + _TEXT if text else 2, _product(call.sizes[0], call.sizes[0]))
 
 
-def _distinct(coster: _Coster, _: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    size = coster.size_of(args[0])
-    return _listed(2, _product(size, size))
-
-
-def _sort(coster: _Coster, overload: Overload, args: Sequence[_Value]) -> tuple[int, Size | None]:
-    size = coster.size_of(args[0])
-    text = overload.params[0].params[0] in {STRING, BYTES}
-    return _listed(2 + _TEXT if text else 2, _product(size, size))
-
-
-_ESTIMATES: Mapping[str, _Estimate] = {
+_ESTIMATES: Mapping[str, Callable[[_Arguments], _Cost | None]] = {
     **dict.fromkeys(_ONE_PASS, _pass),
-    **dict.fromkeys(_PARSED, _parse),
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _text),
-    **dict.fromkeys(("find", "findAll"), _find),
-    **dict.fromkeys(("startsWith", "endsWith"), _last_text),
+    # A member is the address of a network.
+    **dict.fromkeys(_PARSED, lambda call: (1 if call.overload.member else call.text(0), None)),
+    **dict.fromkeys(
+        ("url", "lowerAscii", "upperAscii", "substring", "trim"), lambda call: (call.text(0), call.sizes[0])
+    ),
+    **dict.fromkeys(("find", "findAll"), lambda call: (_search(call), Size(0, call.sizes[0].most))),
+    **dict.fromkeys(("startsWith", "endsWith"), lambda call: (call.text(1), None)),
     **dict.fromkeys(("sets.contains", "sets.intersects"), _sets(1)),
     "sets.equivalent": _sets(2),
     "replace": _replace,
     "split": _split,
     "join": _join,
-    "matches": _matches_method,
-    "contains": _contains,
-    "format": _first_text,
-    "strings.quote": _quote,
-    "ip.isCanonical": _canonical,
-    "containsIP": _holds_address,
-    "containsCIDR": _holds_network,
-    "validate": _validate,
+    "matches": lambda call: (_search(call), None) if call.overload.member else None,
+    "contains": lambda call: (_multiply(call.text(0), call.text(1)), None),
+    "format": lambda call: (call.text(0), None),
+    "strings.quote": lambda call: (
+        call.text(0),
+        Size(call.sizes[0].least + 2, (call.sizes[0].most * 2 + 2) % 2**64),
+    ),
+    "ip.isCanonical": lambda call: (call.text(0, 2), None),
+    "containsIP": lambda call: (_holds_address(call), None),
+    "containsCIDR": lambda call: (_add(_holds_address(call), _times(_ADDRESS, _TEXT), 1), None),
+    "validate": lambda call: (_times(call.text(1), _FORMAT_REGEX * _REGEX), None),
     "_==_": _equal,
     "slice": _slice,
     "lists.range": _range,
-    "reverse": _reverse,
+    "reverse": lambda call: _listed(1, call.sizes[0]),
     "flatten": _flatten,
-    "distinct": _distinct,
+    "distinct": lambda call: _listed(2, _product(call.sizes[0], call.sizes[0])),
     "sort": _sort,
 }

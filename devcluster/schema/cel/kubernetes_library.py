@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import ipaddress
+import operator
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -37,50 +38,23 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import NONE, Optional
 from devcluster.schema.formats import checker_of
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
 
 
+@functools.total_ordering
 @dataclasses.dataclass(frozen=True, slots=True)
-class Url:
-    """A parsed URL."""
+class Opaque:
+    """A value of one of Kubernetes' types: a URL, an amount, an address, a network, a version, a format."""
 
-    type_name: ClassVar[str] = URL.name
-    parts: SplitResult
+    type_name: str
+    value: Any
 
-
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Quantity:
-    """An exact amount."""
-
-    type_name: ClassVar[str] = QUANTITY.name
-    amount: Fraction
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Address:
-    """An IP address."""
-
-    type_name: ClassVar[str] = IP.name
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Network:
-    """A network, with the address that it was written with."""
-
-    type_name: ClassVar[str] = CIDR.name
-    interface: ipaddress.IPv4Interface | ipaddress.IPv6Interface
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NamedFormat:
-    """A format that strings can be checked for."""
-
-    type_name: ClassVar[str] = FORMAT.name
-    check: Callable[[str], list[str]] = dataclasses.field(compare=False)
-    name: str = ""
+    def __lt__(self, other: Opaque) -> bool:
+        return bool(self.value < other.value)
 
 
 @functools.total_ordering
@@ -88,7 +62,6 @@ class NamedFormat:
 class Version:
     """A semantic version."""
 
-    type_name: ClassVar[str] = SEMVER.name
     numbers: tuple[int, int, int]
     stage: tuple[str, ...] = ()
 
@@ -100,38 +73,37 @@ class Version:
         return (self.numbers, not self.stage, stage)
 
 
-def _quantity(text: str) -> Quantity:
+def _maker(kind: Type, read: Callable[..., Any]) -> Callable[..., Opaque]:
+    return lambda *args: Opaque(kind.name, read(*args))
+
+
+def _on(read: Callable[[Any], Any]) -> Callable[[Opaque], Any]:
+    """Return a function of the value in an opaque one."""
+    return lambda of: read(of.value)
+
+
+def _quantity(text: str) -> Fraction:
     amount = parse_quantity(text)
     if amount is None:
         pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
         raise CelError(f"quantities must match the regular expression '{pattern}'")
-    return Quantity(amount)
+    return amount
 
 
-def _as_integer(quantity: Quantity) -> int:
-    if quantity.amount.denominator != 1 or not -(2**63) <= quantity.amount < 2**63:
+def _as_integer(amount: Fraction) -> int:
+    if amount.denominator != 1 or not -(2**63) <= amount < 2**63:
         raise CelError("cannot convert value to integer")
-    return int(quantity.amount)
+    return int(amount)
 
 
 def _compare(one: Any, other: Any) -> int:
     return int(one > other) - int(one < other)
 
 
-def _greater(one: Any, other: Any) -> bool:
-    return bool(one > other)
-
-
-def _less(one: Any, other: Any) -> bool:
-    return bool(one < other)
-
-
-def _plus(quantity: Quantity, other: Quantity | int) -> Quantity:
-    return Quantity(quantity.amount + (other if isinstance(other, int) else other.amount))
-
-
-def _minus(quantity: Quantity, other: Quantity | int) -> Quantity:
-    return Quantity(quantity.amount - (other if isinstance(other, int) else other.amount))
+def _sum(factor: int) -> Callable[[Opaque, Opaque | int], Opaque]:
+    return lambda one, other: Opaque(
+        QUANTITY.name, one.value + factor * (other if isinstance(other, int) else other.value)
+    )
 
 
 def _split_url(text: str) -> SplitResult | None:
@@ -145,32 +117,22 @@ def _split_url(text: str) -> SplitResult | None:
     return parts
 
 
-def _url(text: str) -> Url:
+def _url(text: str) -> SplitResult:
     parts = _split_url(text)
     if parts is None:
         raise CelError(
             f'URL parse error during conversion from string: parse "{text}": invalid URI for request'
         )
-    return Url(parts)
+    return parts
 
 
-def _host(url: Url) -> str:
-    return url.parts.netloc.rpartition("@")[2]
+def _host(url: SplitResult) -> str:
+    return url.netloc.rpartition("@")[2]
 
 
-def _hostname(url: Url) -> str:
+def _hostname(url: SplitResult) -> str:
     host = _host(url)
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
-
-
-def _port(url: Url) -> str:
-    return str(url.parts.port) if url.parts.port is not None else ""
-
-
-def _query(url: Url) -> dict[str, list[str]]:
-    return parse_qs(url.parts.query, keep_blank_values=True)
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
 def _find_address(text: str) -> Address | None:
@@ -178,9 +140,8 @@ def _find_address(text: str) -> Address | None:
         address = ipaddress.ip_address(text)
     except ValueError:
         return None
-    if isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped is not None or "%" in text):
-        return None
-    return Address(address)
+    mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
+    return None if mapped or "%" in text else address
 
 
 def _address(text: str) -> Address:
@@ -195,16 +156,17 @@ def _address(text: str) -> Address:
     raise CelError(f'IP Address "{text}" parse error during conversion from string: {why}')
 
 
-def _find_network(text: str) -> Network | None:
+def _find_network(text: str) -> Interface | None:
+    """Return the network, with the address that it was written with."""
     if "/" not in text or not text.rpartition("/")[2].isdigit():
         return None
     try:
-        return Network(ipaddress.ip_interface(text))
+        return ipaddress.ip_interface(text)
     except ValueError:
         return None
 
 
-def _network(text: str) -> Network:
+def _network(text: str) -> Interface:
     found = _find_network(text)
     if found is None:
         why = "prefix length out of range" if _find_address(text.partition("/")[0]) else "unable to parse IP"
@@ -214,33 +176,27 @@ def _network(text: str) -> Network:
     return found
 
 
-def _holds_address(network: Network, address: Address | str) -> bool:
-    found = _find_address(address) if isinstance(address, str) else address
+def _holds_address(network: Opaque, address: Opaque | str) -> bool:
+    found = _find_address(address) if isinstance(address, str) else address.value
     if found is None:
         raise no_such_overload()
-    return found.address in network.interface.network
+    return found in network.value.network
 
 
-def _holds_network(network: Network, other: Network | str) -> bool:
-    found = _find_network(other) if isinstance(other, str) else other
+def _holds_network(network: Opaque, other: Opaque | str) -> bool:
+    found = _find_network(other) if isinstance(other, str) else other.value
     if found is None:
         raise no_such_overload()
-    outer, inner = network.interface.network, found.interface.network
-    if isinstance(outer, ipaddress.IPv4Network) and isinstance(inner, ipaddress.IPv4Network):
-        return inner.subnet_of(outer)
-    if isinstance(outer, ipaddress.IPv6Network) and isinstance(inner, ipaddress.IPv6Network):
-        return inner.subnet_of(outer)
-    return False
+    outer, inner = network.value.network, found.network
+    return outer.version == inner.version and bool(inner.subnet_of(outer))
 
 
-def _is_global(address: Address) -> bool:
-    of = address.address
+def _is_global(of: Address) -> bool:
     broadcast = str(of) == "255.255.255.255"
     return not (of.is_unspecified or of.is_loopback or of.is_multicast or of.is_link_local or broadcast)
 
 
-def _is_link_local_multicast(address: Address) -> bool:
-    of = address.address
+def _is_link_local_multicast(of: Address) -> bool:
     if of.version == 4:  # noqa: PLR2004
         return of in ipaddress.ip_network("224.0.0.0/24")
     return of.packed[0] == 0xFF and of.packed[1] & 0x0F == 2  # noqa: PLR2004 -- scope link-local
@@ -266,47 +222,32 @@ def _version(text: str, normalize: bool = False) -> Version:
     return found
 
 
-def _format_check(name: str) -> Callable[[str], list[str]]:
+def _format_check(name: str, wrong: str) -> Callable[[str], list[str]]:
     check = checker_of(name)
     assert check is not None
-    wrong = {
-        "uri": "invalid URI",
-        "uuid": "does not match the UUID format",
-        "byte": "invalid base64",
-        "date": "invalid date",
-        "datetime": "invalid datetime",
-    }[name]
     return lambda text: [] if check(text) else [wrong]
 
 
-def _prefixed(check: Callable[..., list[str]]) -> Callable[[str], list[str]]:
-    return lambda text: check(text, prefix=True)
-
-
-_FORMATS = {
-    name: NamedFormat(check, name)
-    for name, check in {
-        "dns1123Label": names.dns_label,
-        "dns1123Subdomain": names.dns_subdomain,
-        "dns1035Label": names.dns_label_1035,
-        "dns1123LabelPrefix": _prefixed(names.dns_label),
-        "dns1123SubdomainPrefix": _prefixed(names.dns_subdomain),
-        "dns1035LabelPrefix": _prefixed(names.dns_label_1035),
-        "qualifiedName": names.label_key,
-        "labelValue": names.label_value,
-        **{name: _format_check(name) for name in ("uri", "uuid", "byte", "date", "datetime")},
-    }.items()
+_FORMATS: dict[str, Callable[[str], list[str]]] = {
+    "dns1123Label": names.dns_label,
+    "dns1123Subdomain": names.dns_subdomain,
+    "dns1035Label": names.dns_label_1035,
+    "dns1123LabelPrefix": functools.partial(names.dns_label, prefix=True),
+    "dns1123SubdomainPrefix": functools.partial(names.dns_subdomain, prefix=True),
+    "dns1035LabelPrefix": functools.partial(names.dns_label_1035, prefix=True),
+    "qualifiedName": names.label_key,
+    "labelValue": names.label_value,
+    "uri": _format_check("uri", "invalid URI"),
+    "uuid": _format_check("uuid", "does not match the UUID format"),
+    "byte": _format_check("byte", "invalid base64"),
+    "date": _format_check("date", "invalid date"),
+    "datetime": _format_check("datetime", "invalid datetime"),
 }
 
 
-def _validate(form: NamedFormat, text: str) -> Optional:
-    wrong = form.check(text)
+def _validate(form: Opaque, text: str) -> Optional:
+    wrong = _FORMATS[form.value](text)
     return Optional(wrong) if wrong else NONE
-
-
-def _named(name: str) -> Optional:
-    found = _FORMATS.get(name)
-    return NONE if found is None else Optional(found)
 
 
 def _constant(value: Any) -> Callable[[], Any]:
@@ -314,66 +255,70 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 FUNCTIONS: Table = {
-    "url": [function((STRING,), URL, _url)],
+    "url": [function((STRING,), URL, _maker(URL, _url))],
     "isURL": [function((STRING,), BOOL, lambda text: _split_url(text) is not None)],
-    "getScheme": [method((URL,), STRING, lambda url: url.parts.scheme)],
-    "getHost": [method((URL,), STRING, _host)],
-    "getHostname": [method((URL,), STRING, _hostname)],
-    "getPort": [method((URL,), STRING, _port)],
-    "getEscapedPath": [method((URL,), STRING, lambda url: url.parts.path)],
-    "getQuery": [method((URL,), map_of(STRING, list_of(STRING)), _query)],
-    "quantity": [function((STRING,), QUANTITY, _quantity)],
+    "getScheme": [method((URL,), STRING, _on(lambda url: url.scheme))],
+    "getHost": [method((URL,), STRING, _on(_host))],
+    "getHostname": [method((URL,), STRING, _on(_hostname))],
+    "getPort": [method((URL,), STRING, _on(lambda url: "" if url.port is None else str(url.port)))],
+    "getEscapedPath": [method((URL,), STRING, _on(lambda url: url.path))],
+    "getQuery": [
+        method(
+            (URL,),
+            map_of(STRING, list_of(STRING)),
+            _on(lambda url: parse_qs(url.query, keep_blank_values=True)),
+        )
+    ],
+    "quantity": [function((STRING,), QUANTITY, _maker(QUANTITY, _quantity))],
     "isQuantity": [function((STRING,), BOOL, lambda text: parse_quantity(text) is not None)],
-    "sign": [function((QUANTITY,), INT, lambda quantity: _compare(quantity.amount, 0))],
-    "isGreaterThan": [method((each, each), BOOL, _greater) for each in (QUANTITY, SEMVER)],
-    "isLessThan": [method((each, each), BOOL, _less) for each in (QUANTITY, SEMVER)],
+    "sign": [function((QUANTITY,), INT, _on(lambda amount: _compare(amount, 0)))],
+    "isGreaterThan": [method((each, each), BOOL, operator.gt) for each in (QUANTITY, SEMVER)],
+    "isLessThan": [method((each, each), BOOL, operator.lt) for each in (QUANTITY, SEMVER)],
     "compareTo": [method((each, each), INT, _compare) for each in (QUANTITY, SEMVER)],
-    "asApproximateFloat": [method((QUANTITY,), DOUBLE, lambda quantity: float(quantity.amount))],
-    "asInteger": [method((QUANTITY,), INT, _as_integer)],
-    "isInteger": [method((QUANTITY,), BOOL, lambda quantity: quantity.amount.denominator == 1)],
-    "add": [method((QUANTITY, each), QUANTITY, _plus) for each in (QUANTITY, INT)],
-    "sub": [method((QUANTITY, each), QUANTITY, _minus) for each in (QUANTITY, INT)],
+    "asApproximateFloat": [method((QUANTITY,), DOUBLE, _on(float))],
+    "asInteger": [method((QUANTITY,), INT, _on(_as_integer))],
+    "isInteger": [method((QUANTITY,), BOOL, _on(lambda amount: amount.denominator == 1))],
+    "add": [method((QUANTITY, each), QUANTITY, _sum(1)) for each in (QUANTITY, INT)],
+    "sub": [method((QUANTITY, each), QUANTITY, _sum(-1)) for each in (QUANTITY, INT)],
     "ip": [
-        function((STRING,), IP, _address),
-        method((CIDR,), IP, lambda network: Address(network.interface.ip)),
+        function((STRING,), IP, _maker(IP, _address)),
+        method((CIDR,), IP, _maker(IP, _on(lambda network: network.ip))),
     ],
     "isIP": [function((STRING,), BOOL, lambda text: _find_address(text) is not None)],
-    "ip.isCanonical": [function((STRING,), BOOL, lambda text: str(_address(text).address) == text)],
-    "family": [method((IP,), INT, lambda address: address.address.version)],
-    "isUnspecified": [method((IP,), BOOL, lambda address: address.address.is_unspecified)],
-    "isLoopback": [method((IP,), BOOL, lambda address: address.address.is_loopback)],
-    "isLinkLocalMulticast": [method((IP,), BOOL, _is_link_local_multicast)],
-    "isLinkLocalUnicast": [method((IP,), BOOL, lambda address: address.address.is_link_local)],
-    "isGlobalUnicast": [method((IP,), BOOL, _is_global)],
-    "cidr": [function((STRING,), CIDR, _network)],
+    "ip.isCanonical": [function((STRING,), BOOL, lambda text: str(_address(text)) == text)],
+    "family": [method((IP,), INT, _on(lambda address: address.version))],
+    "isUnspecified": [method((IP,), BOOL, _on(lambda address: address.is_unspecified))],
+    "isLoopback": [method((IP,), BOOL, _on(lambda address: address.is_loopback))],
+    "isLinkLocalMulticast": [method((IP,), BOOL, _on(_is_link_local_multicast))],
+    "isLinkLocalUnicast": [method((IP,), BOOL, _on(lambda address: address.is_link_local))],
+    "isGlobalUnicast": [method((IP,), BOOL, _on(_is_global))],
+    "cidr": [function((STRING,), CIDR, _maker(CIDR, _network))],
     "isCIDR": [function((STRING,), BOOL, lambda text: _find_network(text) is not None)],
     "containsIP": [method((CIDR, each), BOOL, _holds_address) for each in (STRING, IP)],
     "containsCIDR": [method((CIDR, each), BOOL, _holds_network) for each in (STRING, CIDR)],
-    "prefixLength": [method((CIDR,), INT, lambda network: network.interface.network.prefixlen)],
-    "masked": [
-        method((CIDR,), CIDR, lambda network: Network(ipaddress.ip_interface(str(network.interface.network))))
-    ],
-    "string": [
-        function((IP,), STRING, lambda address: str(address.address)),
-        function((CIDR,), STRING, lambda network: str(network.interface)),
-    ],
-    "semver": [
-        function((STRING,), SEMVER, _version),
-        function((STRING, BOOL), SEMVER, _version),
-    ],
+    "prefixLength": [method((CIDR,), INT, _on(lambda network: network.network.prefixlen))],
+    "masked": [method((CIDR,), CIDR, _maker(CIDR, _on(lambda of: ipaddress.ip_interface(str(of.network)))))],
+    "string": [function((each,), STRING, _on(str)) for each in (IP, CIDR)],
+    "semver": [function(each, SEMVER, _maker(SEMVER, _version)) for each in ((STRING,), (STRING, BOOL))],
     "isSemver": [
-        function((STRING,), BOOL, lambda text: _find_version(text) is not None),
-        function((STRING, BOOL), BOOL, lambda text, loose: _find_version(text, loose) is not None),
+        function(each, BOOL, lambda *args: _find_version(*args) is not None)
+        for each in ((STRING,), (STRING, BOOL))
     ],
-    "major": [method((SEMVER,), INT, lambda version: version.numbers[0])],
-    "minor": [method((SEMVER,), INT, lambda version: version.numbers[1])],
-    "patch": [method((SEMVER,), INT, lambda version: version.numbers[2])],
+    "major": [method((SEMVER,), INT, _on(lambda version: version.numbers[0]))],
+    "minor": [method((SEMVER,), INT, _on(lambda version: version.numbers[1]))],
+    "patch": [method((SEMVER,), INT, _on(lambda version: version.numbers[2]))],
     "jsonpatch.escapeKey": [
         function((STRING,), STRING, lambda text: text.replace("~", "~0").replace("/", "~1"))
     ],
     "validate": [method((FORMAT, STRING), optional_of(list_of(STRING)), _validate)],
-    "format.named": [function((STRING,), optional_of(FORMAT), _named)],
-    **{f"format.{name}": [function((), FORMAT, _constant(form))] for name, form in _FORMATS.items()},
+    "format.named": [
+        function(
+            (STRING,),
+            optional_of(FORMAT),
+            lambda name: Optional(Opaque(FORMAT.name, name)) if name in _FORMATS else NONE,
+        )
+    ],
+    **{f"format.{name}": [function((), FORMAT, _constant(Opaque(FORMAT.name, name)))] for name in _FORMATS},
 }
 
 

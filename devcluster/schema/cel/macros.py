@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.types import (
@@ -34,20 +34,11 @@ _TURN = "@turn"
 class Compiler(Protocol):
     """The part of the compiler that macros use."""
 
-    def visit(self, node: syntax.Expr) -> Typed:
-        """Compile any node."""
-
-    def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed:
-        """Compile a node in which these variables may stand, too."""
-
-    def fail(self, at: int, text: str) -> Typed:
-        """Note an issue."""
-
-    def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
-        """Return the key under which the field `name` of a `kind` is, and its type."""
-
-    def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed:
-        """Note that there is no such function for such values."""
+    def visit(self, node: syntax.Expr) -> Typed: ...
+    def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed: ...
+    def fail(self, at: int, text: str) -> Typed: ...
+    def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]: ...
+    def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed: ...
 
 
 def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:
@@ -62,10 +53,10 @@ def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:
     macro = _MACROS.get((node.function, size))
     if macro is None:
         return None
-    for each in node.args[: macro[0]]:
+    for each in node.args[: macro.names]:
         if not isinstance(each, syntax.Ident):
             return compiler.fail(each.at, "argument must be a simple name")
-    return _comprehend(compiler, node, *macro)
+    return _comprehend(compiler, node, macro)
 
 
 def _has(compiler: Compiler, node: syntax.Call) -> Typed:
@@ -119,8 +110,9 @@ def _optional_map(compiler: Compiler, node: syntax.Call) -> Typed | None:
     return Typed(body.type if flat else optional_of(body.type), run)
 
 
-def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build) -> Typed | None:
+def _comprehend(compiler: Compiler, node: syntax.Call, macro: _Macro) -> Typed | None:
     assert node.target is not None
+    count, loop = macro.names, macro.loop
     target = compiler.visit(node.target)
     kind = target.type
     if kind.name == "list":
@@ -137,12 +129,10 @@ def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build)
     names = tuple(each.name for each in node.args[:count] if isinstance(each, syntax.Ident))
     scope = dict(zip(names, (first, second), strict=False))
     bodies = [compiler.visit_with(scope, each) for each in node.args[count:]]
-    result = build.result(kind, bodies)
-    for want, body, at in zip(build.wanted, bodies, node.args[count:], strict=False):
-        if want is not None and not assignable(want, body.type, {}):
-            compiler.fail(at.at, f"expected type '{want}' but found '{body.type}'")
+    result = macro.result(kind, bodies)
+    if macro.tests and not assignable(BOOL, bodies[0].type, {}):
+        compiler.fail(node.args[count].at, f"expected type 'bool' but found '{bodies[0].type}'")
     get, runs = target.run, [each.run for each in bodies]
-    loop = build.loop
 
     def run(env: Env) -> Any:
         value = get(env)
@@ -173,48 +163,34 @@ def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
         yield env
 
 
-class Build:
-    """The loop and the result type of a comprehension macro."""
+class _Macro(NamedTuple):
+    """A macro with a loop: the number of its variables, its use of the turns, and the type of its result."""
 
-    def __init__(
-        self,
-        loop: Callable[[Any, list[Run]], Any],
-        result: Callable[[Type, list[Typed]], Type],
-        *wanted: Type | None,
-    ) -> None:
-        self.loop = loop
-        self.result = result
-        self.wanted = wanted
+    names: int
+    loop: Callable[[Any, list[Run]], Any]
+    result: Callable[[Type, list[Typed]], Type]
+    tests: bool = False
+    """Whether the first expression is a condition."""
 
 
-def _all(turns: Any, runs: list[Run]) -> bool:
-    return _quantify(turns, runs[0], decisive=False)
+def _quantify(*, decisive: bool) -> Callable[[Any, list[Run]], bool]:
+    def loop(turns: Any, runs: list[Run]) -> bool:
+        failure: CelError | None = None
+        for env in turns:
+            try:
+                value = runs[0](env)
+            except CelError as error:
+                failure = failure or error
+                continue
+            if value is decisive:
+                return bool(value)
+            if type(value) is not bool:
+                failure = failure or no_such_overload()
+        if failure is not None:
+            raise failure
+        return not decisive
 
-
-def _exists(turns: Any, runs: list[Run]) -> bool:
-    return _quantify(turns, runs[0], decisive=True)
-
-
-def _quantify(turns: Any, test: Run, *, decisive: bool) -> bool:
-    failure: CelError | None = None
-    for env in turns:
-        try:
-            value = test(env)
-        except CelError as error:
-            failure = failure or error
-            continue
-        if value is decisive:
-            return bool(value)
-        if type(value) is not bool:
-            failure = failure or no_such_overload()
-    if failure is not None:
-        raise failure
-    return not decisive
-
-
-def _exists_one(turns: Any, runs: list[Run]) -> bool:
-    (test,) = runs
-    return sum(1 for env in turns if _true(test(env))) == 1
+    return loop
 
 
 def _true(value: Any) -> bool:
@@ -223,37 +199,32 @@ def _true(value: Any) -> bool:
     raise no_such_overload()
 
 
+def _passing(turns: Any, runs: list[Run]) -> Any:
+    """Yield the turns for which the condition holds, if there is one beside the last expression."""
+    tests = runs[:-1]
+    for env in turns:
+        if all(_true(test(env)) for test in tests):
+            yield env
+
+
 def _map(turns: Any, runs: list[Run]) -> list[Any]:
-    (make,) = runs
-    return [make(env) for env in turns]
-
-
-def _filter_map(turns: Any, runs: list[Run]) -> list[Any]:
-    test, make = runs
-    return [make(env) for env in turns if _true(test(env))]
-
-
-def _transform_map(turns: Any, runs: list[Run]) -> dict[Any, Any]:
-    *tests, make = runs
-    return {env[_TURN]: make(env) for env in turns if all(_true(test(env)) for test in tests)}
+    make = runs[-1]
+    return [make(env) for env in _passing(turns, runs)]
 
 
 def _transform_entry(turns: Any, runs: list[Run]) -> dict[Any, Any]:
-    *tests, make = runs
     found: dict[Any, Any] = {}
-    for env in turns:
-        if all(_true(test(env)) for test in tests):
-            for key, value in make(env).items():
-                if key in found:
-                    raise CelError(f"insert failed: key {key!r} already exists")
-                found[key] = value
+    for env in _passing(turns, runs):
+        for key, value in runs[-1](env).items():
+            if key in found:
+                raise CelError(f"insert failed: key {key!r} already exists")
+            found[key] = value
     return found
 
 
 def _sort_by(turns: Any, runs: list[Run]) -> list[Any]:
-    (make,) = runs
     by_key = functools.cmp_to_key(compare)
-    keyed: list[tuple[Any, Any]] = [(by_key(make(env)), env[_TURN]) for env in turns]
+    keyed: list[tuple[Any, Any]] = [(by_key(runs[0](env)), env[_TURN]) for env in turns]
     keyed.sort(key=lambda pair: pair[0])
     return [item for _, item in keyed]
 
@@ -274,32 +245,36 @@ def _map_result(kind: Type, bodies: list[Typed]) -> Type:
     return map_of(kind.params[0] if kind.name == "map" else INT, bodies[-1].type)
 
 
-def _entry_result(_: Type, bodies: list[Typed]) -> Type:
-    return bodies[-1].type
-
-
-def _filter(turns: Any, runs: list[Run]) -> list[Any]:
-    (test,) = runs
-    return [env[_TURN] for env in turns if _true(test(env))]
-
-
-_MACROS: dict[tuple[str, int], tuple[int, Build]] = {
-    ("all", 2): (1, Build(_all, _bool_result, BOOL)),
-    ("exists", 2): (1, Build(_exists, _bool_result, BOOL)),
-    ("exists_one", 2): (1, Build(_exists_one, _bool_result, BOOL)),
-    ("existsOne", 2): (1, Build(_exists_one, _bool_result, BOOL)),
-    ("all", 3): (2, Build(_all, _bool_result, BOOL)),
-    ("exists", 3): (2, Build(_exists, _bool_result, BOOL)),
-    ("exists_one", 3): (2, Build(_exists_one, _bool_result, BOOL)),
-    ("existsOne", 3): (2, Build(_exists_one, _bool_result, BOOL)),
-    ("map", 2): (1, Build(_map, _list_result)),
-    ("map", 3): (1, Build(_filter_map, _list_result, BOOL)),
-    ("sortBy", 2): (1, Build(_sort_by, _same_list)),
-    ("filter", 2): (1, Build(_filter, _same_list, BOOL)),
-    ("transformList", 3): (2, Build(_map, _list_result)),
-    ("transformList", 4): (2, Build(_filter_map, _list_result, BOOL)),
-    ("transformMap", 3): (2, Build(_transform_map, _map_result)),
-    ("transformMap", 4): (2, Build(_transform_map, _map_result, BOOL)),
-    ("transformMapEntry", 3): (2, Build(_transform_entry, _entry_result)),
-    ("transformMapEntry", 4): (2, Build(_transform_entry, _entry_result, BOOL)),
+_QUANTIFIERS: dict[str, Callable[[Any, list[Run]], bool]] = {
+    "all": _quantify(decisive=False),
+    "exists": _quantify(decisive=True),
+    **dict.fromkeys(
+        ("exists_one", "existsOne"), lambda turns, runs: sum(_true(runs[0](env)) for env in turns) == 1
+    ),
+}
+_MAKERS: dict[str, tuple[Callable[[Any, list[Run]], Any], Callable[[Type, list[Typed]], Type]]] = {
+    "transformList": (_map, _list_result),
+    "transformMap": (
+        lambda turns, runs: {env[_TURN]: runs[-1](env) for env in _passing(turns, runs)},
+        _map_result,
+    ),
+    "transformMapEntry": (_transform_entry, lambda _, bodies: bodies[-1].type),
+}
+_MACROS: dict[tuple[str, int], _Macro] = {
+    **{
+        (name, count + 1): _Macro(count, loop, _bool_result, tests=True)
+        for name, loop in _QUANTIFIERS.items()
+        for count in (1, 2)
+    },
+    **{
+        (name, size): _Macro(2, *maker, tests=size > 3)  # noqa: PLR2004 -- two names and an expression
+        for name, maker in _MAKERS.items()
+        for size in (3, 4)
+    },
+    ("map", 2): _Macro(1, _map, _list_result),
+    ("map", 3): _Macro(1, _map, _list_result, tests=True),
+    ("sortBy", 2): _Macro(1, _sort_by, _same_list),
+    ("filter", 2): _Macro(
+        1, lambda turns, runs: [env[_TURN] for env in turns if _true(runs[0](env))], _same_list, tests=True
+    ),
 }

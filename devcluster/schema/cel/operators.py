@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from devcluster.schema.cel.types import (
@@ -19,6 +18,7 @@ from devcluster.schema.cel.types import (
     B,
     CelError,
     Overload,
+    Run,
     function,
     list_of,
     map_of,
@@ -35,20 +35,10 @@ from devcluster.schema.cel.values import (
     equal,
 )
 
-Run = Callable[[dict[str, Any]], Any]
 
+def connect(left: Run, right: Run, *, decisive: bool) -> Run:
+    """Evaluate `||` or `&&`: true or false is decisive, and wins over an error on the other side."""
 
-def evaluate_and(left: Run, right: Run) -> Run:
-    """Evaluate `&&`: false wins over an error on the other side."""
-    return _connect(left, right, decisive=False)
-
-
-def evaluate_or(left: Run, right: Run) -> Run:
-    """Evaluate `||`: true wins over an error on the other side."""
-    return _connect(left, right, decisive=True)
-
-
-def _connect(left: Run, right: Run, *, decisive: bool) -> Run:
     def run(env: dict[str, Any]) -> bool:
         failure: CelError | None = None
         try:
@@ -100,10 +90,6 @@ def _contains(item: Any, container: Any) -> bool:
     if isinstance(container, list):
         return any(equal(item, each) for each in container)
     raise no_such_overload()
-
-
-def _ordered(accept: frozenset[int]) -> Callable[[Any, Any], bool]:
-    return lambda one, other: compare(one, other) in accept
 
 
 def _same_kind(one: Any, other: Any) -> type:
@@ -231,8 +217,10 @@ _COMPARABLE = [
 
 
 def _comparison(accept: set[int]) -> list[Overload]:
-    call = _ordered(frozenset(accept))
-    return [function((one, other), BOOL, call) for one, other in _COMPARABLE]
+    def call(one: Any, other: Any) -> bool:
+        return compare(one, other) in accept
+
+    return [function(pair, BOOL, call) for pair in _COMPARABLE]
 
 
 OPERATORS: dict[str, list[Overload]] = {

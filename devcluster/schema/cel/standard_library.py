@@ -219,6 +219,7 @@ for _name, _unit in _DURATION_PARTS.items():
 
 
 _add = OPERATORS["_+_"][0].call
+_sort = functools.partial(sorted, key=functools.cmp_to_key(compare))
 _COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _LIST = list_of(A)
 _RANGE_LIMIT = 100_000
@@ -228,16 +229,17 @@ def _is_sorted(items: list[Any]) -> bool:
     return all(compare(one, other) <= 0 for one, other in itertools.pairwise(items))
 
 
-def _sum(items: list[Any]) -> Any:
-    if not items:
-        return 0
-    return functools.reduce(_add, items)
+def _sum(empty: Any) -> Callable[[list[Any]], Any]:
+    return lambda items: functools.reduce(_add, items) if items else empty
 
 
-def _extreme(items: list[Any], wanted: int, name: str) -> Any:
-    if not items:
-        raise CelError(f"{name} called on empty list")
-    return functools.reduce(lambda best, each: each if compare(each, best) == wanted else best, items)
+def _extreme(wanted: int, name: str) -> Callable[[list[Any]], Any]:
+    def call(items: list[Any]) -> Any:
+        if not items:
+            raise CelError(f"{name} called on empty list")
+        return functools.reduce(lambda best, each: each if compare(each, best) == wanted else best, items)
+
+    return call
 
 
 def _index_of(items: list[Any], item: Any) -> int:
@@ -278,22 +280,10 @@ def _distinct(items: list[Any]) -> list[Any]:
     return found
 
 
-def _sort(items: list[Any]) -> list[Any]:
-    return sorted(items, key=functools.cmp_to_key(compare))
-
-
 def _range(size: int) -> list[int]:
     if size > _RANGE_LIMIT:
         raise CelError("operation cancelled: actual cost limit exceeded")
     return list(range(size))
-
-
-def _first(items: list[Any]) -> Optional:
-    return Optional(items[0]) if items else NONE
-
-
-def _last(items: list[Any]) -> Optional:
-    return Optional(items[-1]) if items else NONE
 
 
 def _has_all(items: list[Any], wanted: list[Any]) -> bool:
@@ -304,20 +294,14 @@ def _same_members(one: list[Any], other: list[Any]) -> bool:
     return _has_all(one, other) and _has_all(other, one)
 
 
-def _intersects(one: list[Any], other: list[Any]) -> bool:
-    return any(equal(each, have) for each in one for have in other)
-
-
 COLLECTIONS: Table = {
     "isSorted": [method((list_of(each),), BOOL, _is_sorted) for each in _COMPARABLE],
     "sum": [
-        method((list_of(INT),), INT, _sum),
-        method((list_of(UINT),), UINT, _sum),
-        method((list_of(DOUBLE),), DOUBLE, lambda items: _sum(items) if items else 0.0),
-        method((list_of(DURATION),), DURATION, lambda items: _sum(items) if items else Duration(0)),
+        method((list_of(kind),), kind, _sum(empty))
+        for kind, empty in ((INT, 0), (UINT, 0), (DOUBLE, 0.0), (DURATION, Duration(0)))
     ],
-    "min": [method((list_of(each),), each, lambda items: _extreme(items, -1, "min")) for each in _COMPARABLE],
-    "max": [method((list_of(each),), each, lambda items: _extreme(items, 1, "max")) for each in _COMPARABLE],
+    "min": [method((list_of(each),), each, _extreme(-1, "min")) for each in _COMPARABLE],
+    "max": [method((list_of(each),), each, _extreme(1, "max")) for each in _COMPARABLE],
     "indexOf": [method((_LIST, A), INT, _index_of)],
     "lastIndexOf": [method((_LIST, A), INT, _last_index_of)],
     "slice": [method((_LIST, INT, INT), _LIST, _slice)],
@@ -328,12 +312,16 @@ COLLECTIONS: Table = {
     "distinct": [method((_LIST,), _LIST, _distinct)],
     "reverse": [method((_LIST,), _LIST, lambda items: items[::-1])],
     "sort": [method((list_of(each),), list_of(each), _sort) for each in _COMPARABLE],
-    "first": [method((_LIST,), optional_of(A), _first)],
-    "last": [method((_LIST,), optional_of(A), _last)],
+    "first": [method((_LIST,), optional_of(A), lambda items: Optional(items[0]) if items else NONE)],
+    "last": [method((_LIST,), optional_of(A), lambda items: Optional(items[-1]) if items else NONE)],
     "lists.range": [function((INT,), list_of(INT), _range)],
     "sets.contains": [function((_LIST, _LIST), BOOL, _has_all)],
     "sets.equivalent": [function((_LIST, _LIST), BOOL, _same_members)],
-    "sets.intersects": [function((_LIST, _LIST), BOOL, _intersects)],
+    "sets.intersects": [
+        function(
+            (_LIST, _LIST), BOOL, lambda one, other: any(equal(each, have) for each in one for have in other)
+        )
+    ],
 }
 
 
@@ -407,10 +395,6 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 
-def _join(parts: list[str], separator: str = "") -> str:
-    return separator.join(parts)
-
-
 def _format(template: str, args: list[Any]) -> str:
     at = 0
 
@@ -465,10 +449,6 @@ def _quoted(value: Any) -> str:
     return _shown(value)
 
 
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 def _contains(text: Any, part: Any) -> bool:
     if type(text) is str and type(part) is str:
         return part in text
@@ -503,7 +483,10 @@ TEXTS: Table = {
     "split": [method((STRING, STRING), _TEXTS, _split), method((STRING, STRING, INT), _TEXTS, _split)],
     "substring": [method((STRING, INT), STRING, _substring), method((STRING, INT, INT), STRING, _substring)],
     "trim": [method((STRING,), STRING, lambda text: text.strip(_SPACE))],
-    "join": [method((_TEXTS,), STRING, _join), method((_TEXTS, STRING), STRING, _join)],
+    "join": [
+        method((_TEXTS,), STRING, "".join),
+        method((_TEXTS, STRING), STRING, lambda parts, between: between.join(parts)),
+    ],
     "format": [method((STRING, list_of(DYN)), STRING, _format)],
-    "strings.quote": [function((STRING,), STRING, _quote)],
+    "strings.quote": [function((STRING,), STRING, _quoted)],
 }

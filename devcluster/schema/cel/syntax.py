@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from devcluster.schema.cel.types import CompileError
@@ -21,27 +21,10 @@ _TOKEN = re.compile(
     |(?P<op>&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}])""",
     re.VERBOSE | re.DOTALL,
 )
-RESERVED = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
+_WORDS = (
+    "as break const continue else for function if import let loop package namespace return var void while"
 )
+RESERVED = frozenset(_WORDS.split())
 _ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
@@ -54,7 +37,14 @@ _OPERAND = (
     " expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, "
     "STRING, BYTES, IDENTIFIER}"
 )
-_RELATIONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "in"})
+_OPERATORS = (
+    {"||"},
+    {"&&"},
+    {"<", "<=", ">", ">=", "==", "!=", "in"},
+    {"+", "-"},
+    {"*", "/", "%"},
+)
+"""By precedence, the loosest first."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -197,36 +187,24 @@ class _Parser:
         return CompileError(self._source, [(token.at, text)])
 
     def _expression(self) -> Expr:
-        condition = self._or()
+        condition = self._binary()
         question = self._accept("?")
         if question is not None:
-            then = self._or()
+            then = self._binary()
             self._expect(":")
             otherwise = self._expression()
             condition = Call(question.at, "_?_:_", [condition, then, otherwise])
         return condition
 
-    def _or(self) -> Expr:
-        return self._chain(("||",), self._and)
-
-    def _and(self) -> Expr:
-        return self._chain(("&&",), self._relation)
-
-    def _relation(self) -> Expr:
-        return self._chain(tuple(_RELATIONS), self._addition)
-
-    def _addition(self) -> Expr:
-        return self._chain(("+", "-"), self._multiplication)
-
-    def _multiplication(self) -> Expr:
-        return self._chain(("*", "/", "%"), self._unary)
-
-    def _chain(self, operators: tuple[str, ...], operand: Callable[[], Expr]) -> Expr:
-        left = operand()
-        while self._token.text in operators and self._token.kind in {"op", "ident"}:
+    def _binary(self, level: int = 0) -> Expr:
+        """Parse operators of a precedence and all that bind tighter."""
+        if level == len(_OPERATORS):
+            return self._unary()
+        left = self._binary(level + 1)
+        while self._token.text in _OPERATORS[level] and self._token.kind in {"op", "ident"}:
             operator = self._take()
             name = "@in" if operator.text == "in" else f"_{operator.text}_"
-            left = Call(operator.at, name, [left, operand()])
+            left = Call(operator.at, name, [left, self._binary(level + 1)])
         return left
 
     def _unary(self) -> Expr:

@@ -13,7 +13,6 @@ from datetime import timedelta
 
 import controllers.main
 import manager.certificates.factory
-import manager.certificates.store
 import manager.tls.served
 from manager.certificates.factory import secret_certificates
 from manager.certificates.rotation import Lifetimes
@@ -27,8 +26,7 @@ LIFETIMES = Lifetimes(
 
 if __name__ == "__main__":
     manager.certificates.factory.secret_certificates = functools.partial(  # type: ignore[assignment]
-        secret_certificates, lifetimes=LIFETIMES, look_every=0.5
+        secret_certificates, lifetimes=LIFETIMES, look_every=0.5, read_every=0.5
     )
-    manager.certificates.store.READ_EVERY = 0.5
     manager.tls.served.RECHECK_INTERVAL = 0.5
     sys.exit(controllers.main.main())

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.certificates.local_registration import LocalRegistration
-from manager.certificates.targets import DEFINITION, Target
+from manager.certificates.local_registration import take_away
+from manager.certificates.targets import Target, targets_of
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
@@ -76,10 +76,10 @@ async def test_local_registration_restores_client_configs_that_were_installed_be
     await write_urls(plane)  # a renewal is no other beginning
     assert all("url" in each for each in client_configs(plane))
     async with transport_to(plane) as transport:
-        registration = LocalRegistration(transport, WEBHOOKS, PROGRAM, "test-")
-        await registration.take_away("https://127.0.0.1:944")
+        targets = local_targets(transport)
+        await take_away(targets, "https://127.0.0.1:944")
         assert all("url" in each for each in client_configs(plane)), "it is another one's"
-        await registration.take_away("https://127.0.0.1:9443/")
+        await take_away(targets, "https://127.0.0.1:9443/")
     assert client_configs(plane) == before
     for path in (*CONFIGURATIONS, PETS):
         assert "until-stopped" not in json.dumps(plane.api.get(path)["metadata"].get("labels"))
@@ -98,20 +98,13 @@ async def transport_to(plane: ControlPlane) -> AsyncIterator[Transport]:
         await wire.aclose()
 
 
+def local_targets(transport: Transport) -> list[Target]:
+    return targets_of(transport, WEBHOOKS, PROGRAM, AT_URL, "test-", whole=True, until_stopped=True)
+
+
 async def write_urls(plane: ControlPlane) -> None:
     async with transport_to(plane) as transport:
-        registration = LocalRegistration(transport, WEBHOOKS, PROGRAM, "test-")
-        targets = [
-            Target(transport, kind, name, field_manager="test", wanted=wanted, registration=registration)
-            for kind, name, wanted in (
-                *(
-                    (each["kind"], each["metadata"]["name"], each["webhooks"])
-                    for each in webhook_configurations(WEBHOOKS, AT_URL, PROGRAM, prefix="test-")
-                ),
-                (DEFINITION, PETS.rpartition("/")[2], conversion_by(AT_URL)),
-            )
-        ]
-        for target in targets:
+        for target in local_targets(transport):
             await target.inject(await target.look(), plane.credentials.authority)
             assert (await target.look()).intact
 

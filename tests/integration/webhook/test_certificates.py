@@ -18,7 +18,7 @@ from controllers.main import OPERATORS, PROGRAM
 from manager.api.rights import RbacRule
 from manager.certificates.factory import Certificates, secret_certificates
 from manager.certificates.rotation import Lifetimes
-from manager.certificates.targets import DEFINITION, Target
+from manager.certificates.targets import targets_of
 from manager.kube.config import load_config
 from manager.kube.errors import Conflict, Invalid
 from manager.kube.http_wire import HttpWire
@@ -50,12 +50,6 @@ SECRET = "/api/v1/namespaces/default/secrets/test-webhook-server-cert"
 URL = "https://127.0.0.1:9443"
 SETTLES_SOON = Lifetimes(settle=timedelta(seconds=0.5))
 WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(operator)])
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten a replica's poll interval for monthly changes to half a second."""
-    monkeypatch.setattr("manager.certificates.store.READ_EVERY", 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +119,7 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
             prefix="test-",
             lifetimes=SETTLES_SOON,
             look_every=0.5,
+            read_every=0.5,
         )
         tasks = [asyncio.create_task(each.run(), name=each.name) for each in kept.runnables]
         try:
@@ -224,23 +219,19 @@ async def test_certificates_report_missing_configurations_once_and_find_them_lat
         plane.api.delete(path)
 
 
-@pytest.mark.parametrize("sort", ["Mutating", "Validating", "written", "definition", "written definition"])
+@pytest.mark.parametrize(
+    "sort", ["mutating", "validating", "written validating", "definition", "written definition"]
+)
 async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
-        path = MUTATING if sort == "Mutating" else VALIDATING
-        kind, ours, wanted = f"{sort}WebhookConfiguration", (), None
-        match sort:
-            case "written":
-                [*_, written] = webhook_configurations(WEBHOOKS, by_url(URL), PROGRAM, prefix="test-")
-                kind, wanted = written["kind"], written["webhooks"]
-            case "definition":
-                path, kind = PETS, DEFINITION
-            case "written definition":
-                path, kind, wanted = PETS, DEFINITION, conversion_by(by_url(URL))
-            case _:
-                ours = [each.name for each in (*WEBHOOKS.mutating, *WEBHOOKS.validating)]
-        name = path.rpartition("/")[2]
-        target = Target(transport, kind, name, field_manager="test", ours=ours, wanted=wanted)
+        whole = sort.startswith("written")
+        at = by_url(URL) if whole else by_service("default", "test-webhook-service")
+        mutating, validating, definition = targets_of(transport, WEBHOOKS, PROGRAM, at, "test-", whole=whole)
+        path, target = {
+            "mutating": (MUTATING, mutating),
+            "validating": (VALIDATING, validating),
+            "definition": (PETS, definition),
+        }[sort.rpartition(" ")[2]]
         found = await target.look()
         if path == PETS:
             set_bundle(installed, PETS, base64.b64encode(installed.credentials.authority).decode())

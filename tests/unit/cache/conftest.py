@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.cache.objects import EventLog, Pod, running
-from tests.unit.cache.server import PodServer
+from tests.unit.cache.server import Listed, PodServer
 from tests.unit.conftest import LogLines
 
 
@@ -44,6 +44,15 @@ class Scene:
 
     def running(self) -> AbstractAsyncContextManager[None]:
         return running(self.reflector)
+
+    @asynccontextmanager
+    async def following(self, *listed: Any) -> AsyncIterator[Listed]:
+        """Run while a streaming list has become the watch."""
+        stream = Listed(*listed)
+        self.serve("stream", stream)
+        async with self.running():
+            await self.synced()
+            yield stream
 
     async def synced(self) -> None:
         await self.sink.synced.wait()

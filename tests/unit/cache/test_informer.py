@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectKey, PartialObjectMetadata
-from manager.cache.informer import Informer, deleted_uid, is_removed
+from manager.cache.informer import Informer
 from manager.cache.record import CacheEvent, EventType, RecordDecoder
 from manager.cache.reflector import Upstream
 from manager.cache.spec import WatchSpec
@@ -17,7 +17,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cache.objects import EventLog, Pod, encoded, moments, pod, running, taken
+from tests.unit.cache.objects import EventLog, Pod, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer
 from tests.unit.conftest import LogLines
 
@@ -177,13 +177,6 @@ class TestInformerObserveWrite:
             await moments()
         assert told.take() == ["ADDED ns/a@11"]
 
-    async def test_own_write_without_finalizers_removes_a_deleting_object(self, informer: Informer):
-        deleting = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-        informer.observe_write(encoded(pod("a", 5, **deleting, finalizers=["x"])))
-        assert len(informer) == 1
-        informer.observe_write(encoded(pod("a", 6, **deleting)))
-        assert len(informer) == 0
-
     async def test_own_write_in_an_unwatched_namespace_is_ignored(self, make: Make):
         informer = make(namespaces=("one",))
         informer.observe_write(encoded(pod("a", 5, namespace="two")))
@@ -198,7 +191,7 @@ class TestInformerObserveWrite:
     async def test_own_write_is_kept_as_metadata_when_the_informer_holds_metadata(self, make: Make):
         informer = make(metadata_only=True)
         informer.observe_write(encoded(pod("a", 5, labels={"app": "web"})))
-        (record,) = informer.list(labels="app=web")
+        (record,) = informer.list(labels={"app": "web"})
         decoded = record.decode(PartialObjectMetadata)
         assert decoded.model_extra == {}
         assert (decoded.kind, decoded.metadata.name) == ("PartialObjectMetadata", "a")
@@ -268,14 +261,9 @@ DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         ({**DELETING, "spec": [1]}, True),
     ],
 )
-def test_is_removed_is_true_when_nothing_keeps_a_deleting_object(more: dict[str, Any], removed: bool):
-    value = pod("a", 1, **more)
-    assert is_removed(encoded(value), taken(value)[1]) is removed
-
-
-def test_deleted_uid_is_that_of_a_status_and_none_for_an_object():
-    assert deleted_uid(b'{"kind":"Status","status":"Success","details":{"name":"a","uid":"u"}}') == "u"
-    assert deleted_uid(b'{"kind":"Status","status":"Success"}') == ""
-    assert deleted_uid(encoded(pod("a", 1))) is None
-    with pytest.raises(ProtocolError, match="not the answer to a delete"):
-        deleted_uid(b"<html>")
+async def test_own_write_removes_a_deleting_object_that_nothing_keeps(
+    informer: Informer, more: dict[str, Any], removed: bool
+):
+    informer.observe_write(encoded(pod("a", 1, finalizers=["x"])))
+    informer.observe_write(encoded(pod("a", 2, **more)))
+    assert (len(informer) == 0) is removed

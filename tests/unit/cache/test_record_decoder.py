@@ -47,17 +47,6 @@ def test_record_has_key_uid_version_generation_and_labels(decoder: RecordDecoder
     assert meta.labels == {"app": "web"}
 
 
-def test_decoder_leaves_an_object_without_managed_fields_unchanged(decoder: RecordDecoder):
-    raw = encoded(pod("a", 1))
-    assert decoder(raw)[0].raw == raw
-
-
-def test_entries_of_other_managers_are_dropped_and_nothing_else(decoder: RecordDecoder):
-    value = pod("a", 1, labels={"managedFields": "[]"}, annotations={"x": '"managedFields":[{}]'})
-    record, _ = decoder(encoded({**value, "metadata": {**value["metadata"], "managedFields": OTHERS}}))
-    assert record.raw == encoded(value)
-
-
 def test_entries_of_our_own_managers_are_kept_as_they_are(decoder: RecordDecoder):
     record, _ = decoder(encoded(pod("a", 1, managedFields=[OTHERS[0], *OURS, OTHERS[1]], selfLink="/x")))
     assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
@@ -71,17 +60,6 @@ def test_decoder_reads_json_with_spaces(decoder: RecordDecoder):
 def test_decoder_accepts_null_managed_fields(decoder: RecordDecoder):
     record, _ = decoder(encoded(pod("a", 1, managedFields=None)))
     assert json.loads(record.raw)["metadata"].get("managedFields") is None
-
-
-def test_metadata_decoder_keeps_metadata_only(metadata_decoder: RecordDecoder):
-    record, _ = metadata_decoder(
-        encoded({**pod("a", 1, managedFields=OTHERS), "status": {"phase": "Running"}})
-    )
-    assert json.loads(record.raw) == {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": pod("a", 1)["metadata"],
-    }
 
 
 def test_metadata_as_the_server_sends_it_stays_as_it_is(metadata_decoder: RecordDecoder):

@@ -23,10 +23,7 @@ NO_STREAMING = Reply.status(422, "Invalid", "sendInitialEvents: Forbidden: forbi
 
 class TestReflectorStreamingList:
     async def test_streaming_list_continues_as_the_watch(self, scene: Scene):
-        stream = Listed(10, ("a", 3), ("b", 7))
-        scene.serve("stream", stream)
-        async with scene.running():
-            await scene.synced()
+        async with scene.following(10, ("a", 3), ("b", 7)) as stream:
             assert [event.initial for event in scene.told.events] == [True, True]
             assert scene.told.take() == ["ADDED ns/a@3", "ADDED ns/b@7"]
             stream.event("MODIFIED", pod("a", 11))
@@ -224,19 +221,14 @@ class TestReflectorPages:
 class TestReflectorWatch:
     @pytest.mark.parametrize("last", [("ADDED", pod("a", 15)), ("BOOKMARK", bookmark(15))])
     async def test_watch_resumes_from_the_last_event(self, scene: Scene, last: tuple[str, dict[str, Any]]):
-        stream = Listed(10)
-        scene.serve("stream", stream)
-        async with scene.running():
-            await scene.synced()
+        async with scene.following(10) as stream:
             stream.event(*last)
             stream.end()
             await asyncio.sleep(2)
         assert [sent.query["resourceVersion"] for sent in scene.sent("watch")] == ["15"]
 
     async def test_watch_reopens_at_once_without_a_problem_when_it_ends_in_good_order(self, scene: Scene):
-        stream = Listed(10)
-        scene.serve("stream", stream)
-        async with scene.running():
+        async with scene.following(10) as stream:
             await asyncio.sleep(30)
             stream.end()
             await moments()
@@ -245,10 +237,8 @@ class TestReflectorWatch:
         assert scene.restarts == {"closed": 1}
 
     async def test_watch_is_replaced_when_it_stays_silent(self, scene: Scene):
-        stream = Listed(10)
-        scene.serve("stream", stream)
         scene.serve("list", page(10))
-        async with scene.running():
+        async with scene.following(10) as stream:
             await asyncio.sleep(89)
             assert scene.sent("watch") == []
             await asyncio.sleep(2)
@@ -258,9 +248,7 @@ class TestReflectorWatch:
         assert scene.restarts == {"silent": 1}
 
     async def test_watch_stays_open_when_it_sends_only_bookmarks(self, scene: Scene):
-        stream = Listed(10)
-        scene.serve("stream", stream)
-        async with scene.running():
+        async with scene.following(10) as stream:
             for version in range(11, 31):
                 await asyncio.sleep(60)
                 stream.event("BOOKMARK", bookmark(version))
@@ -274,7 +262,6 @@ class TestReflectorWatch:
             await asyncio.sleep(20)
             stream.cut()
             await moments()
-            assert scene.reflector.state is State.WAIT
             await after.opened.wait()
             await moments()
             assert 20.8 <= scene.now <= 21.7
@@ -326,10 +313,7 @@ class TestReflectorWatch:
 
     @pytest.mark.parametrize("depth", [400, 2_000, 100_000])
     async def test_watch_takes_a_deeply_nested_object_and_continues(self, scene: Scene, depth: int):
-        stream = Listed(10, ("a", 1))
-        scene.serve("stream", stream)
-        async with scene.running():
-            await scene.synced()
+        async with scene.following(10, ("a", 1)) as stream:
             deep = pod("deep", 11) | {"spec": "HERE"}
             deep["metadata"]["managedFields"] = [{"manager": "somebody", "fieldsV1": "HERE"}]
             nested = b'{"f:a\\"}[{":' * depth + b"1" + b"}" * depth
@@ -521,10 +505,8 @@ class TestReflectorWatch:
             assert sorted(scene.told.take()) == ["MODIFIED ns/a@30", "MODIFIED ns/b@20"]
 
     async def test_watch_that_ended_in_time_resumes_without_a_check(self, scene: Scene):
-        stream = Listed(10, ("a", 1))
-        scene.serve("stream", stream)
         scene.serve("watch", Stream())
-        async with scene.running():
+        async with scene.following(10, ("a", 1)) as stream:
             await moments()
             seconds = int(scene.sent("stream")[0].query["timeoutSeconds"])
             for version in range(20, 20 + seconds // 60):
@@ -583,10 +565,8 @@ class TestReflectorDeletedObject:
     ):
         """A backup that has it was restored since, or the list was behind."""
         scene.store.observe_deletion(DELETED, "a-1", 5)
-        stream = Listed(1_000_010, ("a", 1), ("b", 2))
-        scene.serve("stream", stream)
         scene.wire.on("GET", DELETED_PATH, answer)
-        async with scene.running():
+        async with scene.following(1_000_010, ("a", 1), ("b", 2)) as stream:
             for version in (1_000_020, 1_000_030, 1_000_040):
                 await asyncio.sleep(10)
                 stream.event("BOOKMARK", bookmark(version))
@@ -596,9 +576,7 @@ class TestReflectorDeletedObject:
 
     async def test_deleted_object_is_not_read_when_a_late_watch_reports_its_end(self, scene: Scene):
         scene.store.observe_deletion(DELETED, "a-1", 5)
-        stream = Listed(3, ("a", 1))
-        scene.serve("stream", stream)
-        async with scene.running():
+        async with scene.following(3, ("a", 1)) as stream:
             stream.event("BOOKMARK", bookmark(4))
             await moments()
             stream.event("DELETED", pod("a", 6))
@@ -610,10 +588,8 @@ class TestReflectorDeletedObject:
 
     async def test_deleted_object_is_read_again_when_the_first_read_fails(self, scene: Scene):
         scene.store.observe_deletion(DELETED, "a-1", 5)
-        stream = Listed(1_000_010, ("a", 1))
-        scene.serve("stream", stream)
         scene.wire.on("GET", DELETED_PATH, FORBIDDEN, Reply.json(pod("a", 1)))
-        async with scene.running():
+        async with scene.following(1_000_010, ("a", 1)) as stream:
             for version in range(1_000_020, 1_000_025):
                 await asyncio.sleep(10)
                 stream.event("BOOKMARK", bookmark(version))

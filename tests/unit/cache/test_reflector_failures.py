@@ -48,10 +48,8 @@ class TestReflectorProblem:
         assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
 
     async def test_problem_keeps_known_objects_and_is_logged_as_over_when_the_watch_stays(self, scene: Scene):
-        stream = Listed(10, ("a", 1))
-        scene.serve("stream", stream)
         scene.serve("watch", *[FORBIDDEN] * 4, Stream())
-        async with scene.running():
+        async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
             stream.end()
             await asyncio.sleep(4)
@@ -86,10 +84,8 @@ class TestReflectorProblem:
         assert told.count("watching again") == 1
 
     async def test_problem_is_none_when_a_watch_fails_once(self, scene: Scene):
-        stream = Listed(10)
-        scene.serve("stream", stream)
         scene.serve("watch", LostBefore())
-        async with scene.running():
+        async with scene.following(10) as stream:
             await asyncio.sleep(10)
             stream.cut()
             await moments()
@@ -103,26 +99,11 @@ class TestReflectorProblem:
         async with scene.running():
             await asyncio.sleep(120)
             assert scene.problem == "pods: not served (is the CRD installed?)"
-            assert scene.reflector.state is State.WAIT
             assert len(scene.wire.sent("GET", "/api/v1")) < 20
             scene.wire.on("GET", "/api/v1", DISCOVERY)
             await asyncio.sleep(11)
             assert scene.problem is None
             assert scene.names == ["a"]
-
-    @pytest.mark.parametrize("code", [404, 429, 503])
-    async def test_problem_is_not_logged_in_the_first_seconds_of_a_new_kind(self, scene: Scene, code: int):
-        scene.serve("stream", *[Reply.status(code, retry_after=None if code == 404 else 1)] * 3, Listed(10))
-        scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}), DISCOVERY)
-        await scene.sync()
-        told = [line["reason"] for line in scene.log if line["event"] == "not following" and "times" in line]
-        assert told == ["not-served"], "before it was there"
-
-    async def test_problem_is_logged_when_a_new_kind_is_refused_for_longer(self, scene: Scene):
-        scene.serve("stream", Reply.status(429, "TooManyRequests", retry_after=1))
-        async with scene.running():
-            await asyncio.sleep(15)
-        assert [line["times"] for line in scene.log if line["log_level"] == "warning"] == [1]
 
     async def test_problem_of_a_removed_kind_keeps_known_objects_and_ends_when_it_returns(self, scene: Scene):
         stream = Listed(10, ("a", 1))
@@ -162,10 +143,8 @@ class TestReflectorProblem:
         assert scene.now == pytest.approx(30)
 
     async def test_long_pause_of_a_watch_is_a_problem_from_its_first_second(self, scene: Scene):
-        stream = Listed(10, ("a", 1))
-        scene.serve("stream", stream)
         scene.serve("watch", Stream())
-        async with scene.running():
+        async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
             stream.event("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 200}})
             await asyncio.sleep(1)
@@ -276,7 +255,7 @@ class TestReflectorStop:
             await asyncio.sleep(10)
 
 
-RESOLVE, STREAM, LIST, WHOLE, WATCH, CHECK, _ = State
+RESOLVE, STREAM, LIST, WATCH, CHECK = State
 NO, MAYBE, YES = Pause
 
 AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
@@ -296,8 +275,7 @@ AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
     (errors.BadRequest(400), {LIST: STREAM}, YES),
     (errors.Invalid(422), {STREAM: LIST}, NO),
     (NotStreaming(), {STREAM: LIST}, NO),
-    (errors.Gone(410), {STREAM: STREAM, WHOLE: STREAM, WATCH: STREAM}, MAYBE),
-    (errors.Gone(410), {LIST: WHOLE}, NO),
+    (errors.Gone(410), {STREAM: STREAM, LIST: STREAM, WATCH: STREAM}, MAYBE),
     (HistoryRestored(), {WATCH: STREAM}, YES),
     (HistoryDoubted(), {CHECK: STREAM}, YES),
     (WatchTimedOut(), {STREAM: LIST, WATCH: WATCH}, MAYBE),
@@ -305,7 +283,7 @@ AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
     (errors.ProtocolError(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: STREAM}, YES),
     (errors.MethodNotAllowed(405), {WATCH: STREAM}, YES),
     (errors.ApiError(418), {STREAM: LIST}, YES),
-    (errors.KubeError(), {RESOLVE: RESOLVE, STREAM: LIST, WHOLE: STREAM, CHECK: STREAM}, YES),
+    (errors.KubeError(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, CHECK: STREAM}, YES),
 ]
 
 

@@ -68,7 +68,7 @@ def test_selector_parse_refuses_an_invalid_label_selector(text: str):
 def test_selector_split_separates_equalities_from_other_requirements():
     equal, others = Selector.parse("app=web,tier in (front),app=db,!owner,env in (a,b)").split()
     assert equal == {"app": "web", "tier": "front"}
-    assert [str(each) for each in others] == ["app=db", "!owner", "env in (a,b)"]
+    assert [str(each) for each in others.requirements] == ["app=db", "!owner", "env in (a,b)"]
 
 
 names = st.sampled_from(["a", "b-c", "example.com/d"])

@@ -99,12 +99,6 @@ class TestStoreList:
         ]
         assert store.progress("") == 8
 
-    def test_list_is_in_the_store_before_its_first_event(self, store: Store):
-        store.put(record("a", 1))
-        events = store.replace("", listed(record("b", 2)), 3)
-        assert [each.key.name for each in store] == ["b"]
-        assert len(events) == 2
-
     def test_list_of_one_namespace_changes_no_other(self, store: Store):
         store.put(record("a", 1, namespace="one"))
         store.put(record("a", 2, namespace="two"))
@@ -154,11 +148,3 @@ class TestStoreLabelSelector:
         store.observe_deletion(A, "a-1")
         store.remove(record("a", 2))
         assert summaries(store.put(record("a", 3, labels={"app": "web"}))) == []
-
-
-class TestStoreFieldSelector:
-    def test_filtered_store_takes_own_writes_of_held_objects_only(self):
-        store = Store(filtered=True)
-        store.put(record("a", 1))
-        assert summaries(store.observe_write(*taken(pod("a", 2)))) == ["MODIFIED ns/a@2"]
-        assert summaries(store.observe_write(*taken(pod("a", 3, uid="another")))) == []

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,8 @@ from manager.certificates.rotation import CertificateRotator, Lifetimes
 from manager.certificates.store import Material, Snapshot
 from manager.certificates.targets import Absent, Found
 from manager.kube.errors import Invalid
-from manager.tls.certificate import Certificate, certificates_in
+from manager.tls.certificate import Certificate, certificates_in, new_authority
+from manager.util import clock
 
 pytestmark = pytest.mark.virtual_time
 
@@ -106,12 +108,12 @@ class Scene:
 async def test_rotator_writes_only_when_a_renewal_is_due():
     scene = Scene()
     async with scene.led():
-        assert scene.writes == ["store", "mutating", "pets"]
+        assert scene.writes == ["store", "store", "mutating", "pets"]
         first = scene.served
         await asyncio.sleep(LIFETIMES.serving.total_seconds() * 0.6 - 60)
-        assert len(scene.writes) == 3
+        assert len(scene.writes) == 4
         await asyncio.sleep(LIFETIMES.serving.total_seconds() * 0.1)
-        assert scene.writes[3:] == ["store"]
+        assert scene.writes[4:] == ["store"]
         assert scene.served.since > first.since
 
 
@@ -149,6 +151,26 @@ async def test_rotator_keeps_certificates_trusted_everywhere_while_the_ca_is_rep
                 assert any(certificate.vouched_for_by(each) for each in certificates_in(bundle))
         [authority] = certificates_in(scene.targets[0].bundle)
         assert not first.vouched_for_by(authority)
+
+
+async def test_rotator_keeps_authority_of_the_served_certificate_that_another_program_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    scene, trusted, inject = Scene(), list[bool](), Target.inject
+
+    async def checked(self: Target, found: Found, bundle: bytes) -> None:
+        await inject(self, found, bundle)
+        [served] = certificates_in(scene.material.certificate)
+        trusted.append(any(map(served.vouched_for_by, certificates_in(bundle))))
+
+    async with scene.led():
+        monkeypatch.setattr(Target, "inject", checked)
+        other = new_authority("another", clock.now(), LIFETIMES.authority)
+        scene.material = replace(scene.material, bundle=other.certificate, authority_keys=other.key)
+        await asyncio.sleep(60)
+        [served] = certificates_in(scene.material.certificate)
+        assert served.vouched_for_by(certificates_in(other.certificate)[0])
+    assert trusted == [True, True]
 
 
 async def test_rotator_issues_new_certificate_after_everything_expired():

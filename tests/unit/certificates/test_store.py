@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from controllers.main import PROGRAM
-from manager.certificates.rotation import Stored
+from manager.certificates.rotation import Rotation
 from manager.certificates.store import (
     Changed,
     FolderStore,
@@ -27,7 +27,7 @@ from manager.certificates.store import (
 )
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager.tls.certificate import new_authority
+from manager.tls.certificate import Authority, new_authority
 from manager.tls.key_pair import CertificateUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
 
@@ -59,10 +59,10 @@ def secret_store(wire: ScriptedWire) -> SecretStore:
 
 def test_repr_of_certificate_material_omits_private_key():
     kept = material()
-    for shown in (kept, Snapshot(kept, stored(kept)), kept.pair, Stored(kept, NOW).serving):
+    for shown in (kept, Snapshot(kept, stored(kept)), kept.pair, Rotation(kept, NOW).serving):
         assert "PRIVATE" not in repr(shown)
         assert base64.b64encode(kept.key).decode() not in repr(shown)
-    authority = Stored(kept, NOW).authority(Stored(kept, NOW).signers[0])
+    authority = Authority(kept.bundle, kept.authority_keys)
     assert "PRIVATE" not in repr(authority)
 
 

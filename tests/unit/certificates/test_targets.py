@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controllers.main import PROGRAM
 from devcluster import DevCluster
 from manager.certificates.targets import Target
 from manager.kube.transport import Transport
@@ -24,7 +25,7 @@ async def test_target_leaves_webhooks_of_others_in_the_same_configuration_alone(
     wire.on("GET", path, Reply.json({"webhooks": both}))
     wire.on("PATCH", path, Reply.json({}))
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    target = Target(transport, "MutatingWebhookConfiguration", "x", field_manager="test", ours=["ours.kb.io"])
+    target = Target(transport, PROGRAM, "MutatingWebhookConfiguration", "x", [{"name": "ours.kb.io"}])
     found = await target.look()
     assert found.hosts == ("ours.ns.svc", "ours.ns.svc.cluster.local")
     assert found.bundles == (b"old",)
@@ -48,6 +49,6 @@ async def test_target_is_not_intact_when_it_has_an_extra_selector(field: str):
         resource = "validatingwebhookconfigurations.admissionregistration.k8s.io"
         await cluster.client.create(resource, "", {**made, "webhooks": webhooks(**selector)})
         for wanted, intact in ((webhooks(**selector), True), (webhooks(), False)):
-            target = Target(transport, kind, "c", field_manager="test", wanted=wanted)
+            target = Target(transport, PROGRAM, kind, "c", wanted, whole=True)
             assert (await target.look()).intact is intact
         await wire.aclose()

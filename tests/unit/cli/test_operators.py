@@ -116,7 +116,7 @@ def test_crds_lists_a_kind_of_two_operators_once(command: Command):
     [
         (
             lambda: type("Bad", (Plain,), {"owns": ("Deployment",)}),
-            "Bad.owns takes kinds, or `Owns(Kind, ...)`, and",
+            "Bad.owns takes a tuple of kinds, or of `Owns(Kind, ...)`, and has",
         ),
         (lambda: setting("Bad"), "'Bad' cannot name a setting: lower-case words joined by"),
         (lambda: Watch(Memcached), "Watch(Memcached) needs either label or enqueue"),

@@ -19,9 +19,11 @@ from manager.cli.webhooks import AGAIN_EVERY, NotCalled, certificate_way
 from manager.kube.config import IN_CLUSTER
 from manager.operator import AnyOperator
 from manager.settings import SettingsError, SettingValues
+from manager.tls.served import ClientAuthorities
 from manager.util.address import BindAddress
 from manager.webhook import AdmissionRequest
 from tests.support.certificates import Authority
+from tests.support.gadget import GadgetOperator
 from tests.support.scripted_wire import ScriptedWire
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Config, Plain
@@ -86,16 +88,6 @@ async def test_webhooks_that_the_api_server_will_not_reach_are_reported_with_a_r
     served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})
     assert served
     assert ["give --webhook-bind-address=:9443" in line for line in told] == [True] * warned
-
-
-async def test_webhooks_warn_when_the_url_has_another_port_than_the_listener(
-    wire: ScriptedWire, tmp_path: Path
-):
-    served, [line] = await assemble(
-        {"webhook_local_path": str(tmp_path), "webhook_url": "https://127.0.0.1:19443"}
-    )
-    assert served
-    assert line.endswith("give --webhook-bind-address=:19443")
 
 
 async def test_webhooks_are_served_at_the_reached_address(
@@ -183,6 +175,28 @@ async def test_authorities_of_clients_that_cannot_be_read_are_reported_at_the_st
         file.write_bytes(content)
     with pytest.raises(SettingsError, match=f"^--webhook-client-ca-file: .*{told}"):
         await assemble({**FILES, "webhook_client_ca_file": str(file)})
+
+
+@pytest.mark.parametrize(("operator", "required"), [(With, True), (GadgetOperator, False)])
+async def test_client_certificate_is_required_unless_a_kind_is_converted(
+    wire: ScriptedWire,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    operator: AnyOperator,
+    required: bool,
+):
+    made: list[bool] = []
+
+    class Noted(ClientAuthorities):
+        def __init__(self, file: Path, *, required: bool) -> None:
+            super().__init__(file, required=required)
+            made.append(required)
+
+    monkeypatch.setattr(webhooks, "ClientAuthorities", Noted)
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
+    flags = {**FILES, "webhook_client_ca_file": str(tmp_path / "ca.crt")}
+    assert await assemble(flags, known=operator) == (True, [])
+    assert made == [required]
 
 
 @pytest.mark.parametrize(

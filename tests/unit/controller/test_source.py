@@ -22,19 +22,15 @@ from manager.controller.source import (
     all_of,
     annotation_changed,
     any_of,
-    created,
     created_or_deleted,
-    deleted,
     desired_state_changed,
     enqueue_mapped,
     enqueue_object,
     enqueue_owner,
-    finalizer_changed,
     generation_changed,
     label_changed,
     not_,
     presence_changed,
-    resource_version_changed,
     status_changed,
     termination_started,
 )
@@ -85,16 +81,12 @@ EVENTS = {
 @pytest.mark.parametrize(
     ("predicate", "passing"),
     [
-        (created, {"added", "replaced"}),
-        (deleted, {"removed", "replaced"}),
         (created_or_deleted, {"added", "removed", "replaced", "terminating"}),
         (termination_started, {"terminating"}),
         (presence_changed, {"added", "removed", "replaced", "terminating"}),
         (generation_changed, {"spec", "added", "removed", "replaced"}),
         (label_changed, {"labels", "added", "removed"}),
         (annotation_changed, {"annotations", "added", "removed"}),
-        (finalizer_changed, {"finalizers", "added", "removed"}),
-        (resource_version_changed, set(EVENTS)),
         (desired_state_changed, set(EVENTS) - {"status", "still terminating"}),
         (not_(label_changed), set(EVENTS) - {"labels", "added", "removed"}),
         (any_of(label_changed, generation_changed), {"labels", "spec", "added", "removed", "replaced"}),
@@ -130,11 +122,6 @@ def test_presence_changed_rejects_events_of_a_deleting_object():
 
 def test_generation_changed_passes_events_of_a_kind_without_generations():
     assert generation_changed(Change(generation=0).to())
-
-
-def test_resource_version_changed_rejects_an_unchanged_version():
-    event = changed()
-    assert not resource_version_changed(CacheEvent(event.new, event.new))
 
 
 def test_desired_state_changed_passes_a_removed_finalizer_during_termination():

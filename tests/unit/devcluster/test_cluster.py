@@ -134,9 +134,7 @@ async def test_occupied_port_raises_os_error():
 def test_background_cluster_serves_callers_without_an_event_loop():
     with BackgroundCluster(port=None, controllers=False) as background:
         namespace = background.run(background.cluster.client.get("namespaces", "", "default"))
-        token = background.call(background.cluster.add_user, "bob", token="t")
     assert namespace["status"]["phase"] == "Active"
-    assert token == "t"
 
 
 def test_cluster_in_a_thread_reports_why_it_did_not_start(tmp_path: Path):

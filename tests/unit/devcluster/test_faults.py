@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from devcluster.faults import FaultControl, Match, with_fault_endpoint, with_faults
+from devcluster.faults import FaultControl, Match
 from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, User
-from devcluster.storage import Expired, Key, Store
+from devcluster.storage import Key, Store
+from devcluster.storage.records import Expired
 
 ADMIN = User("admin", ("system:masters",))
 
@@ -17,12 +18,12 @@ ADMIN = User("admin", ("system:masters",))
 class Server:
     """A handler that counts what reaches it, and streams five lines to watches."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: User | None = ADMIN) -> None:
         self.store = Store()
-        self.control = FaultControl(self.store)
+        self.control = FaultControl(self.store, self._handle, lambda _: user)
         self.reached: list[str] = []
         self.closed = False
-        self.handle = with_faults(self._handle, self.control)
+        self.handle = self.control.handle
 
     async def _handle(self, request: ApiRequest) -> ApiResponse:
         self.reached.append(request.method)
@@ -117,13 +118,8 @@ async def test_fault_delays_the_answer():
     assert loop.time() - before >= 0.02
 
 
-def with_endpoint(server: Server, user: User | None = ADMIN) -> Any:
-    return with_fault_endpoint(server.handle, server.control, lambda request: user)
-
-
 async def test_faults_are_set_seen_and_unset_over_the_wire():
-    server = Server()
-    handle = with_endpoint(server)
+    handle = Server().handle
     body = b'{"do": "fail", "match": {"method": "GET", "userAgent": "curl"}, "code": 500, "times": 5}'
     made = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))
     assert (made.status, orjson.loads(made.body)) == (201, {"number": 1})
@@ -150,7 +146,7 @@ async def test_faults_are_set_seen_and_unset_over_the_wire():
     ],
 )
 async def test_fault_endpoint_names_the_error_in_a_wrong_fault(body: bytes, message: str):
-    handle = with_endpoint(Server())
+    handle = Server().handle
     answer = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))
     assert answer.status == 400
     assert message in orjson.loads(answer.body)["message"]
@@ -158,20 +154,16 @@ async def test_fault_endpoint_names_the_error_in_a_wrong_fault(body: bytes, mess
 
 @pytest.mark.parametrize(("user", "status"), [(None, 401), (User("bob", ("dev",)), 403)])
 async def test_fault_endpoint_refuses_users_who_are_not_administrators(user: User | None, status: int):
-    server = Server()
-    handle = with_endpoint(server, user)
+    handle = Server(user).handle
     assert (await handle(ApiRequest(method="POST", path="/devcluster/history/expire"))).status == status
     assert (await handle(get())).status == 200
 
 
-async def test_history_is_expired_and_connections_are_cut_over_the_wire():
+async def test_fault_endpoint_expires_the_history():
     server = Server()
-    handle = with_endpoint(server)
+    handle = server.handle
     server.store.create(Key("", "pods", "ns", "a"), {"metadata": {"name": "a"}})
-    server.control.connections = lambda: 7
     assert (await handle(ApiRequest(method="POST", path="/devcluster/history/expire"))).status == 200
     with pytest.raises(Expired):
         server.store.watch("", "pods", since=1)
-    cut = await handle(ApiRequest(method="POST", path="/devcluster/connections/cut"))
-    assert orjson.loads(cut.body) == {"connections": 7}
     assert (await handle(get("/devcluster/unknown"))).status == 404

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from manager.election.coordinator import LeadershipLost
 from manager.kube.errors import Fenced
+from manager.kube.wire import WireRequest
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
@@ -366,7 +367,7 @@ async def test_elector_reports_missing_namespace(election: Election):
     first.wire.on("POST", LEASES, Reply.status(404, "NotFound", 'namespaces "default" not found'))
     first.start()
     await asyncio.sleep(10)
-    assert first.elector.problem == 'cannot create lease default/election: namespaces "default" not found'
+    assert first.elector.problem == 'cannot take lease default/election: namespaces "default" not found'
     assert not first.elector.leading
 
 
@@ -393,6 +394,41 @@ async def test_claim_does_not_count_when_its_answer_arrives_too_late(election: E
     assert first.elector._lock.taken
     deadline = first.elector._lock.deadline
     assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
+
+
+async def test_claim_does_not_count_when_the_process_was_held_up_beyond_the_renew_deadline(
+    election: Election,
+):
+    first = election.candidate("first")
+
+    def held_up(request: WireRequest) -> Step:
+        freeze(11.0)
+        return election.server.answer
+
+    first.wire.on("POST", LEASES, held_up)
+    first.start()
+    await first.elector.elected.wait()
+    assert first.elector.leading, "by a second claim"
+    assert first.elector._lock.deadline == pytest.approx(now() + 10.0, abs=0.1)
+    assert len(first.wire.sent("PUT", LEASE)) == 1
+
+
+async def test_work_does_not_begin_when_the_election_stops_while_the_number_of_shards_is_stated(
+    election: Election,
+):
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
+    first = election.candidate("first")
+    answer = election.server.answer
+    first.wire.on("PUT", LEASE, answer, Delayed(1.0, answer), answer)
+    first.start()
+    await asyncio.sleep(0.5)
+    assert len(first.wire.sent("PUT", LEASE)) == 2, "the claim, and the statement"
+    began: list[float] = []
+    first.elector._lock._began = lambda: began.append(now())
+    await first.elector.release()
+    assert not began
+    assert not first.elector.elected.is_set()
+    assert election.spec["holderIdentity"] == ""
 
 
 async def test_standby_does_not_treat_a_deleted_lease_as_released(election: Election):
@@ -580,3 +616,33 @@ async def test_elector_does_not_hurry_while_a_lease_is_neither_there_nor_can_be_
     first.start()
     await asyncio.sleep(20)
     assert 2 < len(first.wire.sent("POST")) < 20
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_election_ends_with_the_error_of_a_work_that_could_not_start(
+    election: Election, monkeypatch: pytest.MonkeyPatch, lost: bool
+):
+    first = election.candidate("first")
+    if lost:
+        # While a number of shards is agreed on, which fails after the loss.
+        monkeypatch.setattr(first.elector._lock._agreement, "is_settled", lambda _: False)
+
+        async def wait_until_free() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise RuntimeError("it cannot start")
+
+        monkeypatch.setattr(first.elector._lock._agreement, "wait_until_free", wait_until_free)
+        first.wire.on("PUT", LEASE, Unreached())
+    else:
+
+        def start() -> None:
+            raise RuntimeError("it cannot start")
+
+        monkeypatch.setattr(first.elector._lock, "_began", start)
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(first.start(), 30)
+    errors = {type(each) for each in caught.value.exceptions}
+    assert errors == ({LeadershipLost, RuntimeError} if lost else {RuntimeError})
+    assert not first.elector.leading

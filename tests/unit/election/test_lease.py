@@ -55,18 +55,6 @@ def test_lease_decoding_skips_deeply_nested_managed_fields():
     assert Lease.decode(body).metadata == {"name": "x"}
 
 
-def test_lease_without_a_spec_has_no_holder():
-    for spec in ({}, {"holderIdentity": None}, {"holderIdentity": ""}):
-        assert lease(**spec).holder == ""
-    assert Lease.decode(b'{"metadata": {}}').holder == ""
-
-
-def test_versions_are_ordered_only_where_they_are_numbers():
-    assert lease().version == 7
-    assert Lease({"resourceVersion": "abc"}, {}).version is None
-    assert Lease({}, {}).version is None
-
-
 STAMP = "2026-05-04T03:02:01.123456Z"
 HELD = lease(holderIdentity="other", leaseTransitions=4, acquireTime="then", renewTime="then")
 MINE = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewTime="then")
@@ -177,11 +165,19 @@ def test_host_clock_is_the_same_in_every_process_of_the_host():
             for seconds in (None, 0, -5, "15", [], 1e400)
         ),
         *(({"leaseTransitions": count}, "transitions", 0) for count in (None, -1, "3", 1.5)),
+        *(({"holderIdentity": holder}, "holder", "") for holder in (None, "")),
         ({"holderIdentity": 17}, "holder", "17"),
+        ({}, "holder", ""),
+        ({}, "version", 7),
     ],
 )
 def test_lease_reads_an_invalid_field_as_missing_or_text(spec: dict[str, Any], field: str, value: object):
-    assert getattr(Lease({}, spec), field) == value
+    assert getattr(lease(**spec), field) == value
+
+
+@pytest.mark.parametrize("metadata", [{"resourceVersion": "abc"}, {}])
+def test_version_is_unknown_when_it_is_no_number(metadata: dict[str, str]):
+    assert Lease(metadata, {}).version is None
 
 
 SHORT = "the leader has to stop before the others take over"

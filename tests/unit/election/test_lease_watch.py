@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from manager.election.lease import Lease, LeaseTiming
-from manager.election.lease_watch import LeaseObservation
+from manager.election.lease import Lease, Leases, LeaseTiming
+from manager.election.lease_watch import LeaseObservation, LeaseWatcher
+from manager.kube.errors import KubeError
+from tests.support.scripted_wire import LostAfter
+from tests.unit.election.conftest import LEASE, NAME, NAMESPACE, Election
 
 CLOCK = "pod-1/boot"
 
@@ -127,9 +130,41 @@ def test_observation_without_a_name_of_its_clock_believes_no_record():
     assert seen.claimable_at() == 115.0
 
 
-def test_lease_watcher_reports_no_change_for_a_plain_renewal():
-    seen = view()
-    assert seen.saw(stamped(at=90.0), now=90.0)
+def test_observation_reports_no_change_for_a_plain_renewal():
+    changes: list[None] = []
+    timing = LeaseTiming(clock=CLOCK)
+    seen = LeaseObservation(identity="me", timing=timing, changed=lambda: changes.append(None))
+    seen.saw(stamped(at=90.0), now=90.0)
+    assert len(changes) == 1
     later = Lease({**stamped().metadata, "resourceVersion": "2"}, {**stamped().spec, "renewTime": "b"})
-    assert not seen.saw(later.sent(CLOCK, 92.0), now=92.1)
+    seen.saw(later.sent(CLOCK, 92.0), now=92.1)
+    assert len(changes) == 1
     assert seen.claimable_at() == 107.0
+    seen.saw_none()
+    assert len(changes) == 2
+
+
+@pytest.mark.virtual_time
+async def test_observation_is_in_doubt_after_a_write_without_an_answer_and_reports_only_changes(
+    election: Election,
+):
+    first, changes = election.candidate("first"), list[None]()
+    leases = Leases(first.transport, namespace=NAMESPACE, name=NAME)
+    watcher = LeaseWatcher(first.config, leases)
+    watcher.listen(lambda: changes.append(None))
+    seen = watcher.of(NAME)
+
+    async def claim() -> None:
+        await seen.claim(leases, await seen.base(leases, timeout=1.0), timeout=1.0)
+
+    await claim()
+    assert len(changes) == 2, "there was none, and now it is ours, whatever the watch says later"
+    await claim()
+    assert (len(changes), seen.doubtful) == (2, False)
+    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
+    with pytest.raises(KubeError):
+        await claim()
+    assert seen.doubtful
+    await claim()
+    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first claim, and in doubt"
+    assert not seen.doubtful

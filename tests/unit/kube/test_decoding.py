@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import traceback
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from manager.api import ObjectKey
 from manager.cache.informer import deleted_uid
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark
-from manager.client.applier import decoded
+from manager.client.ownership import decoded
 from manager.client.reader import decode_at_once
 from manager.election.lease import Lease
 from manager.kube import rest_mapping
@@ -270,10 +271,22 @@ def test_endless_text_is_scanned_once(text: bytes, end: bytes):
     assert spent.units < 50
 
 
-@given(st.text(alphabet='[]{}"\\a', max_size=60), st.integers(2, 9))
-def test_shallow_result_does_not_depend_on_the_piece_size(text: str, piece: int):
-    deep = b"[" * 196 + b'{"metadata":{"managedFields":' + text.encode()
-    with pytest.MonkeyPatch.context() as patch:
-        at_once = shallow_at_once(deep), _shallow(deep, 1)
-        patch.setattr("manager.kube.decoding._PIECE", piece)
-        assert (shallow_at_once(deep), _shallow(deep, 1)) == at_once
+def cut_below(value: Any, levels: int) -> Any:
+    """Return a value without what is nested more deeply."""
+    if not isinstance(value, dict | list):
+        return value
+    if not levels:
+        return None
+    if isinstance(value, list):
+        return [cut_below(each, levels - 1) for each in value]
+    return {name: cut_below(each, levels - 1) for name, each in value.items()}
+
+
+texts = st.text(alphabet='[]{}"\\a', max_size=8)
+
+
+@given(st.recursive(texts, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=20))
+def test_shallow_result_has_null_for_deeper_values(value: Any):
+    raw = b"[" * 198 + orjson.dumps([value, {"a": [[value]]}]) + b"]" * 198
+    for around, cut in ((0, shallow_at_once(raw)), (1, _shallow(raw, 1))):
+        assert orjson.loads(cut) == cut_below(json.loads(raw), 200 + around)

@@ -18,7 +18,7 @@ MEMCACHED = GroupVersionKind("cache.example.com", "v1", "Memcached")
 
 
 def resource(name: str, kind: str, *, namespaced: bool = True) -> dict[str, Any]:
-    return {"name": name, "namespaced": namespaced, "kind": kind, "verbs": ["get", "list"]}
+    return {"name": name, "namespaced": namespaced, "kind": kind}
 
 
 def served(*resources: dict[str, Any]) -> Reply:
@@ -41,10 +41,9 @@ async def wire() -> ScriptedWire:
     return wire
 
 
-async def test_kind_is_found_with_its_scope_verbs_and_subresources(mapper: RestMapper):
+async def test_kind_is_found_with_its_scope_and_subresources(mapper: RestMapper):
     mapping = await mapper.resolve(POD)
     assert (mapping.gvk, mapping.plural, mapping.namespaced) == (POD, "pods", True)
-    assert mapping.verbs == {"get", "list"}
     assert mapping.subresources == {"eviction", "status"}
 
 

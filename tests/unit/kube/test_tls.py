@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import ssl
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import trustme
 
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem, Tls, TlsFiles
-from manager.tls.certificate import self_signed
 
 
 @pytest.fixture
@@ -52,17 +50,6 @@ def test_verification_can_be_left_out():
     context = TlsFiles(verify=False).build()
     assert context.verify_mode == ssl.CERT_NONE
     assert not context.check_hostname
-
-
-@pytest.mark.parametrize(("days", "expired"), [(1, True), (9, False)])
-async def test_expired_certificate_is_named_with_its_date(days: int, expired: bool):
-    now = datetime.now(UTC)
-    pair = self_signed(["me"], now - timedelta(days=3), timedelta(days=days))
-    files = TlsFiles(certificate=Pem("user me", data=pair.certificates), key=Pem("user me", data=pair.key))
-    until = now - timedelta(days=2)
-    said = f"user me: the client certificate has expired, at {until:%Y-%m-%d %H:%M:%S} UTC"
-    assert await Tls(files).expired_certificate() == (said if expired else None)
-    assert await Tls(TlsFiles()).expired_certificate() is None
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nxx\n"])

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
-import os
 import random
 from contextlib import nullcontext
 from typing import Any
@@ -20,12 +18,10 @@ from manager.kube.errors import (
     ProtocolError,
     ServerError,
     TooManyRequests,
-    Unauthorized,
     Unreachable,
 )
-from manager.kube.transport import Transport, allow_after_stop, log_warnings, require_permit
+from manager.kube.transport import Transport, allow_after_stop, require_permit
 from manager.kube.wire import WireRequest
-from manager.telemetry.logs import configured
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import ReconcileRecord, enter_record, leave_record
 from tests.support.scripted_wire import (
@@ -66,35 +62,6 @@ async def test_too_long_answer_raises_an_error_without_a_retry(transport: Transp
     with pytest.raises(ProtocolError, match=r"^GET /api: the answer is longer than 10 bytes$"):
         await transport.request("GET", "/api", query={"a": "b"}, longest=10)
     assert len(wire.requests) == 1
-
-
-class CertificateWire(ScriptedWire):
-    """Presents a client certificate."""
-
-    why: str | None = None
-
-    async def expired_certificate(self) -> str | None:
-        return self.why
-
-
-@pytest.mark.parametrize(
-    "why", [None, "user me: the client certificate has expired, at 2026-01-02 03:04:05 UTC"]
-)
-async def test_expired_client_certificate_is_named_when_the_server_does_not_know_the_client(why: str | None):
-    wire = CertificateWire()
-    wire.why, said = why, "Unauthorized" if why is None else f"Unauthorized; {why}"
-    wire.on("GET", "/api", Reply.status(401, "Unauthorized", "Unauthorized"), LostBefore())
-    wire.on("POST", "/api", LostBefore())
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    with pytest.raises(Unauthorized, match=f"^{said}$"):
-        await transport.request("GET", "/api")
-    with pytest.raises(ConnectionLost) as lost:
-        await transport.request("POST", "/api")
-    assert str(lost.value).endswith(why or "")
-    wire.on("GET", "/api/stream", Reply.status(401, "Unauthorized", "Unauthorized"))
-    with pytest.raises(Unauthorized, match=f"^{said}$"):
-        async with transport.stream("/api/stream", idle_timeout=1):
-            pass
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
@@ -248,15 +215,6 @@ async def test_silent_stream_counts_as_dead(transport: Transport, wire: Scripted
     assert stream.closed
 
 
-async def test_stream_may_outlive_the_request_deadline(transport: Transport, wire: ScriptedWire):
-    stream = Stream()
-    wire.on("GET", "/watch", stream)
-    asyncio.get_running_loop().call_later(500, stream.end)
-    async with transport.stream("/watch", idle_timeout=1000) as chunks:
-        assert [chunk async for chunk in chunks] == []
-    assert asyncio.get_running_loop().time() == 500
-
-
 async def test_stream_times_out_when_it_never_begins(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/watch", Stall())
     with pytest.raises(DeadlineExceeded, match="no answer within 30 s"):
@@ -331,16 +289,6 @@ async def test_transport_logs_each_server_warning_once(transport: Transport, wir
         for path in ("/api", "/api", "/other"):
             await transport.request("GET", path)
     assert [entry["warning"] for entry in logged] == ['unknown field "spec.x", really', "second"]
-
-
-def test_server_warning_is_a_line_of_the_managers_log():
-    reading, writing = os.pipe()
-    with configured(log_format="json", fd=writing):
-        log_warnings('299 - "too small a request"')
-    os.close(writing)
-    with os.fdopen(reading) as lines:
-        [line] = map(json.loads, lines)
-    assert (line["level"], line["logger"], line["warning"]) == ("warn", "kube", "too small a request")
 
 
 async def test_write_checks_its_permit_when_the_wire_is_ready_and_read_needs_none(

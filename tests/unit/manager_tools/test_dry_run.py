@@ -199,23 +199,6 @@ async def test_plan_accumulates_several_writes_to_one_object():
     assert [each["reason"] for each in own.after["status"]["conditions"]] == ["Second"]
 
 
-async def test_plan_accepts_optimistic_lock_on_object_planned_earlier():
-    async def write(greeting: Greeting, ctx: Context) -> None:
-        greeting.metadata.annotations["one"] = "1"
-        with cluster.transport.planning() as taken:
-            await ctx.patch()
-        [first], _ = taken()
-        assert first.after is not None
-        greeting.metadata.annotations["two"] = "2"
-        await ctx.client.patch(greeting, optimistic_lock=True)
-        del greeting.metadata.annotations["one"]  # the first plan has it
-
-    async with planning() as cluster:
-        planned = await cluster.plan(write)
-    assert (planned.ends, planned.failed) == ("", False)
-    assert "+    two: '2'" in shown(planned)
-
-
 @pytest.mark.parametrize("by", ["created", "applied", "a former manager"])
 async def test_plan_shows_fields_that_go_and_none_that_are_given_up(by: str):
     before = {"name": "a", "image": "b", "env": [{"name": "X", "value": "1"}], "workingDir": "/"}

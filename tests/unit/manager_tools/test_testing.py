@@ -150,13 +150,6 @@ async def test_operated_leaves_the_machines_clock_as_it_was():
         assert tick.metadata.creation_timestamp == datetime.fromtimestamp(EPOCH, UTC)
 
 
-@pytest.mark.virtual_time
-async def test_operated_sets_the_clock_of_a_virtual_loop():
-    await asyncio.sleep(100)
-    async with operated(kinds=(Tick,), clock=VirtualClock(START)) as world:
-        assert (await world.create(Tick(metadata=ObjectMeta(name="a")))).metadata.creation_timestamp == START
-
-
 async def test_finished_jobs_are_deleted_on_a_virtual_clock():
     virtual = VirtualClock(START)
     async with operated(clock=virtual) as world:

@@ -158,6 +158,15 @@ async def test_condition_says_what_the_items_can_hold(status: Any, words: set[st
         assert await world.events(await world.get(kind, "a")) == ["Kept"]
 
 
+def test_condition_list_keeps_the_fields_of_others_in_json():
+    kind = kind_with(LooseStatus | None)
+    theirs = {"type": "Ready", "status": "False", "reason": "New", "severity": "low"}
+    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind, status={"conditions": [theirs]}))
+    ctx.condition("Ready", True, "Kept")
+    [condition] = ctx.object.status.conditions  # type: ignore[attr-defined]
+    assert (condition["status"], condition["reason"], condition["severity"]) == ("True", "Kept", "low")
+
+
 class Plain(Resource, group="test.example.com", version="v1", plural="things", kind="Thing"):
     spec: dict[str, str] | None = None
 

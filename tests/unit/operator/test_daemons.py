@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from structlog.testing import capture_logs
 
-from manager import Context, Operator, TerminalError, created, daemon
+from manager import Context, Operator, TerminalError, daemon
 from manager_tools.testing import operated
 from tests.unit.operator.greetings import Greeting, greeting
 
@@ -113,7 +113,7 @@ async def test_daemon_of_a_recreated_object_is_a_new_one():
 async def test_daemon_ends_with_its_object_whatever_on_lets_pass_and_others_hold():
     class Once(Noting):
         name = "once"
-        on = created
+        on = staticmethod(lambda event: event.old is None)
 
     async with operated(Once) as world:
         for finalizers in ([], ["example.com/hold"]):

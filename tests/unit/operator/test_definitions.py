@@ -18,7 +18,7 @@ from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.operator.definitions import (
-    DefinitionGate,
+    Definition,
     Definitions,
     Difference,
     definition_rights,
@@ -166,15 +166,13 @@ async def cluster_alone() -> AsyncIterator[DevCluster]:
 
 
 @asynccontextmanager
-async def following(
-    cluster: DevCluster, *, token: str = ""
-) -> AsyncIterator[tuple[Definitions, DefinitionGate]]:
+async def following(cluster: DevCluster, *, token: str = "") -> AsyncIterator[tuple[Definitions, Definition]]:
     """Follow the definition of Box; the gate is its controller's."""
     wire = LocalWire(cluster, token)
     metrics, rng = Metrics(), random.Random(1)
     transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
     definitions = Definitions(transport, RestMapper(transport), metrics, rng)
-    gate = definitions.gate([Box])
+    gate = definitions.follow([Box])
     assert gate is not None
     task = asyncio.create_task(definitions.run())
     try:
@@ -230,20 +228,15 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
     ]
 
 
-@pytest.mark.parametrize("has_status", [True, False])
-async def test_discovery_is_asked_and_said_once_when_definitions_may_not_be_read(
+async def test_controller_works_and_the_log_says_it_once_when_a_definition_may_not_be_read(
     log_lines: LogLines,
-    has_status: bool,
 ):
-    async with cluster_alone() as cluster:
-        definition = installed()
-        if not has_status:
-            version_of(definition)["subresources"] = {}
-        await cluster.client.create(CRDS, "", definition)
-        async with following(cluster, token=cluster.add_user("nobody")) as (definitions, gate):
-            await asyncio.sleep(200)
-            expected = None if has_status else f"{NAME} version v1 has no status subresource"
-            assert definitions.problem() == expected
-            assert (gate.problem is None) is has_status
-    told = [line for line in log_lines if "may not read a definition" in line["event"]]
-    assert len(told) == 1
+    async with (
+        cluster_alone() as cluster,
+        following(cluster, token=cluster.add_user("nobody")) as (definitions, gate),
+    ):
+        await asyncio.sleep(200)
+        await gate.wait_synced()
+        assert (definitions.problem(), gate.problem) == (None, None)
+    [told] = [line for line in log_lines if "may not read a definition" in line["event"]]
+    assert told["definition"] == NAME

@@ -326,7 +326,7 @@ async def test_patch_of_others_object_is_refused_without_a_request_unless_it_is_
         await world.until(deployment(), lambda it: it.metadata.annotations.get("seen") == "yes")
 
 
-def test_extends_status_is_refused_for_its_own_kind():
+def test_extends_status_is_refused_for_its_own_kind_and_one_without_status():
     with pytest.raises(TypeError, match="extends_status: Switch is its own kind"):
         doing(nothing, extends_status=True)
     with pytest.raises(TypeError, match="extends_status: ConfigMap has no field `status`"):

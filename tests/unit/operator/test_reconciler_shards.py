@@ -481,6 +481,12 @@ def label_wanted(scene: Peers, name: str) -> str:
     return label_of(owner["metadata"]["uid"])
 
 
+def assert_children_are_known(scene: Peers) -> None:
+    """Check that all children have the labels of their shards, and each replica has those of its objects."""
+    assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+    assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
+
+
 async def test_replica_holds_the_children_of_its_own_objects_only():
     async with peers() as scene:
         for name in ("strangers", "another-ones"):
@@ -488,12 +494,10 @@ async def test_replica_holds_the_children_of_its_own_objects_only():
         (a,) = await scene.start("a")
         await scene.create(*OBJECTS)
         assert children_held(a) == set(OBJECTS)
-        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
         b, c = await scene.start("b", "c")
-        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
+        assert_children_are_known(scene)
         await scene.stop(b, seconds=10)
-        assert children_held(a) == a.held
-        assert children_held(c) == c.held
+        assert_children_are_known(scene)
         assert a.held | c.held == set(OBJECTS)
 
 
@@ -507,9 +511,8 @@ async def test_child_gets_a_lost_shard_label_back_and_is_not_created_again(value
             others = f"{int(label_wanted(scene, name), 16) ^ 0xFF:02x}"
             await relabel(scene, name, others if value == "another's" else value)
         await asyncio.sleep(5)
-        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        assert_children_are_known(scene)
         assert [child(scene, name)["metadata"]["uid"] for name in OBJECTS] == before
-        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
 
 
 async def test_children_without_shard_label_are_found_and_labelled():
@@ -525,11 +528,9 @@ async def test_children_without_shard_label_are_found_and_labelled():
         for name in OBJECTS:
             await relabel(scene, name, None)
         scene.operator.act = staticmethod(look)  # type: ignore[assignment]
-        a, b = await scene.start("a", "b")
+        await scene.start("a", "b")
         assert seen == {name: [name] for name in OBJECTS}
-        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
-        assert children_held(a) == a.held
-        assert children_held(b) == b.held
+        assert_children_are_known(scene)
         events = scene.cluster.client.list("events", "default")
         assert {each["reason"] for each in events} <= {"Created", "LeaderElection"}
 
@@ -660,5 +661,4 @@ async def test_recreated_objects_get_new_children_labelled_for_their_shards():
         await scene.create(*OBJECTS)
         await asyncio.sleep(5)
         assert [label_wanted(scene, name) for name in OBJECTS] != before
-        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
-        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
+        assert_children_are_known(scene)

@@ -19,7 +19,6 @@ from manager import (
     Watch,
     all_of,
     any_of,
-    created,
     created_or_deleted,
     generation_changed,
     not_,
@@ -261,6 +260,24 @@ async def test_owned_kind_holds_foreign_objects_as_metadata_and_hides_them_from_
     assert (judged, reconciler.names) == (["ours"], ["f2", "f1"])
 
 
+@pytest.mark.parametrize("on", [status_changed, any_of(created_or_deleted, not_(all_of(status_changed)))])
+def test_source_refuses_on_status_changed_when_it_keeps_no_status(on: Any):
+    for source, why in (
+        (Owns(Pod, on=on, metadata_only=True), "Owns(Pod): with metadata_only, "),
+        (Watch(Pod, label="foo", on=on, metadata_only=True), "Watch(Pod): with metadata_only, "),
+        (
+            Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["spec.statusPage"])),
+            "Watch(Pod): its selection keeps no status, so ",
+        ),
+    ):
+        of = "owns" if isinstance(source, Owns) else "watches"
+        with pytest.raises(
+            TypeError, match=re.escape(f"Declared: {why}status_changed never lets an event pass")
+        ):
+            declaring(**{of: (source,)})
+    declaring(watches=(Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["status.phase"])),))
+
+
 @pytest.mark.parametrize(
     "declared",
     [
@@ -296,24 +313,6 @@ async def test_source_enqueues_only_for_events_that_its_on_passes(host: Host, de
             pods.put("p1", generation=2)  # orphaned
             await turns()
             assert reconciler.names == ["f1"] * 4
-
-
-@pytest.mark.parametrize("on", [status_changed, any_of(created, not_(all_of(status_changed)))])
-def test_source_refuses_on_status_changed_when_it_keeps_no_status(on: Any):
-    for source, why in (
-        (Owns(Pod, on=on, metadata_only=True), "Owns(Pod): with metadata_only, "),
-        (Watch(Pod, label="foo", on=on, metadata_only=True), "Watch(Pod): with metadata_only, "),
-        (
-            Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["spec.statusPage"])),
-            "Watch(Pod): its selection keeps no status, so ",
-        ),
-    ):
-        of = "owns" if isinstance(source, Owns) else "watches"
-        with pytest.raises(
-            TypeError, match=re.escape(f"Declared: {why}status_changed never lets an event pass")
-        ):
-            declaring(**{of: (source,)})
-    declaring(watches=(Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["status.phase"])),))
 
 
 @pytest.mark.parametrize(

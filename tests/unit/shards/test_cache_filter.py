@@ -16,7 +16,7 @@ from manager.cache.reflector import Upstream
 from manager.cache.spec import WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.shards.cache_filter import NARROW_AFTER, Assignment, ShardFilter
+from manager.shards.cache_filter import NARROW_AFTER, ShardFilter
 from manager.shards.shard_set import ShardSet, label_of
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
@@ -37,7 +37,7 @@ def quiet(log_lines: object) -> None:
 async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
     def build(
         shards: ShardSet,
-        assignment: Assignment | None = None,
+        label: str = "",
         learned: Callable[[], None] = lambda: None,
         **spec: Any,
     ) -> Informer:
@@ -45,7 +45,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
             WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
             RecordDecoder(Pod.gvk, field_manager="m"),
             Upstream(transport, RestMapper(transport), metrics, rng),
-            object_filter=ShardFilter(assignment or Assignment(), shards, learned=learned),
+            object_filter=ShardFilter(shards, label=label, learned=learned),
         )
 
     return build
@@ -264,14 +264,17 @@ class TestShardFilterChildren:
     """Informers of the children of some shards, by their label, or else by their owner."""
 
     @pytest.fixture
-    async def assignment(self) -> Assignment:
-        assignment = Assignment(LABEL)
-        assignment.add(FOO)
-        return assignment
+    async def children(self, make: Make) -> Make:
+        def build(*numbers: int, **spec: Any) -> Informer:
+            informer = make(shards=some(*numbers), label=LABEL, **spec)
+            filter_of(informer).add_owner(FOO)
+            return informer
+
+        return build
 
     @pytest.fixture
-    async def restricted(self, make: Make, assignment: Assignment) -> Informer:
-        return make(shards=some(0, 1), assignment=assignment)
+    async def restricted(self, children: Make) -> Informer:
+        return children(0, 1)
 
     @pytest.fixture
     async def server(self, wire: ScriptedWire) -> PodServer:
@@ -309,18 +312,16 @@ class TestShardFilterChildren:
             assert "shardSelector" not in asked.query
 
     async def test_informer_combines_its_label_selector_with_the_shard_labels(
-        self, make: Make, assignment: Assignment, server: PodServer
+        self, children: Make, server: PodServer
     ):
-        restricted = make(shards=some(0, 1), assignment=assignment, label_selector="app=web")
+        restricted = children(0, 1, label_selector="app=web")
         async with running(restricted):
             await moments()
             (asked,) = server.sent("stream")
             assert asked.query["labelSelector"].startswith(f"app=web,{LABEL} notin (80,")
 
-    async def test_informer_with_all_shards_leaves_out_no_object(
-        self, make: Make, assignment: Assignment, server: PodServer
-    ):
-        informer = make(shards=some(0, 1, 2, 3), assignment=assignment)
+    async def test_informer_with_all_shards_leaves_out_no_object(self, children: Make, server: PodServer):
+        informer = children(0, 1, 2, 3)
         async with running(informer):
             await moments()
             assert len(self.held(informer)) == 5

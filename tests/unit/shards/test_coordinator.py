@@ -107,15 +107,11 @@ async def test_new_replicas_get_shards_with_few_moves(program: Program):
     assert not program.moved(since=before), "and nothing moves without need"
 
 
-async def test_replicas_that_start_together_share_the_shards_at_once(program: Program):
-    replicas = await program.start("a", "b", "c")
-    assert program.shares == [2, 3, 3]
-    assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3, "and lists no more"
-
-
-async def test_replicas_list_only_their_share_when_they_start_after_others_stopped(program: Program):
-    (old,) = await program.start("old")
-    await old.stop()
+@pytest.mark.parametrize("after_others", [False, True])
+async def test_replicas_that_start_together_list_only_their_shares(program: Program, after_others: bool):
+    if after_others:
+        (old,) = await program.start("old")
+        await old.stop()
     replicas = await program.start("a", "b", "c", prepares=3.0)
     await asyncio.sleep(5)
     assert program.shares == [2, 3, 3]
@@ -424,6 +420,22 @@ async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(progr
     assert (
         program.server.leases[program.server.path(NAMESPACE, f"{NAME}-3")]["metadata"]["annotations"] == note
     )
+
+
+async def test_coordinator_ends_with_the_error_of_a_shard_that_cannot_be_given_up(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+):
+    (a,) = await program.start("a")
+
+    async def end(_: int) -> None:
+        raise RuntimeError("it cannot end")
+
+    monkeypatch.setattr(a, "end", end)
+    await program.start("b")
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(a.task, 60)
+    assert caught.group_contains(RuntimeError, match="it cannot end")
+    a.gone()
 
 
 async def test_replica_that_stops_before_it_has_a_shard_leaves_no_lease(program: Program):

@@ -23,7 +23,7 @@ from tests.support.scripted_wire import (
     Step,
     Unreached,
 )
-from tests.unit.election.conftest import LEASES, NAMESPACE, Participant
+from tests.unit.election.conftest import NAMESPACE, Participant
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 
 pytestmark = pytest.mark.virtual_time
@@ -244,19 +244,6 @@ async def test_member_that_renews_stays_a_member_after_a_rewound_history(program
     for _ in range(120):
         await asyncio.sleep(0.5)
         assert a.members == "a b c"
-
-
-async def test_registry_reports_missing_right_in_one_line_and_adds_no_member(program: Program):
-    (a,) = await program.start("a")
-    b = Replica(program.server, "b")
-    program.replicas.append(b)
-    b.wire.on("POST", LEASES, Reply.status(403, "Forbidden", 'leases is forbidden: User "x" cannot create'))
-    await asyncio.sleep(60)
-    assert a.members == "a"
-    assert b.members == "a"
-    assert b.registry.problem is not None
-    assert b.registry.problem.startswith("cannot renew lease default/election-member-")
-    assert "cannot create" in b.registry.problem
 
 
 async def test_member_lease_is_left_to_expire_when_it_cannot_be_deleted_in_time(program: Program):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.builtin import container_checks, jobs, networking, pod_checks, workloads
+from devcluster.builtin import jobs, networking, pod_checks, workloads
 from devcluster.types.table import choices
 from devcluster.version import KUBERNETES
 from tests.recordings import versions
@@ -141,7 +141,8 @@ def test_version_of_devcluster_is_the_recorded_one():
     [
         (pod_checks.RESTART_POLICIES, "core.v1.PodSpec.restartPolicy"),
         (pod_checks.DNS_POLICIES, "core.v1.PodSpec.dnsPolicy"),
-        (container_checks.MESSAGE_POLICIES, "core.v1.Container.terminationMessagePolicy"),
+        (pod_checks.MESSAGE_POLICIES, "core.v1.Container.terminationMessagePolicy"),
+        (pod_checks.EFFECTS, "core.v1.Toleration.effect"),
         (workloads.STRATEGIES, "apps.v1.DaemonSetUpdateStrategy.type"),
         (jobs.MODES, "batch.v1.JobSpec.completionMode"),
         (networking.PROTOCOLS, "networking.v1.NetworkPolicyPort.protocol"),

@@ -173,10 +173,7 @@ async def test_server_waits_for_its_certificate(pairs: Pairs):
         shelf.item = pairs[0]
         await waiting
     assert certificate.problem is None
-    assert [line["event"] for line in lines] == [
-        "waiting for a certificate",
-        "serving a new certificate",
-    ]
+    assert [line["event"] for line in lines] == ["waiting for a certificate", "serving a new certificate"]
     async with certificate.refreshed():
         assert certificate.context is not None
 

@@ -46,7 +46,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "--config": lambda path: load_settings({"config": str(path)}),
     "--kubeconfig": lambda path: _choose([path], "test", None),
     "certificates of a kubeconfig": lambda path: Pem("test", path=path).read(),
-    "a tokenFile": lambda path: asyncio.run(TokenFile(path, label="test").obtain(rejected=False)),
+    "a tokenFile": lambda path: asyncio.run(TokenFile(path, label="test").obtain()),
     "SSL_CERT_FILE": trusted_by_the_machine,
     "--webhook-cert-path": lambda path: CertificateFiles(path, path).pair(None),  # type: ignore[arg-type]
     "--webhook-client-ca-file": lambda path: ClientAuthorities(path).read(),

@@ -368,6 +368,8 @@ _REQUEST = (
     b'"resource":{"resource":"things"},"operation":"CREATE","object":%b}'
 )
 
+_DEEP = b'{"extra":' + b"[" * 300 + b"]" * 300 + b"}"
+
 
 @pytest.mark.parametrize(
     ("body", "told"),
@@ -386,6 +388,10 @@ _REQUEST = (
         (
             _ENVELOPE % (_REQUEST % (b'{"a":' + b"[" * 1100 + b"]" * 1100 + b"}")),
             "is not JSON|nested too deeply",
+        ),
+        *(
+            (_ENVELOPE % (_REQUEST % (b'{},"%b":%b' % (field, _DEEP))), f"{field.decode()}` is nested too")
+            for field in (b"userInfo", b"options")
         ),
         (_ENVELOPE % (_REQUEST % b"{}").replace(b'"u"', b'""'), "uid` is empty"),
         (

@@ -252,7 +252,7 @@ async def test_conversion_yields_to_the_loop_during_a_long_review(versions: Vers
 async def test_conversion_stops_before_the_api_server_gives_up(versions: Versions):
     versions.acts = lambda given: asyncio.sleep(1)
     review = conversion_review("v2", *(thing(f"t{i}") for i in range(100)))
-    with pytest.raises(Unanswered, match=r"converting 100 objects took longer than 29\.5 s"):
+    with pytest.raises(Unanswered, match=r"^the conversion took longer than 29\.5 s"):
         await versions.endpoint.answer(review)
     assert asyncio.get_running_loop().time() == pytest.approx(29.5)
 

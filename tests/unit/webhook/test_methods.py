@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,8 @@ VERSIONS = {"versions": (OldThing,)}
 
 def decorated(function: Any, *decorators: Any) -> Any:
     """Return a copy of a function with these decorators."""
-    copied = type(function)(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
+    parts = ("code", "globals", "name", "defaults", "closure")
+    copied = type(function)(*(getattr(function, f"__{each}__") for each in parts))
     copied.__annotations__, copied.__kwdefaults__ = function.__annotations__, function.__kwdefaults__
     for decorator in decorators:
         copied = decorator(copied)
@@ -69,59 +65,44 @@ def decorated(function: Any, *decorators: Any) -> Any:
 CREATE, UPDATE, DELETE = "@webhook.validate_create", "@webhook.validate_update", "@webhook.validate_delete"
 
 
+DEFAULT = "@webhook.default"
+ONE, TWO = "with (new, request)", "with (old, new, request)"
+JSON = "with plain JSON (JsonObject)"
+NONE = "with None for old when the object is new: write `old: Thing | None`"
+
+
 @pytest.mark.parametrize(
     ("function", "decorators", "why"),
     [
-        (no_request, [create], f"{CREATE} calls it with (new, request) after self, and it takes new"),
-        (
-            of_two,
-            [create],
-            f"{CREATE} calls it with (new, request) after self, and it takes old, new, request",
-        ),
-        (by_name, [create], f"{CREATE} calls it with (new, request) after self, and it takes new, request"),
-        (
-            of_one,
-            [update],
-            f"{UPDATE} calls it with (old, new, request) after self, and it takes new, request",
-        ),
+        (no_request, [create], f"{CREATE} calls it {ONE} after self, and it takes new"),
+        (of_two, [create], f"{CREATE} calls it {ONE} after self, and it takes old, new, request"),
+        (by_name, [create], f"{CREATE} calls it {ONE} after self, and it takes new, request"),
+        (of_one, [update], f"{UPDATE} calls it {TWO} after self, and it takes new, request"),
         (
             of_one,
             [create, update],
-            f"{CREATE} and {UPDATE} call it with (old, new, request) after self, and it takes new, request",
+            f"{CREATE} and {UPDATE} call it {TWO} after self, and it takes new, request",
         ),
         (
             of_both_there,
             [update, create],
-            (
-                f"{UPDATE} and {CREATE} call it with None for old when the object is new: "
-                "write `old: Thing | None`"
-            ),
+            f"{UPDATE} and {CREATE} call it {NONE}",
         ),
-        (
-            of_three,
-            [update],
-            f"{UPDATE} calls it with (old, new, request) after self, and it takes old, new, request, more",
-        ),
+        (of_three, [update], f"{UPDATE} calls it {TWO} after self, and it takes old, new, request, more"),
         (
             of_both_there,
             [update, delete],
-            (
-                f"{UPDATE} calls it with (old, new, request), and "
-                f"{DELETE} with (old, request): write two methods"
-            ),
+            f"{UPDATE} calls it {TWO}, and {DELETE} with (old, request): write two methods",
         ),
         (
             of_one,
             [create, webhook.default],
-            (
-                f"{CREATE} calls it with (new, request), and @webhook.default with (object, request): "
-                "write two methods"
-            ),
+            f"{CREATE} calls it {ONE}, and {DEFAULT} with (object, request): write two methods",
         ),
         (
             of_one,
             [webhook.default],
-            "@webhook.default calls it with plain JSON (JsonObject) for new, which is annotated as Thing",
+            f"{DEFAULT} calls it {JSON} for new, which is annotated as Thing",
         ),
         (of_json, [delete], f"{DELETE} calls it with a Thing for thing, which is annotated as dict"),
         (
@@ -144,16 +125,9 @@ CREATE, UPDATE, DELETE = "@webhook.validate_create", "@webhook.validate_update",
         (
             of_model_alone,
             [from_hub],
-            (
-                "@webhook.from_hub(OldThing) calls it with plain JSON (JsonObject) for thing, "
-                "which is annotated as Thing"
-            ),
+            f"@webhook.from_hub(OldThing) calls it {JSON} for thing, which is annotated as Thing",
         ),
-        (
-            renamed,
-            [update],
-            f"{UPDATE} calls it with (old, new, request) in this order, and it takes new, old, request",
-        ),
+        (renamed, [update], f"{UPDATE} calls it {TWO} in this order, and it takes new, old, request"),
         (plain, [create], "a webhook method has to be an `async def`, without yield"),
     ],
 )
@@ -264,11 +238,20 @@ def test_conversion_is_refused_when_its_version_is_not_declared():
 
 
 def test_conversion_without_its_version_is_refused():
-    for decorator, way in ((webhook.to_hub, "to_hub"), (webhook.from_hub, "from_hub")):
-        with pytest.raises(
-            RegistrationError, match=rf"^@webhook\.{way} takes the other version, as in @webhook"
-        ):
-            decorator(of_json_alone)  # type: ignore[arg-type]
+    for decorator, arguments in product((webhook.to_hub, webhook.from_hub), ((of_json_alone,), ())):
+        why = rf"^@webhook\.{decorator.__name__} takes the other version, as in @webhook"
+        with pytest.raises(RegistrationError, match=why):
+            decorator(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "decorator", [webhook.default, create, update, delete, Admission(Pod).validate_connect]
+)
+def test_decorator_with_parentheses_is_refused(decorator: Any):
+    role = decorator.__name__
+    why = f"the decorator {role} takes no parentheses: write {role}, not {role}()"
+    with pytest.raises(RegistrationError, match=f"^{re.escape(why)}$"):
+        decorator()
 
 
 def test_static_method_keeps_its_decorator():
@@ -328,7 +311,7 @@ async def call(checked: Checked, new: Memcached, request: AdmissionRequest) -> l
     return await checked.keep(new, request)
 """
 CREATES, UPDATES, DELETES = (f"webhook.validate_{each}" for each in ("create", "update", "delete"))
-NEW, OLD, JSON, POD, REQUEST = (
+NEW, OLD, RAW, POD, REQUEST = (
     "new: Memcached",
     "old: Memcached",
     "obj: JsonObject",
@@ -340,12 +323,12 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
     "update of one": ((UPDATES,), (NEW, REQUEST), "None"),
     "both, the other way round": ((UPDATES, CREATES), (NEW, REQUEST), "None"),
     "both, never None": ((CREATES, UPDATES), (OLD, NEW, REQUEST), "None"),
-    "JSON to validate": ((CREATES,), (JSON, REQUEST), "None"),
+    "JSON to validate": ((CREATES,), (RAW, REQUEST), "None"),
     "a verdict": ((DELETES,), (OLD, REQUEST), "bool"),
     "a model to default": (("webhook.default",), (NEW, REQUEST), "None"),
-    "default that returns": (("webhook.default",), (JSON, REQUEST), "int"),
+    "default that returns": (("webhook.default",), (RAW, REQUEST), "int"),
     "conversion of a model": (("webhook.to_hub(Memcached)",), (OLD,), "None"),
-    "conversion with a request": (("webhook.from_hub(Memcached)",), (JSON, REQUEST), "None"),
+    "conversion with a request": (("webhook.from_hub(Memcached)",), (RAW, REQUEST), "None"),
     "others, without a request": (("pods.validate_create",), (POD,), "None"),
     "others, a connection of two": (("pods.validate_connect",), (POD, "more: Pod", REQUEST), "None"),
     "others, a slip": (("pods.validate_creat",), (POD, REQUEST), "None"),

@@ -35,50 +35,22 @@ def complete_conversion() -> Conversion:
     return conversion
 
 
-def test_webhook_has_the_name_and_path_that_kubebuilder_gives_it():
-    admission = Admission(Thing)
-    admission.functions["default"] = default
-    admission.functions["validate_create"] = judge
-    mutating, validating = admission.webhooks
-    assert (mutating.name, mutating.path) == ("mthing-v1.kb.io", "/mutate-test-example-com-v1-thing")
-    assert (validating.name, validating.path) == ("vthing-v1.kb.io", "/validate-test-example-com-v1-thing")
-    assert (mutating.mutating, validating.mutating) == (True, False)
-
-
-def test_webhook_path_of_a_core_kind_has_an_empty_group():
-    admission = Admission(Lonely)
-    admission.functions["default"] = default
-    (webhook,) = admission.webhooks
-    assert webhook.path == "/mutate--v1-lonely"
-
-
-def test_webhook_operations_are_those_with_a_function():
+def test_webhook_has_the_name_and_path_that_kubebuilder_gives_it_and_its_operations():
     admission = Admission(Thing)
     admission.functions["default"] = default
     admission.functions["validate_delete"] = judge
     admission.functions["validate_update"] = judge_change
     mutating, validating = admission.webhooks
-    assert mutating.operations == ("CREATE", "UPDATE")
-    assert validating.operations == ("UPDATE", "DELETE")
+    assert (mutating.operations, validating.operations) == (("CREATE", "UPDATE"), ("UPDATE", "DELETE"))
+    assert (mutating.name, mutating.path) == ("mthing-v1.kb.io", "/mutate-test-example-com-v1-thing")
+    assert (validating.name, validating.path) == ("vthing-v1.kb.io", "/validate-test-example-com-v1-thing")
+    assert (mutating.mutating, validating.mutating) == (True, False)
 
 
 @pytest.mark.parametrize("seconds", [0, 31, -1, 1.5, True])
 def test_admission_refuses_timeout_seconds_beyond_1_to_30(seconds: int):
     with pytest.raises(RegistrationError, match=r"Thing.*a whole number from 1 to 30"):
         Admission(Thing, timeout_seconds=seconds)
-
-
-def test_admission_decorators_return_the_function_unchanged():
-    admission = Admission(Thing)
-    assert admission.default(default) is default
-    assert admission.validate_create(judge) is judge
-    assert admission.validate_update(judge_change) is judge_change
-    assert admission.validate_delete(judge) is judge
-
-
-def test_conversion_has_a_hub_and_its_spokes():
-    conversion = complete_conversion()
-    assert (conversion.hub, conversion.spokes) == (Thing, (OldThing,))
 
 
 @pytest.mark.parametrize("other", [Thing, Lonely])
@@ -98,8 +70,6 @@ def test_webhooks_refuse_a_registration_without_functions():
     assert list(Admission(Thing).webhooks) == []
     with pytest.raises(RegistrationError, match="has no function"):
         Webhooks([Admission(Thing)])
-    with pytest.raises(RegistrationError, match="no other version"):
-        Webhooks([Conversion(Thing)])
 
 
 def test_webhooks_refuse_two_registrations_of_one_kind():

@@ -342,17 +342,6 @@ async def test_server_answers_408_when_a_body_is_too_slow():
 
 
 @pytest.mark.each_loop
-async def test_server_drops_the_request_of_a_client_that_hangs_up():
-    async with site() as made:
-        _, writer = await connect(made.address)
-        writer.write(head(1000) + b"{")
-        await until(lambda: made.in_flight(MUTATE) == 1)
-        writer.transport.abort()
-        await until(lambda: made.in_flight(MUTATE) == 0)
-        await made.works()
-
-
-@pytest.mark.each_loop
 async def test_server_drops_a_request_that_waits_for_room_when_its_client_hangs_up():
     length = 1_000_000
     async with site(bodies=Bodies(at_once=2 * length, patience=LONG, waits=LONG)) as made:
@@ -371,13 +360,12 @@ async def test_server_drops_a_request_that_waits_for_room_when_its_client_hangs_
         await made.works()
 
 
-@pytest.mark.parametrize("query", ["timeout=" + "1h" * 1000, "timeout=" + "1" * 2000 + "s"])
-async def test_server_reads_a_timeout_parameter_of_any_length_at_low_cost(query: str):
+@pytest.mark.parametrize("text", ["1h" * 1000, "1" * 2000 + "s", "soon", "-1s", "0s", ""])
+async def test_server_ignores_an_invalid_timeout_parameter_at_low_cost(text: str):
     async with site() as made:
         await made.works()
         with Effort() as spent:
-            status, _ = await made.ask(REVIEW, path=f"{MUTATE}?{query}")
-        assert status in {200, 400}
+            assert (await made.ask(REVIEW, path=f"{MUTATE}?timeout={text}"))[0] == 200
         assert spent.units < 1
         await made.works()
 
@@ -554,12 +542,6 @@ async def test_server_answers_with_a_status_when_a_function_fails_or_is_too_slow
         assert (got, answer["kind"], answer["reason"]) == (status, "Status", reason)
         assert re.search(told, answer["message"])
         assert made.count(status) == 1
-
-
-@pytest.mark.parametrize("text", ["soon", "-1s", "0s", ""])
-async def test_server_ignores_an_invalid_timeout_parameter(text: str):
-    async with site() as made:
-        assert (await made.ask(REVIEW, path=f"{MUTATE}?timeout={text}"))[0] == 200
 
 
 async def test_server_raises_cannot_listen_when_the_port_is_in_use():

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from devcluster.api.interfaces import LogOptions
 from devcluster.api.local import LocalClient
 from devcluster.storage.records import Key
 from tests.unit.devcluster.api.conftest import APPLY, CONFIG_MAPS, MERGE, METADATA, Api, config_map
@@ -171,8 +172,8 @@ class Logs:
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
 
-    async def stream(self, pod: dict[str, Any], container: str, **options: Any) -> AsyncIterator[bytes]:
-        self.asked = {"pod": pod["metadata"]["name"], "container": container, **options}
+    async def __call__(self, _: Any, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        self.asked = {"container": container, **options._asdict()}
         yield b"one\n"
         yield b"two\n"
 
@@ -244,7 +245,7 @@ async def test_eviction_waits_for_the_disruption_budget(pod: Api):
 
 
 async def test_logs_are_of_one_container(pod: Api):
-    logs = pod.server.logs = Logs()
+    logs = pod.server.subresources.pods.sessions.logs = Logs()
     status = await pod.expect(400, "GET", f"{PODS}/p/log")
     assert status["message"] == ("a container name must be specified for pod p, choose one of: [main side]")
     empty = await pod.ask("GET", f"{PODS}/p/log?container=main")
@@ -267,7 +268,7 @@ async def test_local_client_writes_as_a_controller(api: Api):
     made["data"] = {"k": "v"}
     changed = await client.update("configmaps", "default", made)
     assert client.peek("configmaps", "default", "a") == changed
-    assert [each["metadata"]["name"] for each in client.list("configmaps", owner_uid="u-1")] == ["a"]
+    assert [each["metadata"]["name"] for each in client.list("configmaps", "default")] == ["a"]
     assert client.list("configmaps", "elsewhere") == []
     await client.delete("configmaps", "default", "a", uid=made["metadata"]["uid"])
     assert api.server.store.get(Key("", "configmaps", "default", "a")) is None

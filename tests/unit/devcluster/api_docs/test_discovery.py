@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.discovery import AGGREGATED, Discovery, answer_discovery
+from devcluster.api.discovery import AGGREGATED, Discovery
 from devcluster.errors import StatusError
 from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
@@ -27,7 +27,7 @@ def ask(
     discovery: Discovery, path: str, accept: str = "", method: str = "GET", **headers: str
 ) -> ApiResponse:
     headers = {"accept": accept, "host": "127.0.0.1:6443"} | headers
-    answer = answer_discovery(discovery, ApiRequest(method=method, path=path, headers=headers))
+    answer = discovery.answer(ApiRequest(method=method, path=path, headers=headers))
     assert answer is not None
     return answer
 
@@ -195,7 +195,7 @@ def test_discovery_answers_406_for_an_unsupported_representation(discovery: Disc
 
 def test_discovery_does_not_answer_paths_of_objects(discovery: Discovery):
     for path in ("/api/v1/pods", "/apis/apps/v1/deployments", "/healthz"):
-        assert answer_discovery(discovery, ApiRequest(method="GET", path=path)) is None
+        assert discovery.answer(ApiRequest(method="GET", path=path)) is None
 
 
 def test_root_path_lists_all_paths(discovery: Discovery):

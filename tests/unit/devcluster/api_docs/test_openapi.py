@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.openapi import OpenApi, answer_openapi
+from devcluster.api.openapi import OpenApi
 from devcluster.api.openapi_protobuf import encode_document
 from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
@@ -25,7 +25,7 @@ def ask(openapi: OpenApi, path: str, accept: str = "application/json", **more: A
     headers = {"accept": accept} | more.pop("headers", {})
     path, _, query = path.partition("?hash=")
     asked = {"hash": [query]} if query else {}
-    answer = answer_openapi(openapi, ApiRequest(method="GET", path=path, query=asked, headers=headers))
+    answer = openapi.answer(ApiRequest(method="GET", path=path, query=asked, headers=headers))
     assert answer is not None
     return answer
 
@@ -215,4 +215,4 @@ def test_protobuf_identifies_parameters_by_their_place():
 def test_openapi_has_no_document_for_paths_that_are_not_served(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/nope/v1").status == 404
     assert ask(openapi, "/openapi/v3/").status == 404
-    assert answer_openapi(openapi, ApiRequest(method="GET", path="/healthz")) is None
+    assert openapi.answer(ApiRequest(method="GET", path="/healthz")) is None

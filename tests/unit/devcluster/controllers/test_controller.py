@@ -20,14 +20,14 @@ def test_work_queue_delivers_a_key_whose_time_passes_while_its_timer_is_set(monk
         monkeypatch.setattr(
             module, "asyncio", SimpleNamespace(get_running_loop=lambda: late, Event=asyncio.Event)
         )
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("a", 0.001)
-        queue.add_after("a", 0.5)
-        queue.add_after("a", 0.0)
-        assert await queue.get() == "a"
-        queue.done("a")
+        queue = WorkQueue()
+        key = ("", "a")
+        for seconds in (0.001, 0.5, 0.0):
+            queue.add_after(key, seconds)
+        assert await queue.get() == key
+        queue.done(key)
         await asyncio.sleep(0)
-        assert queue.idle
+        assert len(queue) == 0
 
     uvloop.run(main())
 

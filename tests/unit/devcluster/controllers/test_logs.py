@@ -5,6 +5,7 @@ import datetime
 
 import pytest
 
+from devcluster.api.interfaces import LogOptions
 from devcluster.controllers import PodLogs
 from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.controller import View
@@ -26,11 +27,11 @@ async def test_lines_are_the_same_each_time_and_can_be_cut(cluster: Cluster):
     )
     lines = [line async for line in logs.stream(found, "c")]
     assert lines == [b"c: started from image nginx:1\n", b"c: running for 5s\n", b"c: running for 10s\n"]
-    assert [line async for line in logs.stream(found, "c", tail_lines=1)] == lines[-1:]
-    assert [line async for line in logs.stream(found, "c", tail_lines=0)] == []
+    assert [line async for line in logs.stream(found, "c", LogOptions(tail_lines=1))] == lines[-1:]
+    assert [line async for line in logs.stream(found, "c", LogOptions(tail_lines=0))] == []
     recent = cluster.clock.now() - datetime.timedelta(seconds=4)
-    assert [line async for line in logs.stream(found, "c", since=recent)] == lines[-1:]
-    (first, *_) = [line async for line in logs.stream(found, "c", timestamps=True)]
+    assert [line async for line in logs.stream(found, "c", LogOptions(since=recent))] == lines[-1:]
+    (first, *_) = [line async for line in logs.stream(found, "c", LogOptions(timestamps=True))]
     time, _, text = first.partition(b" ")
     assert text == lines[0]
     assert time == b"2027-01-15T08:00:00.000000000Z"
@@ -44,7 +45,7 @@ async def test_followed_logs_end_when_the_pod_is_deleted(cluster: Cluster):
     lines: list[bytes] = []
 
     async def follow() -> None:
-        async for line in logs.stream(found, "c", follow=True, tail_lines=0):
+        async for line in logs.stream(found, "c", LogOptions(follow=True, tail_lines=0)):
             lines.append(line)  # noqa: PERF401 -- seen while it goes on
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -74,7 +75,7 @@ async def test_logs_are_refused_when_there_are_no_lines_yet(
         await started(cluster, image),
     )
     with pytest.raises(StatusError, match=message) as caught:
-        logs.stream(found, "c", previous=previous)
+        logs.stream(found, "c", LogOptions(previous=previous))
     assert caught.value.code == 400
 
 
@@ -83,5 +84,5 @@ async def test_container_that_crashed_shows_its_last_words(cluster: Cluster):
         PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
         await started(cluster, "x:crash-loop"),
     )
-    lines = [line async for line in logs.stream(found, "c", previous=True)]
+    lines = [line async for line in logs.stream(found, "c", LogOptions(previous=True))]
     assert lines[-1] == b"c: failed with exit code 1\n"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from devcluster.api.interfaces import LogOptions
 from devcluster.controllers import PodLogs
 from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.controller import View
@@ -97,5 +98,5 @@ async def test_pod_prints_the_log_of_its_annotation(cluster: Cluster):
     logs = PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store)))
     found = [line async for line in logs.stream(cluster.get("pods", "p"), "c")]
     assert found == [b"first\n", b"second\n"]
-    following = [line async for line in logs.stream(cluster.get("pods", "p"), "c", tail_lines=1)]
+    following = [line async for line in logs.stream(cluster.get("pods", "p"), "c", LogOptions(tail_lines=1))]
     assert following == [b"second\n"]

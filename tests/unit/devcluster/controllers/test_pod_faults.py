@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from devcluster.api.interfaces import LogOptions
 from devcluster.controllers import PodLogs
 from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.controller import View
@@ -73,7 +74,9 @@ async def test_container_crash_loops_with_its_last_line_when_its_command_line_is
     assert events_of(cluster, "BackOff") == [("Warning", "BackOff", text)]
     logs = PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store)))
     for previous in (True, False):
-        found = [line async for line in logs.stream(cluster.get("pods", "p"), "c", previous=previous)]
+        found = [
+            line async for line in logs.stream(cluster.get("pods", "p"), "c", LogOptions(previous=previous))
+        ]
         assert found == [f"{NO_ROOM}\n".encode()]
 
 

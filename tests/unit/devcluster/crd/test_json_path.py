@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.crd.json_path import cell, find, nested, set_nested
+from devcluster.crd.json_path import cell, find, nested
 from devcluster.kinds.resource import Column
 
 OBJ: dict[str, Any] = {
@@ -60,9 +60,6 @@ def test_cell_has_the_type_of_its_column(kind: str, path: str, shown: Any):
     assert cell(OBJ, Column("C", kind, json_path=path)) == shown
 
 
-def test_simple_paths_are_read_and_written():
-    obj: dict[str, Any] = {}
-    set_nested(obj, ".spec.a.b", 1)
-    assert obj == {"spec": {"a": {"b": 1}}}
-    assert nested(obj, ".spec.a.b") == 1
-    assert nested(obj, ".spec.x.b") is None
+@pytest.mark.parametrize(("path", "found"), [(".spec.size", 3), (".spec.x.b", None), (".spec.size.b", None)])
+def test_nested_follows_a_simple_path(path: str, found: int | None):
+    assert nested(OBJ, path) == found

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.patch import apply, in_versions, parent_entries, record_update, scale_entries
+from devcluster.patch import Write, apply, in_versions, parent_entries, record_update, scale_entries
 from devcluster.schema.node import Schema, parse
 from devcluster.types import schema_for
 
@@ -41,16 +41,19 @@ def owned(obj: dict[str, Any]) -> dict[str, Any]:
     return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", [])}
 
 
+def write(manager: str, now: str, **more: Any) -> Write:
+    common: dict[str, Any] = {"schema": schema(granular=True), "api_version": API}
+    return Write(manager=manager, now=now, **{**common, **more})
+
+
 def applied(
     live: dict[str, Any] | None, spec: dict[str, Any], manager: str = "applier", **more: Any
 ) -> dict[str, Any]:
-    common: dict[str, Any] = {"schema": schema(granular=True), "force": False, "api_version": API, "now": NOW}
-    return apply(live, thing(spec), manager=manager, **{**common, **more})
+    return apply(live, thing(spec), write(manager, NOW, **more), force=False)
 
 
 def recorded(new: dict[str, Any], old: dict[str, Any] | None, manager: str = "m", **more: Any) -> None:
-    common: dict[str, Any] = {"schema": schema(granular=True), "api_version": API, "now": LATER}
-    record_update(new, old, manager=manager, **{**common, **more})
+    record_update(new, old, write(manager, **{"now": LATER, **more}))
 
 
 def test_new_built_in_object_has_no_managed_fields_for_empty_go_structs():
@@ -116,9 +119,7 @@ def test_apply_changes_neither_the_object_nor_the_configuration():
     config = thing({"list": [{"name": "b"}]})
     before = copy.deepcopy((live, config))
 
-    apply(
-        live, config, schema=schema(granular=True), manager="applier", force=True, api_version=API, now=LATER
-    )
+    apply(live, config, write("applier", LATER), force=True)
 
     assert (live, config) == before
 
@@ -144,20 +145,11 @@ def test_fields_are_compared_in_the_version_in_which_they_were_applied(
     kind = renamed(first, "example.com/v2")
     assert kind is not None
     second = apply(
-        None, first, schema=kind[1], manager="applier", force=False, api_version="example.com/v2", now=NOW
+        None, first, write("applier", NOW, schema=kind[1], api_version="example.com/v2"), force=False
     )
     second = {**second, "apiVersion": API, "spec": {"size": 1, **({"map": {"x": "y"}} if not spec else {})}}
 
-    result = apply(
-        second,
-        thing(spec),
-        schema=schema(granular=True),
-        manager="applier",
-        force=False,
-        api_version=API,
-        now=LATER,
-        convert=renamed,
-    )
+    result = apply(second, thing(spec), write("applier", LATER, convert=renamed), force=False)
 
     assert result["spec"] == left
     (entry,) = result["metadata"]["managedFields"]
@@ -177,11 +169,10 @@ def test_managed_fields_are_dropped_when_their_version_does_not_know_all_fields(
 
 
 def test_applier_that_gives_up_its_only_label_leaves_the_metadata_of_the_server():
-    common: dict[str, Any] = {"schema": schema(granular=True), "force": False, "api_version": API, "now": NOW}
-    live = apply(None, thing({"size": 1}, labels={"a": "b"}), manager="applier", **common)
+    live = apply(None, thing({"size": 1}, labels={"a": "b"}), write("applier", NOW), force=False)
     live["metadata"]["uid"] = "some-uid"
 
-    result = apply(live, thing({"size": 1}), manager="applier", **common)
+    result = apply(live, thing({"size": 1}), write("applier", NOW), force=False)
 
     assert {**result["metadata"], "managedFields": None} == {
         "name": "t",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from devcluster.storage import FieldSelector, LabelSelector, SelectorError
+from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
 
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 NOT_A_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"

@@ -33,11 +33,7 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @functools.cache
 def helm_template(
-    chart: Path,
-    *values: str,
-    release: str = RELEASE,
-    namespace: str = SYSTEM,
-    kubernetes: str = "1.36.0",
+    chart: Path, *values: str, release: str = RELEASE, namespace: str = SYSTEM, kubernetes: str = "1.36.0"
 ) -> subprocess.CompletedProcess[str]:
     settings = [f"--set={value}" for value in values]
     place = f"--namespace={namespace}"

@@ -11,7 +11,7 @@ from manager.api.rights import RbacRule
 from manager.util.yaml_text import yaml_stream
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.registration import Webhooks
-from manager_tools.codegen import config_files, custom_resource_definitions
+from manager_tools.codegen import config_files
 from manager_tools.codegen.config_files import HEADER, GeneratedTree
 from tests.support.widget import Widget
 
@@ -31,33 +31,6 @@ admission.functions["validate_create"] = validate
 WEBHOOKS = Webhooks([admission])
 FILES = config_files(PROGRAM, KINDS, RULES, ["b.yaml", "a.yaml"], WEBHOOKS)
 WEBHOOK_FOLDERS = ("certmanager", "webhook")
-
-
-def test_files_have_the_names_that_kubebuilder_gives_them():
-    roles = ("admin_role", "editor_role", "viewer_role")
-    bound = ("leader_election_role", "metrics_auth_role", "role", "webhook_certificate_role")
-    bound += ("webhook_injection_role",)
-    expected = {
-        "certmanager": ("certificate-webhook", "issuer", "kustomization", "kustomizeconfig", "secret"),
-        "crd": ("bases/cache.example.com_memcacheds", "bases/test.example.com_widgets", "kustomization"),
-        "default": ("manager_metrics_patch", "manager_webhook_patch", "metrics_service"),
-        "high-availability": ("kustomization", "pod_disruption_budget"),
-        "network-policy": ("allow-metrics-traffic", "allow-webhook-traffic"),
-        "owner-references": ("kustomization", "role", "role_binding"),
-        "per-operator/operators": ("kustomization",),
-        "per-operator/operators/memcached": ("kustomization", "rbac"),
-        "per-operator/operators/widget": ("kustomization", "rbac"),
-        "prometheus": ("monitor", "rules"),
-        "rbac": (
-            *("kustomization", "service_account", "metrics_reader_role", "storage_migration_role"),
-            *(f"{kind}_{role}" for kind in ("memcached", "widget") for role in roles),
-            *(f"{role}{binding}" for role in bound for binding in ("", "_binding")),
-        ),
-        "samples": ("kustomization",),
-        "shards": ("kustomization", "role"),
-        "webhook": ("kustomization", "kustomizeconfig", "manifests", "secret", "service"),
-    }
-    assert set(FILES) == {f"{folder}/{name}.yaml" for folder, names in expected.items() for name in names}
 
 
 def test_kustomization_lists_all_files_of_its_folder():
@@ -93,11 +66,6 @@ def test_per_operator_overlay_gives_each_operator_its_own_role_and_lease():
 def test_config_files_have_no_webhook_folder_without_webhooks():
     files = config_files(PROGRAM, KINDS, RULES, [], Webhooks([]))
     assert not [path for path in files if path.startswith(WEBHOOK_FOLDERS)]
-
-
-def test_yaml_stream_survives_a_round_trip():
-    manifests = [*custom_resource_definitions([Widget]), {"kind": "Other", "value": "yes"}]
-    assert list(yaml.safe_load_all(yaml_stream(manifests))) == manifests
 
 
 def test_yaml_document_keeps_order_spells_out_repeated_values_and_has_blocks():

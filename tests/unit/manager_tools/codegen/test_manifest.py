@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from apis.cache.v1.memcached import Memcached
 from manager.api import ApiModel, Column, CrdOptions, Resource, Scale, crd
 from manager.webhook import JsonObject
 from manager.webhook.configurations import by_url
@@ -97,14 +96,6 @@ def test_status_and_age_can_be_left_out():
     ]
 
 
-def test_memcached_definition_scales_by_size():
-    memcached = version(Memcached)
-    scale = (".spec.size", ".status.replicas", ".status.selector")
-    assert tuple(memcached["subresources"]["scale"].values()) == scale
-    columns = [column["name"] for column in memcached["additionalPrinterColumns"]]
-    assert columns == ["Size", "Ready", "Reason", "Age"]
-
-
 def test_versions_of_a_kind_share_one_definition():
     versions = definition(OldGadget, Gadget)["versions"]
     assert [(each["name"], each["served"], each["storage"]) for each in versions] == [
@@ -113,11 +104,6 @@ def test_versions_of_a_kind_share_one_definition():
     ]
     assert versions[0]["deprecated"] is True
     assert versions[0]["deprecationWarning"] == "use v1"
-
-
-def test_kinds_have_a_definition_each_in_the_order_they_are_given():
-    names = [each["metadata"]["name"] for each in custom_resource_definitions([Widget, Memcached, Gadget])]
-    assert names == ["widgets.test.example.com", "memcacheds.cache.example.com", "gadgets.test.example.com"]
 
 
 def test_custom_resource_definitions_require_exactly_one_storage_version():
@@ -164,7 +150,7 @@ def test_definition_of_converted_kind_names_the_conversion_webhook():
         "strategy": "Webhook",
         "webhook": {
             "clientConfig": {
-                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"},
+                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"}
             },
             "conversionReviewVersions": ["v1"],
         },

@@ -37,6 +37,7 @@ from manager_tools.codegen import (
 )
 from manager_tools.codegen.manifest import Manifest
 from manager_tools.codegen.model_source import ModelSource
+from manager_tools.codegen.python_source import laid_out
 from manager_tools.codegen.structural import object_schema
 from manager_tools.testing import LocalWire
 from tests.support import ROOT
@@ -265,55 +266,6 @@ async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
         return published, await cluster.client.create("deployments.apps", "default", DEPLOYMENT)
 
 
-def test_model_source_keeps_definition_with_embedded_pod_template(tmp_path: Path):
-    published, _ = asyncio.run(published_and_created())
-    theirs = definition(VENDOR)
-    [version] = [each for each in theirs["spec"]["versions"] if each["storage"]]
-    theirs["spec"].update(versions=[version], conversion={"strategy": "None"})
-    template = structural(published, {"$ref": "/io.k8s.api.core.v1.PodTemplateSpec"})
-    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
-        "type": "object",
-        "properties": {"template": template},
-    }
-    version["additionalPrinterColumns"], version["subresources"] = [], {"status": {}}
-    text = json.dumps(theirs)
-    assert len(text) > 70_000
-    [found] = definitions_in(text)
-    source = model_source(found.served(None), "a test")
-    assert source.unsaid == []
-    [again] = custom_resource_definitions([imported(source.text, "Installation", tmp_path)])
-    assert schema_of(again, "v1") == schema_of(theirs, "v1")
-
-
-def structural(document: dict[str, Any], node: Any) -> Any:
-    """Return a published schema in the form of controller-gen's definitions."""
-    if isinstance(node, list):
-        return [structural(document, each) for each in node]
-    if not isinstance(node, dict):
-        return node
-    node = {**node, **node.get("allOf", [{}])[0]}
-    node.pop("allOf", None)
-    if "enum" in node and node.get("default") not in node["enum"]:
-        node.pop("default", None)  # the empty text, which the server publishes and no definition may have
-    if "$ref" in node:
-        name = node.pop("$ref").rpartition("/")[2]
-        if name.endswith("ObjectMeta"):
-            return {"type": "object"}
-        node = {**document["components"]["schemas"][name], **node}
-    if "oneOf" in node:
-        return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
-    if isinstance(node.get("default"), dict):
-        del node["default"]
-    for word in [each for each in node if each.startswith("x-kubernetes-") and "list" not in each]:
-        del node[word]
-    if "type" not in node and not isinstance(node.get("properties"), dict):
-        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    if "properties" in node:
-        properties = {name: structural(document, each) for name, each in node["properties"].items()}
-        return {**node, "properties": properties}
-    return {word: structural(document, value) for word, value in node.items()}
-
-
 def test_model_source_of_builtin_kind_reads_its_objects_and_has_no_crd(tmp_path: Path):
     published, created = asyncio.run(published_and_created())
     gvk = GroupVersionKind("apps", "v1", "Deployment")
@@ -356,27 +308,16 @@ def test_model_source_passes_formatter_and_linter(tmp_path: Path):
     served = served_by_openapi(
         published, GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True
     )
-    (tmp_path / "deployment.py").write_text(model_source(served, "a test").text)
+    sources = {"deployment": model_source(served, "a test").text}
     for path in (VENDOR, *OURS):
         [found] = definitions_in(path.read_text())
-        (tmp_path / f"{path.stem.replace('.', '_')}.py").write_text(
-            model_source(found.served(None), path.name).text
-        )
+        sources[path.stem.replace(".", "_")] = model_source(found.served(None), path.name).text
     odd = {"type": "string", "description": f"x \u2013 {'y' * 200}", "default": "\u2013", "enum": ["\u2013"]}
-    (tmp_path / "odd.py").write_text(model_of(odd).text)
-    word = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": f"^{'a' * 20}$"}
-    deep: dict[str, Any] = {"type": "array", "items": word}
-    wide = {f"m{number}": {"type": "object", "properties": {"a": word}} for number in range(2)}
-    for number in range(60, 130, 3):
-        field = {"type": "object", "properties": {"a" * number: {"type": "boolean"}, "x": deep, **wide}}
-        named = {
-            "type": "object",
-            "required": [f"f{'b' * number}"],
-            "properties": {f"f{'b' * number}": field},
-        }
-        (tmp_path / f"long_{number}.py").write_text(model_of(named).text)
-        lists = {**deep, "items": {**word, "description": "d" * (number - 30)}}
-        (tmp_path / f"lists_{number}.py").write_text(model_of(lists).text)
+    sources["odd"] = model_of(odd).text
+    properties = {"a" * 120: {"type": "array", "items": {"type": "string", "maxLength": 63}}}
+    sources["wide"] = model_of({"type": "object", "properties": properties}).text
+    for name, text in sources.items():
+        (tmp_path / f"{name}.py").write_text(laid_out(text))
     shutil.copy(ROOT / "manager_tools/scaffold/project/pyproject.in.toml", tmp_path / "pyproject.toml")
     for check in (("format", "--check"), ("check",)):
         ran = subprocess.run(
@@ -411,9 +352,7 @@ def test_definition_is_kept_when_it_has_the_status_subresource_and_no_status(tmp
     ("value", "lost"),
     [
         ({"type": "string", "x-kubernetes-int-or-string": True}, "type 'string' is lost"),
-        ({"type": "array", "pattern": "^a", "items": {"type": "string"}}, "pattern '^a' is lost"),
         ({"type": "string", "minimum": 3}, "minimum 3 is lost"),
-        ({"x-kubernetes-preserve-unknown-fields": True, "pattern": "a"}, "pattern 'a' is lost"),
         ({"type": "string", "default": "a", "maxItems": 3}, "maxItems 3 is lost"),
     ],
 )
@@ -428,12 +367,7 @@ def test_loss_is_reported_when_a_model_has_no_word_for_it(value: Any, lost: str)
             {"type": "integer", "format": "int32", "maximum": 2**32 - 1},
             "maximum is left out: its maximum 4294",
         ),
-        (
-            {"type": "integer", "format": "int32", "minimum": -(2**40)},
-            "minimum is left out: its minimum -1099",
-        ),
         ({"type": "integer", "minimum": 0.5}, "minimum is left out: its minimum 0.5 is no whole number"),
-        ({"type": "number", "maximum": 1e300}, "maximum is left out: its maximum 1e+300 is beyond int64"),
         (
             {"x-kubernetes-int-or-string": True, "maximum": 2**64},
             "maximum is left out: its maximum 18446744073709551616 is beyond int64",
@@ -552,9 +486,7 @@ def test_scale_is_left_out_and_reported_when_its_paths_lead_nowhere(tmp_path: Pa
 def test_conditions_are_reported_when_they_cannot_be_set(items: Any, told: list[str]):
     status = {
         "type": "object",
-        "properties": {
-            "conditions": {"type": "array", "items": {"type": "object", "properties": items}},
-        },
+        "properties": {"conditions": {"type": "array", "items": {"type": "object", "properties": items}}},
     }
     schema = {"type": "object", "properties": {"status": status}}
     [found] = definitions_in(crd(schema, version={"subresources": {"status": {}}}))
@@ -583,42 +515,26 @@ def crd(schema: Any, *, version: Mapping[str, Any] | None = None, **spec: Any) -
         ("", "it has no CustomResourceDefinition"),
         ("a: {", "not valid YAML in line 2, column 1: did not find expected node content"),
         ("kind: Pod\n---\nkind: Secret", "it has no CustomResourceDefinition, but Pod, Secret"),
-        ("- 1", "it has no CustomResourceDefinition"),
         (
             "kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1beta1",
             "its apiVersion has to be apiextensions.k8s.io/v1, not apiextensions.k8s.io/v1beta1",
         ),
-        (crd({}, group=""), "spec.group: Expected `str` matching regex '^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'"),
         (crd({}, names={}), "spec.names: Object missing required field `plural`"),
         (
             crd({}, names={"kind": "a b", "plural": "x"}),
             "spec.names.kind: 'a b' cannot be the name of a class",
         ),
-        (crd({}, versions={}), "spec.versions: Expected `array`, got `object`"),
-        (crd({}, versions=[]), "spec.versions: Expected `array` of length >= 1"),
         (crd({}, versions=[1]), "spec.versions[0]: Expected `object`, got `int`"),
-        (crd([]), "spec.versions[0].schema.openAPIV3Schema: Expected `object`, got `array`"),
         (crd({"properties": {"spec": 1}}), "Kind.spec: Expected `object`, got `int`"),
-        (crd({"properties": [1]}), "Kind.properties: Expected `object | null`, got `array`"),
         (
             crd({"properties": {"a": {"type": "string", "minLength": "x"}}}),
             "Kind.a.minLength: Expected `int | null`, got `str`",
         ),
         (
-            crd({}, names={"kind": "None", "plural": "x"}),
-            "spec.names.kind: 'None' cannot be the name of a class",
-        ),
-        (
             crd({}, group='a"\nimport os'),
             "spec.group: Expected `str` matching regex '^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'",
         ),
-        (
-            "a: &a [" + "x" * 5000 + "]\nb: [" + "*a," * 300 + "]",
-            "not valid YAML in line 2, column 605: its aliases expand to too much",
-        ),
-        ("{a: " * 100_000, "not valid YAML in line 1, column 801: it is nested too deeply"),
         (crd({"properties": {"a": {"type": "text"}}}), "Kind.a: type: 'text' is no type of a schema"),
-        (crd({"properties": {"a": {}}}), "Kind.a: type: None is no type of a schema"),
         (crd({"properties": {"a": {"type": "array"}}}), "Kind.a: items is missing"),
         (crd({"properties": {"a": {"$ref": "#/b"}}}), "Kind.a: there is no schema '#/b'"),
         (

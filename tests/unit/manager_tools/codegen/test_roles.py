@@ -20,30 +20,6 @@ def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
     return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
 
 
-@pytest.mark.parametrize(
-    ("role", "kind", "name", "rules"),
-    [
-        (MADE["role.yaml"], "ClusterRole", "manager-role", [("apps", "deployments", "get")]),
-        (
-            MADE["metrics_auth_role.yaml"],
-            "ClusterRole",
-            "metrics-auth-role",
-            [
-                ("authentication.k8s.io", "tokenreviews", "create"),
-                ("authorization.k8s.io", "subjectaccessreviews", "create"),
-            ],
-        ),
-    ],
-)
-def test_running_roles_grant_no_more_than_is_needed(
-    role: Any, kind: str, name: str, rules: list[tuple[str, str, str]]
-):
-    assert (role["kind"], role["metadata"]) == (kind, {"name": name})
-    assert role["rules"] == [
-        {"apiGroups": [group], "resources": [resource], "verbs": [verb]} for group, resource, verb in rules
-    ]
-
-
 def test_leader_election_role_grants_only_create_beyond_its_lease():
     for lease in ("operator-manager", "another"):
         role = running(lease, RULES)["leader_election_role.yaml"]
@@ -86,12 +62,6 @@ def test_roles_of_people_leave_the_status_to_the_manager_and_scale_only_what_can
     assert set(verbs_of(role, "memcacheds/scale")) == scale
     assert verbs_of(role, "memcacheds/status") == ["get"]
     assert verbs_of(PEOPLE[f"widget_{who}_role.yaml"], "widgets/scale") == []
-
-
-def test_readers_of_metrics_read_metrics():
-    role = PEOPLE["metrics_reader_role.yaml"]
-    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "metrics-reader")
-    assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
 def test_storage_migration_role_writes_only_status_and_definition():
@@ -151,11 +121,6 @@ def test_rules_for_single_objects_stay_apart_from_those_for_all():
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]},
     ]
-
-
-def test_merged_rules_do_not_depend_on_marker_order():
-    rules = [rule("b", "x;y", "get"), rule("a", "z", "list"), rule("", "x", "*"), rule("a", "x", "list")]
-    assert merged_rules(rules) == merged_rules(reversed(rules))
 
 
 def test_installed_roles_have_the_prefix_and_are_bound_to_the_account():

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import enum
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import pytest
 from pydantic import ConfigDict, Field
 
-from manager.api import ApiModel, Int32, Int64, IntOrString, cel, preserve_unknown, required
+from manager.api import ApiModel, Int32, IntOrString, cel, preserve_unknown, required
 from manager_tools.codegen.manifest import leads_somewhere
 from manager_tools.codegen.structural import structural_schema
 from tests.support.widget import Limits, Mode, Port, Widget
@@ -24,10 +23,7 @@ class Level(enum.IntEnum):
     HIGH = 2
 
 
-INT_OR_STRING = {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "x-kubernetes-int-or-string": True,
-}
+INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -35,34 +31,20 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
     ("annotation", "schema"),
     [
         (str, {"type": "string"}),
-        (bool, {"type": "boolean"}),
-        (int, {"type": "integer"}),
-        (float, {"type": "number"}),
         (Int32, {"type": "integer", "format": "int32"}),
-        (Int64, {"type": "integer", "format": "int64"}),
         (IntOrString, INT_OR_STRING),
         (datetime, {"type": "string", "format": "date-time"}),
-        (date, {"type": "string", "format": "date"}),
-        (UUID, {"type": "string", "format": "uuid"}),
-        (list[str], {"type": "array", "items": {"type": "string"}}),
         (list[str | None], {"type": "array", "items": {"type": "string", "nullable": True}}),
-        (
-            dict[str, Int32],
-            {"type": "object", "additionalProperties": {"type": "integer", "format": "int32"}},
-        ),
         (
             dict[str, int | None],
             {"type": "object", "additionalProperties": {"type": "integer", "nullable": True}},
         ),
         (Annotated[dict[str, Any], preserve_unknown()], {"type": "object", **ANYTHING}),
         (Annotated[Any, preserve_unknown()], ANYTHING),
-        (Literal["one"], {"type": "string", "enum": ["one"]}),
         (Literal["one", "two"], {"type": "string", "enum": ["one", "two"]}),
-        (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
         (Mode, {"description": "How hard a widget tries.", "type": "string", "enum": ["fast", "slow"]}),
         (Level, {"type": "integer", "enum": [1, 2]}),
         (Nothing, {"type": "object", "properties": {}}),
-        (Annotated[Int32, Field(ge=0)], {"type": "integer", "format": "int32", "minimum": 0}),
         (
             Annotated[str, Field(min_length=1, max_length=9, pattern="^a")],
             {"type": "string", "pattern": "^a", "minLength": 1, "maxLength": 9},
@@ -81,10 +63,7 @@ def test_field_schema_matches_type(annotation: Any, schema: dict[str, Any]):
     ("limits", "schema"),
     [
         (Field(ge=0, le=9), {"minimum": 0, "maximum": 9}),
-        (
-            Field(gt=0, lt=9),
-            {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": True},
-        ),
+        (Field(gt=0, lt=9), {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": True}),
         (Field(ge=1, gt=0), {"minimum": 1}),
         (Field(ge=0, gt=0), {"minimum": 0, "exclusiveMinimum": True}),
         (Field(le=1, lt=2), {"maximum": 1}),
@@ -96,8 +75,7 @@ def test_bounds_of_numbers_are_bounds_and_marks(limits: Any, schema: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "annotation",
-    [str | None, Annotated[str | None, Field()], Annotated[str, Field()] | None],
+    "annotation", [str | None, Annotated[str | None, Field()], Annotated[str, Field()] | None]
 )
 def test_spec_schema_makes_field_with_none_optional(annotation: Any):
     assert spec_schema(annotation, None) == {"type": "object", "properties": {"value": {"type": "string"}}}
@@ -123,12 +101,9 @@ def test_spec_schema_requires_field_without_default_or_marked_required():
     ("annotation", "default", "wire"),
     [
         (str, "", ""),
-        (int, 0, 0),
-        (bool, False, False),
         (list[int], [1], [1]),
         (Mode, Mode.SLOW, "slow"),
         (Limits, Limits(high=7), {"low": 1, "high": 7}),
-        (Port, Port(name="a", number=1), {"name": "a", "number": 1, "protocol": "TCP"}),
     ],
 )
 def test_defaults_are_written_as_they_are_on_the_wire(annotation: Any, default: Any, wire: Any):

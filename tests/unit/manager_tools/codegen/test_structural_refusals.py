@@ -4,8 +4,7 @@ import enum
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, time, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 import pytest
@@ -19,13 +18,11 @@ from manager.api import (
     Int32,
     Resource,
     Scale,
-    atomic_list,
     atomic_map,
     cel,
     crd,
     list_map,
     list_set,
-    schema_format,
     schema_pattern,
     schema_words,
 )
@@ -56,41 +53,27 @@ class Unkeyed(ApiModel):
     ("annotation", "field", "reason"),
     [
         (int | str, "Widget.spec.value", "expressed by IntOrString"),
-        (bool | str, "Widget.spec.value", r"no union of several types \(boolean, string\)"),
         (list[Limits | str], r"Widget.spec.value\[\]", "no union"),
         (Annotated[Cat | Dog, Field(discriminator="type")], "Widget.spec.value", "no union"),
         (str | None, "Widget.spec.value", "give it the default None"),
         (Any, "Widget.spec.value", r"preserve_unknown\(\)"),
-        (list[Any], r"Widget.spec.value\[\]", r"preserve_unknown\(\)"),
-        (dict[str, Any], "Widget.spec.value", r"preserve_unknown\(\)"),
         (dict[str, dict[str, Any]], r"Widget.spec.value\{\}", r"preserve_unknown\(\)"),
         (dict[Literal["a"], str], "Widget.spec.value", "keys of a map"),
-        (dict[Annotated[str, Field(pattern="^a")], str], "Widget.spec.value", "keys of a map"),
         (tuple[int, str], "Widget.spec.value", "tuple"),
         (set[str], "Widget.spec.value", r"list_set\(\)"),
         (timedelta, "Widget.spec.value", "no format 'duration'.*use str with a pattern"),
-        (time, "Widget.spec.value", "no format 'time'"),
-        (bytes, "Widget.spec.value", "no format 'binary'"),
-        (Decimal, "Widget.spec.value", "no union"),
         (SecretStr, "Widget.spec.value", "asterisks"),
         (Callable[[], None], "Widget.spec.value", "has no JSON schema"),
         (Literal["a", 1], "Widget.spec.value", "all be of one type"),
         (Annotated[str, Field(json_schema_extra={"not": {}})], "Widget.spec.value", "has no 'not'"),
-        (
-            Annotated[str, Field(json_schema_extra={"format": "phone"})],
-            "Widget.spec.value",
-            "no format 'phone'",
-        ),
         (Annotated[str, list_set()], "Widget.spec.value", "for lists"),
         (Annotated[list[str], atomic_map()], "Widget.spec.value", "for maps"),
-        (Annotated[dict[str, str], atomic_list()], "Widget.spec.value", "for lists"),
         (Annotated[list[Limits], list_set()], "Widget.spec.value", "must be scalars"),
         (
             Annotated[list[Port], list_map("title")],
             "Widget.spec.value",
             "'title', which its items do not have",
         ),
-        (Annotated[list[str], list_map("name")], "Widget.spec.value", "'name', which its items do not have"),
         (Annotated[list[Unkeyed], list_map("name")], "Widget.spec.value", "required or have a default"),
         (Annotated[list[Unkeyed], list_map("inner")], "Widget.spec.value", "must be a scalar"),
     ],
@@ -127,21 +110,12 @@ class Validated(ApiModel):
     ("pattern", "lacks"),
     [
         ("(?=a)", "(?="),
-        ("(?!a)", "(?!"),
-        ("(?<=a)", "(?<=a)"),
         ("(?<!a)b", "(?<!a)b"),
         (r"(a)\1", r"\1"),
-        ("(?P<x>a)(?P=x)", "(?P"),
         ("(?>a)", "(?>"),
-        ("(a)?(?(1)b|c)", "(?("),
         ("^a*+b$", "*+"),
-        ("a{2}{3}", "{2}{3}"),
         ("^[a-z]{1,2000}$", "{1,2000}"),
-        ("(a{100}){11}", "{11}"),
-        ("a(?#why)b", "(?#"),
         ("(?x)a b", "(?x"),
-        ("(?a)a", "(?a"),
-        (r"\N{DEGREE SIGN}", r"\N"),
         (r"\p{greek}", r"\p{greek}"),
         ("[a--b]", "a--"),
     ],
@@ -157,9 +131,7 @@ def test_pattern_is_refused_when_the_servers_regular_expressions_lack_it(pattern
 @pytest.mark.parametrize(
     ("annotation", "field"),
     [
-        (Annotated[str, Field(pattern="a(?=b)")] | None, "Widget.spec.value"),
         (Annotated[str | None, Field(pattern="a(?=b)")], "Widget.spec.value"),
-        (list[Annotated[str, Field(pattern="a(?=b)")]], "Widget.spec.value[]"),
         (dict[str, Annotated[str, Field(pattern="a(?=b)", min_length=1)]], "Widget.spec.value{}"),
         (Validated, "Widget.spec.value.name"),
     ],
@@ -206,28 +178,16 @@ class Reading(enum.Enum):
     ("annotation", "default", "reason"),
     [
         (float, float("nan"), "its default is nan"),
-        (float, float("-inf"), "its default is -inf"),
         (list[float], [1.0, float("inf")], "its default is inf"),
         (int, 2**63, "its default 9223372036854775808 is beyond int64"),
         (Int32, 2**31, "its default 2147483648 is beyond int32"),
-        (Annotated[int, Field(le=2**64)], ..., "its maximum 18446744073709551616 is beyond int64"),
-        (Annotated[int, Field(lt=2**63)], ..., "its maximum 9223372036854775808 is beyond int64"),
         (Annotated[int, Field(le=2**63 - 5)], ..., "its maximum 9223372036854775803 is beyond int64"),
         (Annotated[int, Field(gt=-(2**63))], ..., "its minimum -9223372036854775808 is beyond int64"),
-        (Annotated[float, Field(le=1e300)], ..., r"its maximum 1e\+300 is beyond int64"),
         (Annotated[float, schema_words(maximum=float("inf"))], ..., "its maximum has to be a finite number"),
-        (
-            Annotated[int, schema_format("int32"), Field(le=2**31)],
-            ...,
-            "its maximum 2147483648 is beyond int32",
-        ),
         (Annotated[int, schema_words(maximum=1.5)], ..., "its maximum 1.5 is no whole number"),
-        (Annotated[int, schema_words(multipleOf=0.5)], ..., "its multipleOf 0.5 is no whole number"),
         (Annotated[int, schema_words(multipleOf=0)], ..., "its multipleOf has to be more than 0"),
         (Reading, ..., "its enum has inf"),
-        (list[Reading], ..., "its enum has inf"),
         (Literal[-(2**63) - 1], ..., "its enum has -9223372036854775809"),
-        (None, None, "the server has no type for None alone"),
         (list[None], ..., "the server has no type for None alone"),
     ],
 )
@@ -256,13 +216,8 @@ class Named(ApiModel):
     ("annotation", "default", "reason"),
     [
         (Annotated[str, Field(max_length=2)], "long", "its default: Too long"),
-        (Annotated[str, Field(min_length=9)], "short", "its default: .* should be at least 9 chars"),
-        (Annotated[str, Field(pattern="^a$")], "b", "its default: .* should match"),
         (Literal["x", "y"], "z", 'its default: Unsupported value: "z"'),
         (Annotated[int, Field(ge=1)], 0, "its default: .* greater than or equal to 1"),
-        (Annotated[int, Field(multiple_of=5)], 7, "its default: .* multiple of 5"),
-        (Annotated[list[str], Field(max_length=1)], ["a", "b"], "its default: Too many"),
-        (Annotated[str, schema_format("date")], "never", "its default: .* must be of type date"),
         (Annotated[str, cel("self == 'b'", "be b")], "a", "its default: .* be b"),
         (Annotated[list[str], schema_words(maxItems=2**70)], ..., "json: cannot unmarshal number"),
         (
@@ -272,20 +227,8 @@ class Named(ApiModel):
         ),
         (Annotated[list[str | None], list_set()], ..., "its items.nullable|its nullable"),
         (Annotated[str, cel("self ==", "no")], ..., "its rule 'self ==': compilation failed: .*Syntax error"),
-        (
-            Annotated[str, cel("self > 1", "no")],
-            ...,
-            "its rule 'self > 1': compilation failed: .*no matching",
-        ),
-        (Annotated[str, cel("self", "no")], ..., "its rule 'self': .*must evaluate to a bool"),
         (Annotated[str, cel("self == 'a'", "b\nc")], ..., "its rule .*must not contain line breaks"),
-        (Annotated[str, cel("self == 'a'", "no", reason="Odd")], ..., "its rule .*Unsupported value"),
         (Annotated[Named, cel("self.name == 'a'", "no", field_path=".nam")], ..., "its rule .*valid path"),
-        (
-            Annotated[list[Annotated[str, cel("self == oldSelf", "no")]], atomic_list()],
-            ...,
-            "oldSelf cannot be used",
-        ),
     ],
 )
 def test_definition_is_refused_by_field_when_the_server_would_refuse_it(
@@ -314,16 +257,6 @@ Distinct = cel("self.all(x, self.exists_one(y, x.name == y.name))", "no")
             Annotated[list[User], Distinct],
             "Widget.spec.value",
             r"its rule 'self.all.*; give Widget.spec.value and Widget.spec.value\[\].name a max_length",
-        ),
-        (
-            Annotated[list[User], Field(max_length=50), Distinct],
-            "Widget.spec.value",
-            r"78\.6 times the limit; give Widget.spec.value\[\].name a max_length",
-        ),
-        (
-            list[Annotated[str, Field(max_length=8), cel("self.matches('^[a-z]+$') && self != 'no'", "no")]],
-            "Widget.spec.value[]",
-            r"1\.153434 times the limit; give Widget.spec.value a max_length",
         ),
         (
             dict[str, list[Annotated[User, cel("self.tags.all(t, t != self.name)", "no")]]],
@@ -384,22 +317,13 @@ class Short(ApiModel):
     ("options", "reason"),
     [
         (crd(short_names=("AB",)), r"spec.names.shortNames\[0\]: Invalid value"),
-        (crd(categories=("",)), r"spec.names.categories\[0\]: Invalid value"),
-        (crd(deprecated="x" * 257), "must be <= 256 characters long"),
-        (crd(columns=(Column("", "string", ".spec.value"),)), "Required value"),
         (crd(columns=(Column("V", "string", ".spec.value", format="uuid"),)), "must be one of byte,date"),
         (crd(columns=(Column("V", "string", ".spec.value", priority=2**40),)), "cannot unmarshal number"),
         (crd(scale=Scale(".spec.value", ".spec.value")), "should be a json path under .status"),
         (crd(singular="A widget"), r"singular of @crd\(\), spec.names.singular: Invalid value"),
-        (crd(list_kind="Widget"), r"list_kind of @crd\(\), spec.names.listKind: Invalid value"),
-        (crd(list_kind="Many Widgets"), r"list_kind of @crd\(\), spec.names.listKind: Invalid value"),
         (crd(labels={"a": "b c"}), r"labels of @crd\(\), metadata.labels: Invalid value: \"b c\""),
-        (crd(labels={"/a": "b"}), r"labels of @crd\(\), metadata.labels: Invalid value: \"/a\""),
         (crd(annotations={"a b": "c"}), r"annotations of @crd\(\), metadata.annotations: Invalid value"),
-        (crd(annotations={"a": "b" * 2**18}), r"annotations of @crd\(\), metadata.annotations: Too long"),
         (crd(selectable_fields=(".spec",)), r"selectable_fields of @crd\(\), spec.selectableFields"),
-        (crd(selectable_fields=(".spec.value",) * 2), r"selectable_fields of @crd.*Duplicate value"),
-        (crd(selectable_fields=(".metadata.name",)), r"selectable_fields of @crd"),
     ],
 )
 def test_options_of_a_kind_are_refused_when_the_server_would_refuse_them(options: CrdOptions, reason: str):
@@ -412,15 +336,8 @@ def test_options_of_a_kind_are_refused_when_the_server_would_refuse_them(options
     ("options", "reason"),
     [
         ({"short_names": "wd"}, "short_names of @crd() has to be a tuple of texts, not 'wd'"),
-        ({"categories": (1,)}, "categories of @crd() has to be a tuple of texts, not (1,)"),
-        (
-            {"selectable_fields": ".spec.value"},
-            "selectable_fields of @crd() has to be a tuple of texts, not '",
-        ),
         ({"annotations": {"a": 1}}, "annotations of @crd() has to map texts to texts, not be {'a': 1}"),
-        ({"labels": ("a", "b")}, "labels of @crd() has to map texts to texts, not be ('a', 'b')"),
         ({"singular": ""}, "singular of @crd() is empty"),
-        ({"list_kind": 3}, "list_kind of @crd() has to be a text, not 3"),
         ({"scale": ".spec.value"}, "scale of @crd() has to be a Scale, not '.spec.value'"),
         (
             {"columns": (".spec.value",)},

@@ -202,24 +202,9 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         ((*CREATE, "--kind=Shop"), "create api: --kind takes one kind, not 2: run the command for each"),
         ((*WEBHOOK, "--kind=Shop"), "create webhook: --kind takes one kind, not 2: run the command for each"),
         (("init", "new"), "init: Missing option '--domain'."),
-        (("init", "new", "other", "--domain=a.b"), "init: Got unexpected extra argument (other)"),
-        (("init", "new", "--domian=a.b"), "init: No such option '--domian'. Did you mean '--domain'?"),
-        (("init", "new", "--domain"), "init: Option '--domain' requires an argument."),
         (("init", "new", "--domain=Acme"), "init: invalid value 'Acme' for --domain: "),
-        (("init", "new", "--domain="), "init: invalid value '' for --domain: a name such as example.com"),
         (("init", "new", "--domain=a.b", "--name=A"), "init: invalid value 'A' for --name: lower-case words"),
-        (("init", "new", "--domain=a.b", "--name="), "init: invalid value '' for --name: lower-case words"),
-        (
-            ("init", "My Shop", "--domain=a.b"),
-            "init: invalid value 'My Shop' for --name: lower-case words",
-        ),
-        (
-            ("init", "1shop", "--domain=a.b"),
-            (
-                "init: invalid value '1shop' for --name: lower-case words joined by '-' are expected, "
-                "at most 40 characters that begin with a letter"
-            ),
-        ),
+        (("init", "My Shop", "--domain=a.b"), "init: invalid value 'My Shop' for --name: lower-case words"),
         *(
             (
                 ("init", name, "--domain=a.b"),
@@ -230,14 +215,9 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         (("init", "new", "--renew"), "init: new/requirements.txt: No such file or directory"),
         (("init", ".", "--renew", "--name=a"), "init: --renew goes without --domain and --name"),
         (("init", "pyproject.toml/new", "--domain=a.b"), "init: pyproject.toml/new"),
-        (("create", "thing"), "create: No such command 'thing'."),
         (("create", "api", "--version=v1", "--kind=A"), "create api: Missing option '--group'."),
-        ((*CREATE, "--group=a.b"), "create api: invalid value 'a.b' for --group: "),
         ((*CREATE, "--group=import"), "create api: invalid value for --group: 'import' is a Python keyword"),
-        ((*CREATE, "--version=1"), "create api: invalid value '1' for --version: "),
-        ((*CREATE[:-1], "--kind=company"), "create api: invalid value 'company' for --kind: "),
         ((*CREATE[:-1], "--kind=Class"), "create api: invalid value for --kind: 'class' is a Python keyword"),
-        ((*CREATE[:-1], "--kind=None"), "create api: invalid value for --kind: 'None' is a Python keyword"),
         (
             (*CREATE[:-1], "--kind=Context"),
             "create api: --kind Context: that is the name of something else in cont",
@@ -246,34 +226,16 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
             (*CREATE[:-1], "--kind=Secret", "--owns=Secret"),
             "create api: --kind Secret: that is the name of some",
         ),
-        ((*CREATE[:-1], "--kind=Operator"), "create api: --kind Operator: that is the name of something"),
         ((*CREATE, "--plural="), "create api: invalid value '' for --plural: a lower-case word is expected"),
-        ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
         ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Cron"),
         (
             (*CREATE, "--owns=deploymnt"),
             "create api: --owns deploymnt: did you mean Deployment? There is a beginning for ConfigMap, Cron",
         ),
-        (
-            (*CREATE, "--owns=Pod,Widget"),
-            "create api: --owns Widget: there is a beginning for ConfigMap, Cron",
-        ),
-        (
-            (*CREATE, "--owns=Pod", "--owns="),
-            "create api: --owns '': there is a beginning for ConfigMap, Cron",
-        ),
         ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only cluster-scoped objects can"),
-        ((*CREATE, "--cluster"), "create api: No such option '--cluster'. Did you mean '--cluster-scoped'?"),
-        (("create", "webhooks", "--kind=A"), "create: No such command 'webhooks'. Did you mean 'webhook'?"),
-        (("create", "webhook"), "create webhook: Missing option '--kind'."),
-        (("create", "webhook", "--kind=a", "--validation"), "create webhook: invalid value 'a' for --kind: "),
         (WEBHOOK, "create webhook: --defaulting, --validation or --conversion=VERSION is needed"),
         ((*WEBHOOK, "--conversion=2"), "create webhook: invalid value '2' for --conversion: v1, v2beta1"),
         ((*WEBHOOK, "--conversion=v1"), "create webhook: Greeting has the version v1, and its operator"),
-        (
-            (*WEBHOOK, "--validating"),
-            "create webhook: No such option '--validating'. (Did you mean one of: ",
-        ),
         (
             (*WEBHOOK, "--validation", "--group=store"),
             "create webhook: controllers/ has no operator of Greeting of group store: `class",
@@ -363,12 +325,9 @@ def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(pro
     ("status", "ready"),
     [
         ({}, False),
-        ({"observedGeneration": 1}, True),
         ({"observedGeneration": 0, "conditions": [("Ready", "True")]}, False),
         ({"observedGeneration": 1, "conditions": [("Ready", "True")]}, True),
-        ({"observedGeneration": 1, "conditions": [("Ready", "False")]}, False),
         ({"conditions": [("Available", "True"), ("Progressing", "True")]}, True),
-        ({"conditions": [("Happy", "True"), ("Degraded", "False")]}, True),
         ({"conditions": [("Happy", "True"), ("Degraded", "True")]}, False),
         ({"conditions": [("Happy", "Unknown")]}, False),
     ],

@@ -42,16 +42,10 @@ def test_migrate_storage_reads_every_flag_at_any_place(command: Command, asked: 
     ("argv", "told"),
     [
         (["--page-size=0"], "'--page-size': 0 is not in the range 1<=x<=10000."),
-        (["--page-size=many"], "'--page-size': 'many' is not a valid integer range."),
         (["--concurrency=-1"], "'--concurrency': -1 is not in the range 1<=x<=1000."),
-        (["--rate=0"], "'--rate': a number above 0 is expected"),
         (["--rate=nan"], "'--rate': a number above 0"),
-        (["--rate=inf"], "'--rate': a number above 0"),
-        (["--settle=5"], "'--settle': a duration such as \"15s\""),
         (["--settle=-5s"], "'--settle': a duration of 0 or more"),
         (["--kubeconfig="], "'--kubeconfig': some text"),
-        (["--kubeconfig"], "Option '--kubeconfig' requires an argument."),
-        (["--dryrun"], "No such option '--dryrun'. Did you mean '--dry-run'?"),
         ([""], "unknown kind ''; ours are Memcached; any other goes by the full"),
     ],
 )

@@ -107,12 +107,6 @@ async def test_migration_counts_conflicting_object_written_by_others_as_rewritte
     assert migration.migration.tally.rewritten == 10
 
 
-async def test_migration_trims_stored_versions_of_kind_without_objects(server: GadgetServer, run: Start):
-    server.fill(0)
-    assert await run()() is Outcome.DONE
-    assert server.stored_versions == ["v1beta1"]
-
-
 async def test_migration_patches_object_when_kind_has_no_status_subresource(server: GadgetServer, run: Start):
     server.edit_definition(spec={"versions": versions(status=False)})
     await run()()

@@ -71,11 +71,6 @@ async def test_migration_resumes_at_interrupted_page(server: GadgetServer, run: 
     assert server.annotations == {}
 
 
-async def test_migration_saves_no_position_when_interrupted_in_first_page(server: GadgetServer, run: Start):
-    await interrupted_at(server, run, "g0001")
-    assert server.annotations == {}
-
-
 async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServer, run: Start):
     server.fill(300)
     await run(rate=10)()
@@ -184,21 +179,6 @@ async def test_migration_restarts_when_definition_changes_during_run(server: Gad
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_notices_definition_change_when_it_saves_its_position(
-    server: GadgetServer, run: Start
-):
-    server.fill(300)
-
-    def change(sent: Sent) -> None:
-        if sent.path == gadget_path("g0050") and server.generation == 2:
-            server.edit_definition(spec={})
-
-    server.before = change
-    assert await run(rate=10)() is Outcome.DONE
-    # Noticed within ten seconds, and not after all the others.
-    assert len(server.patches()) < 300 + 200
-
-
 @pytest.mark.parametrize("path", [gadget_path("g0009"), f"{DEFINITION}/status"], ids=["pass", "trimming"])
 async def test_migration_fails_without_trimming_when_storage_version_changes(
     server: GadgetServer, run: Start, path: str
@@ -211,19 +191,6 @@ async def test_migration_fails_without_trimming_when_storage_version_changes(
     with pytest.raises(MigrationFailed, match="changed from v1beta1 to v1alpha1"):
         await run()()
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
-
-
-async def test_migration_trims_although_an_annotation_of_the_definition_changes(
-    server: GadgetServer, run: Start
-):
-    def annotate(sent: Sent) -> None:
-        if sent.path == f"{DEFINITION}/status" and "other" not in server.annotations:
-            server.edit_definition(metadata={"annotations": {"other": "x"}})
-
-    server.before = annotate
-    migration = run()
-    assert await migration() is Outcome.DONE
-    assert migration.heard.of("begins anew") == []
 
 
 async def test_migration_fails_when_definition_keeps_changing(server: GadgetServer, run: Start):

@@ -125,10 +125,7 @@ def uses(workflow: str) -> set[str]:
     [
         (("venv",), f'make: {WHEEL} is missing: "make library FROM=CHECKOUT" makes it'),
         (("venv", "PYTHON=false"), "make: false is not Python 3.11 or newer: set PYTHON to one"),
-        (
-            ("library",),
-            'make: FROM has to name a checkout of the library in which "make venv" has run',
-        ),
+        (("library",), 'make: FROM has to name a checkout of the library in which "make venv" has run'),
     ],
 )
 def test_make_stops_with_one_line_when_the_library_or_python_is_missing(

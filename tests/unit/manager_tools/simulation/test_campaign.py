@@ -162,17 +162,6 @@ def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
 
 
-@pytest.mark.whole
-def test_simulate_prints_replay_command_with_operator_flag(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--operator=greeting"]
-    assert simulate(arguments, [PickyOperator, ForgetfulOperator]) == 1
-    [kept] = tmp_path.glob("simulation-*.json")
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"to see this again: simulate --operator greeting --replay {kept.name}"
-
-
 def test_simulate_reports_unrepeatable_operator_in_one_line(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(click.ClickException, match=r"^.*test_campaign\.py.*$"):
         simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])

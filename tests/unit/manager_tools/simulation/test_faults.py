@@ -17,7 +17,7 @@ from manager.cache.sink import Sink
 from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.faults import _STUCK
-from manager_tools.simulation.plan import KINDS_OF_FAULT, OF_CERTIFICATES, Fault, Plan, plan_of
+from manager_tools.simulation.plan import OF_CERTIFICATES, Fault, Plan, plan_of
 from manager_tools.simulation.scene import Weather
 from manager_tools.simulation.seeds import Outcome, run, story_of
 
@@ -93,12 +93,6 @@ def test_weather_keeps_second_change_when_first_ends():
     assert weather == Weather()
 
 
-@pytest.mark.parametrize("what", KINDS_OF_FAULT)
-def test_fault_str_reads_as_words(what: str):
-    fault = Fault(12.0, what, replica=1, seconds=5.0, size=0.3)
-    assert re.fullmatch(r"[a-z0-9][^{}]* [^{}]*", str(fault))
-
-
 def found(what: str) -> bool:
     """Return whether a seed with only that fault finds a violation."""
     plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(12))
@@ -115,7 +109,8 @@ def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
 
 def reuses_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TokenFile, "LIFETIME", math.inf)
-    patch.setattr(Credentials, "_is_due", lambda self, now, _: now >= self.renew_at)
+    renewed = Credentials._renewed
+    patch.setattr(Credentials, "_renewed", lambda self, _: renewed(self, None))
 
 
 def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:

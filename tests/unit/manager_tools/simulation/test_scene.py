@@ -25,13 +25,6 @@ from manager_tools.simulation.seeds import Outcome, run, shrunk
 from manager_tools.testing import VirtualClock, operated
 
 
-class Job(Resource, group="batch", version="v1", plural="jobs"):
-    """Runs a pod to its end."""
-
-    spec: dict[str, Any] = Field(default_factory=dict)
-    status: dict[str, Any] = Field(default_factory=dict)
-
-
 class TickSpec(ApiModel):
     """When."""
 
@@ -84,17 +77,8 @@ class TickOperator(Operator[Tick]):
         return Result(requeue_after=left)
 
 
-class HeartbeatOperator(Operator[Tick]):
-    """Says each minute when it was there."""
-
-    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
-        tick.status.last = clock.now()
-        ctx.condition("Ready", True, "AsWanted")
-        return Result(requeue_after=60)
-
-
 class TimerOperator(Operator[Tick]):
-    """Does so in a method of its own."""
+    """Says each minute when it was there, in a method of its own."""
 
     @every(60)
     async def beat(self, tick: Tick, _ctx: Context) -> None:
@@ -119,27 +103,6 @@ class ExpiryOperator(Operator[Tick]):
         return Result(requeue_after=left.total_seconds())
 
 
-class CronOperator(Operator[Tick]):
-    """Operator that starts a Job each few minutes, and keeps the last ended ones."""
-
-    owns = (Job,)
-    rights = (rbac(groups="batch", resources="jobs", verbs="delete"),)
-
-    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
-        slot, left = slot_of(tick)
-        assert tick.metadata.creation_timestamp is not None
-        if slot > max(tick.metadata.creation_timestamp, tick.status.last or tick.metadata.creation_timestamp):
-            container = {"name": "a", "image": "busybox", "command": ["true"]}
-            pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-            await ctx.apply(Job(metadata=child_of(tick, f"{slot:%H%M}"), spec={"template": pod}))
-            tick.status.last = slot
-        ended = [each for each in await ctx.children(Job) if each.status.get("succeeded")]
-        for each in sorted(ended, key=lambda each: each.metadata.name)[: -tick.spec.keep]:
-            await ctx.delete(each)
-        ctx.condition("Ready", True, "AsWanted")
-        return Result(requeue_after=left)
-
-
 class PodOperator(Operator[Tick]):
     """Owns pods, a Secret and a ConfigMap, in which is what the control plane has chosen."""
 
@@ -161,9 +124,7 @@ class PodOperator(Operator[Tick]):
         ctx.condition("Ready", True, "AsWanted")
 
 
-@pytest.mark.parametrize(
-    "operator", [TickOperator, HeartbeatOperator, TimerOperator, ExpiryOperator, CronOperator, PodOperator]
-)
+@pytest.mark.parametrize("operator", [TickOperator, TimerOperator, ExpiryOperator, PodOperator])
 def test_assert_holds_for_operators_that_follow_the_clock_or_own_pods(operator: type[Operator[Any]]):
     assert_holds(operator, seeds=range(2), minutes=3)
 

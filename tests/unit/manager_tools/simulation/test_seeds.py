@@ -165,17 +165,6 @@ class MistakenOperator(GreetingOperator):
         raise LookupError("a mistake")
 
 
-class HastyOperator(GreetingOperator):
-    """Comes back at once."""
-
-    kind = Greeting
-    name = "greeting"
-
-    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
-        await super().reconcile(greeting, ctx)
-        return Result(requeue_after=1e-6)
-
-
 class CuriousOperator(GreetingOperator):
     """Asks the server all the time."""
 
@@ -274,10 +263,6 @@ def test_assert_holds_refuses_an_outside_that_is_none():
             RestlessOperator,
             r"never becomes calm: .*status\.conditions\[0\]\.message of greetings\.\S+ \S+ is written all",
         ),
-        pytest.param(
-            *(HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
-            marks=pytest.mark.whole,
-        ),
         (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
     ],
 )
@@ -309,13 +294,6 @@ SHORT = (35, 13, 19)
 
 
 @pytest.mark.long
-def test_assert_holds_fails_with_timeline_when_operator_does_not_hold():
-    with pytest.raises(AssertionError, match="what happened \\(virtual seconds\\):") as failed:
-        assert_holds(ForgetfulOperator, seeds=SHORT, minutes=2)
-    assert "not as a fresh install has it" in str(failed.value)
-
-
-@pytest.mark.long
 def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
     operators = (ForgetfulOperator,)
     outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in SHORT)
@@ -339,21 +317,13 @@ def test_plan_from_json_refuses_text_without_a_plan(text: str | bytes):
 @pytest.mark.parametrize(
     ("place", "odd"),
     [
-        *((place, odd) for place in ("seed", "replicas", "steps", "faults") for odd in (None, "x", {})),
         *(
-            (f"steps[0].{name}", odd)
-            for name in ("at", "act", "kind", "draw")
-            for odd in ([], -1, 1e308, "x")
+            (place, None)
+            for place in ("seed", "replicas", "steps", "faults", "steps[0].at", "faults[0].draw")
         ),
-        *(
-            (f"faults[0].{name}", odd)
-            for name in ("at", "what", "seconds", "draw")
-            for odd in ({}, True, -1.5)
-        ),
-        *((f"faults[0].{name}", odd) for name in ("replica", "size") for odd in ("x", 10**30)),
-        *(("replicas", odd) for odd in (0, 1000)),
-        *(("crash_at", odd) for odd in ([1], "x")),
-        *(("crash_at[1]", odd) for odd in ([], "x")),
+        *(("steps[0].at", 1e308), ("steps[0].act", "x"), ("steps[0].kind", -1), ("faults[0].what", "x")),
+        *(("faults[0].seconds", -1.5), ("faults[0].replica", 10**30), ("faults[0].size", "x")),
+        *(("replicas", 0), ("replicas", 1000), ("crash_at", [1]), ("crash_at[1]", "x")),
     ],
 )
 def test_plan_from_json_names_path_of_invalid_value(place: str, odd: object):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import math
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -17,10 +16,8 @@ import pytest
 
 from controllers.example import parts, passwords, volumes
 from controllers.main import OPERATORS
-from controllers.myapp.mysrv import MySrvOperator
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
-from controllers.tutorial.foo import FooOperator
 from manager.api import controller_reference
 from manager.cache.informer import Informer
 from manager.cache.reflector import Reflector
@@ -28,13 +25,10 @@ from manager.cache.store import Store
 from manager.certificates import rotation
 from manager.certificates.rotation import Lifetimes, Rotation
 from manager.certificates.store import SecretStore
-from manager.client import applier
+from manager.client import client
 from manager.client.write import MERGE_PATCH
-from manager.controller import generation_changed
-from manager.controller.queue import WorkQueue
 from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector, ShardCountAgreement
-from manager.election.lease_watch import LeaseObservation
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
@@ -131,19 +125,6 @@ def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerShards, "covers", lambda *_: True)
 
 
-@mutant("pet", "has no record", shards=4, took=1)
-def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
-    original = ControllerShards._shard_of
-    patch.setattr(
-        ControllerShards, "_shard_of", lambda self, key: None if self._whole else original(self, key)
-    )
-
-
-@mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
-def who_takes_a_shard_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ControllerShards, "_in", lambda *_: iter(()))
-
-
 @mutant("memcached", " than the server", shards=4, took=1)
 def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
     original = Reflector.list_beside
@@ -154,29 +135,6 @@ def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reflector, "list_beside", nothing_of_it)
 
 
-def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
-    memcached = NAMES["memcached"]
-    original = memcached.reconcile
-
-    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
-        await asyncio.sleep(5)
-        await original(self, obj, ctx)
-
-    patch.setattr(memcached, "reconcile", reconcile)
-
-
-@mutant("memcached", OTHERS_SHARD, fault="scale", shards=4, took=1)
-def who_gives_a_shard_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
-    async def end(self: OwnedShards, number: int) -> None:
-        del self._shards[number]
-        for controller in self._controllers:
-            controller.end(number)
-
-    reconciles_take_a_while(patch)
-    patch.setattr(OwnedShards, "end", end)
-    patch.setattr(Leadership, "ended", nothing)
-
-
 @mutant("memcached", OTHERS_SHARD, fault="mode", shards=4, took=2)
 def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
@@ -184,8 +142,8 @@ def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPa
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
 def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
-    original = applier.applied_fields
-    patch.setattr(applier, "applied_fields", lambda obj, owner, _: original(obj, owner, None))
+    original = client.applied_fields
+    patch.setattr(client, "applied_fields", lambda obj, owner, _: original(obj, owner, None))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
@@ -202,37 +160,6 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
         return original(self, namespace, {**kept, **listed}, version, **more)
 
     patch.setattr(Store, "replace", without_removal)
-
-
-@mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
-def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
-    original = WorkQueue.add
-
-    def add(self: WorkQueue[Any], key: Any, *, trigger: Any = None, **more: Any) -> None:
-        if trigger is None or trigger.why not in {"back-off", "probe"}:
-            original(self, key, trigger=trigger, **more)
-
-    patch.setattr(WorkQueue, "add", add)
-
-
-@mutant("memcached", NOT_FRESH, by="meddle", took=1)
-def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
-    def discard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
-        item = self._items.get(key)
-        return item is not None and item.due is None and self._items.pop(key) is item
-
-    patch.setattr(WorkQueue, "discard_if_only", discard)
-
-
-@mutant("memcached", TWO_LEAD, took=1)
-def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaseObservation, "claimable_at", lambda self: math.inf if self.doubtful else -math.inf)
-
-
-@mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)
-def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
-    for operator in (FooOperator, MySrvOperator):
-        patch.setattr(operator, "on", generation_changed)
 
 
 @mutant("pet", "the record of a deleted Pet still exists", took=1)
@@ -254,30 +181,6 @@ def a_changed_pet_keeps_its_old_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "_differs", lambda *_: False)
 
 
-@mutant("wordpress", "it never becomes calm|written again|hot loop", took=1)
-def a_password_is_made_anew_each_time(patch: pytest.MonkeyPatch) -> None:
-    original = Context.apply
-
-    async def apply(self: Context, child: Any, **more: Any) -> Any:
-        child.metadata.annotations = {**child.metadata.annotations, "token": self.token(4)}
-        return await original(self, child, **more)
-
-    patch.setattr(Context, "apply", apply)
-
-
-@mutant("memcached", NOT_FRESH + ".*made for this spec", took=1)
-def a_status_names_the_first_generation_for_ever(patch: pytest.MonkeyPatch) -> None:
-    original = Context.finish
-
-    async def finish(self: Context) -> None:
-        seen = self.object.status.observed_generation
-        if seen is not None:
-            vars(self.object.metadata)["generation"] = seen
-        await original(self)
-
-    patch.setattr(Context, "finish", finish)
-
-
 def informers_begin_with(patch: pytest.MonkeyPatch, leave: Callable[[], object]) -> None:
     original = Informer.run
 
@@ -291,11 +194,6 @@ def informers_begin_with(patch: pytest.MonkeyPatch, leave: Callable[[], object])
 @mutant("memcached", "has left tasks behind", fault="stop", took=1)
 def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
     informers_begin_with(patch, lambda: asyncio.ensure_future(asyncio.sleep(1e6)))
-
-
-@mutant("memcached", "has left timers behind", fault="stop", took=1)
-def a_timer_is_left_behind(patch: pytest.MonkeyPatch) -> None:
-    informers_begin_with(patch, lambda: asyncio.get_running_loop().call_later(1e6, nothing))
 
 
 @mutant("foo", "files are left open", took=1)
@@ -312,11 +210,6 @@ def who_is_told_to_end_takes_a_minute(patch: pytest.MonkeyPatch) -> None:
         await original(self)
 
     patch.setattr(LeaderElector, "release", release)
-
-
-@mutant("memcached", "hot loop", fault="some_rights", took=2)
-def there_is_no_back_off(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WorkQueue, "add_rate_limited", lambda self, key, **more: self.add(key, **more) or 0.0)
 
 
 @mutant("wordpress", "tells a secret", took=1)
@@ -381,9 +274,9 @@ def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None
 
 @mutant("memcached", "took away labels spoilt=", took=1)
 def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
-    original = applier.Applier.apply
+    original = client.Client.apply
 
-    async def apply(self: applier.Applier, obj: Any, **more: Any) -> Any:
+    async def apply(self: client.Client, obj: Any, **more: Any) -> Any:
         applied = await original(self, obj, **more)
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
@@ -391,7 +284,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
             await self._send("PATCH", type(obj), obj.key, body, content_type=MERGE_PATCH)
         return applied
 
-    patch.setattr(applier.Applier, "apply", apply)
+    patch.setattr(client.Client, "apply", apply)
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -1,0 +1,172 @@
+"""A field under validation: its value, its path, and the errors of the object that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from devcluster import errors
+from devcluster.errors import FieldError
+
+NEGATIVE = "must be greater than or equal to 0"
+_OWN = object()
+
+
+class Field:
+    """A value with its path; `field["name"]` is the field below, and iteration gives the items of a list.
+
+    All fields of an object share one list of errors. A field is true when its value is neither absent nor
+    empty. Methods that report an error show the field's value unless they are given another one.
+    """
+
+    __slots__ = ("_above", "_step", "errors", "value")
+
+    def __init__(self, value: Any, step: str | int = "", above: Field | None = None) -> None:
+        """Set up the field at `step` below another: a name, an index, or a key in brackets."""
+        self.value = value
+        self._step = step
+        self._above = above
+        self.errors: list[FieldError] = [] if above is None else above.errors
+
+    @property
+    def path(self) -> str:
+        """The path, such as `spec.ports[0].name`."""
+        step, above = self._step, "" if self._above is None else self._above.path
+        if isinstance(step, int):
+            return f"{above}[{step}]"
+        return f"{above}.{step}" if above and step and step[0] != "[" else above + step
+
+    def __getitem__(self, name: str) -> Field:
+        value = self.value
+        return Field(value.get(name) if value else None, name, self)
+
+    def at(self, path: str, absent: Any = None) -> Field:
+        """Return the field at a path below, with the value `absent` where there is none."""
+        value = self.value
+        for name in path.split("."):
+            value = (value or {}).get(name)
+        return Field(absent if value is None else value, path, self)
+
+    def key(self, name: str, value: Any) -> Field:
+        """Return an entry of a map: `limits[cpu]`."""
+        return Field(value, f"[{name}]", self)
+
+    def get(self, name: str, absent: Any = None) -> Any:
+        """Return the value of the field below."""
+        return (self.value or {}).get(name, absent)
+
+    def given(self, *names: str) -> list[str]:
+        """Return those of the names whose fields are there."""
+        return [name for name in names if self.get(name) is not None]
+
+    def __iter__(self) -> Iterator[Field]:
+        value = self.value
+        return iter([Field(each, index, self) for index, each in enumerate(value)] if value else ())
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the field is there, if only with an empty value."""
+        return self.value is not None
+
+    def required(self, detail: str = "") -> None:
+        """Report that the field is missing."""
+        self.errors.append(errors.field_required(self.path, detail))
+
+    def not_found(self) -> None:
+        """Report a reference to a missing object."""
+        self.errors.append(errors.field_not_found(self.path, self.value))
+
+    def forbidden(self, detail: str) -> None:
+        """Report that the field must not be set or changed."""
+        self.errors.append(errors.field_forbidden(self.path, detail))
+
+    def invalid(self, detail: str, shown: Any = _OWN) -> None:
+        """Report an invalid value."""
+        self.errors.append(errors.field_invalid(self.path, self.value if shown is _OWN else shown, detail))
+
+    def unsupported(self, supported: Sequence[str], shown: Any = _OWN) -> None:
+        """Report a value outside an enumeration."""
+        self.errors.append(
+            errors.field_unsupported(self.path, self.value if shown is _OWN else shown, supported)
+        )
+
+    def duplicate(self, shown: Any = _OWN) -> None:
+        """Report a duplicate of a unique value."""
+        self.errors.append(errors.field_duplicate(self.path, self.value if shown is _OWN else shown))
+
+    def too_long(self, maximum: int) -> None:
+        """Report a text longer than `maximum` bytes."""
+        self.errors.append(errors.field_too_long(self.path, maximum))
+
+    def too_many(self, actual: int, maximum: int) -> None:
+        """Report a list with too many items."""
+        self.errors.append(errors.field_too_many(self.path, actual, maximum))
+
+    def check(self, rule: Callable[[Any], list[str]], value: Any = _OWN) -> bool:
+        """Report each message of a naming rule; return whether there is none."""
+        value = self.value if value is _OWN else value
+        wrong = rule(value)
+        for text in wrong:
+            self.invalid(text, value)
+        return not wrong
+
+    def check_required(self, rule: Callable[[Any], list[str]], detail: str = "") -> None:
+        """Check by a naming rule a value that has to be there."""
+        if self:
+            self.check(rule)
+        else:
+            self.required(detail)
+
+    def check_given(self, rule: Callable[[Any], list[str]]) -> None:
+        """Check by a naming rule a value that may be missing or empty."""
+        if self:
+            self.check(rule)
+
+    def check_unique(self, seen: set[Any]) -> None:
+        """Report a value that is in `seen`, and add it there."""
+        if self.value in seen:
+            self.duplicate()
+        seen.add(self.value)
+
+    def check_unchanged(self, old: Any) -> None:
+        """Report a value that differs from the old one."""
+        if self.value != old:
+            self.invalid("field is immutable")
+
+    def one_of(self, supported: Sequence[str]) -> None:
+        """Check a value of an enumeration, which has to be there."""
+        if not self:
+            self.required()
+        elif self.value not in supported:
+            self.unsupported(supported)
+
+    def any_of(self, supported: Sequence[str]) -> None:
+        """Check a value of an enumeration that may be missing."""
+        if self.value is not None and self.value not in supported:
+            self.unsupported(supported)
+
+    def not_negative(self, *names: str) -> None:
+        """Check that the numbers below that are there are not negative."""
+        for name in names:
+            value = self.get(name)
+            if isinstance(value, int) and value < 0:
+                self[name].invalid(NEGATIVE)
+
+    def check_https(self) -> None:
+        """Check the URL of a webhook."""
+        form, parts = "; desired format: https://host[/path]", urlsplit(self.value)
+        if parts.scheme != "https":
+            self.invalid(f"'https' is the only allowed URL scheme{form}", parts.scheme)
+        if not parts.netloc:
+            self.invalid(f"host must be specified{form}", parts.netloc)
+        for part, refused in (
+            (parts.username, "user information is"),
+            (parts.fragment or None, "fragments are"),
+            (parts.query or None, "query parameters are"),
+        ):
+            if part is not None:
+                self.invalid(f"{refused} not permitted in the URL", part)
