@@ -247,16 +247,11 @@ class Console:
         resource, action = request.match_info["resource"], request.match_info["action"]
         gvk = await self._kind(place)
         controllers = self._controllers(gvk)
-        if (
-            gvk is None
-            or not controllers
-            or action not in _ACTIONS
-            or not (key.name or action != "reconcile")
-        ):
+        is_known = action in _ACTIONS and (key.name or action != "reconcile")
+        if gvk is None or not controllers or not is_known:
             return plain("there is no such action\n", _NOT_FOUND)
-        about = ObjectReference(
-            "apiextensions.k8s.io/v1", "CustomResourceDefinition", namespace="", name=resource
-        )
+        version, kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+        about = ObjectReference(version, kind, namespace="", name=resource)
         if key.name:
             cached = cached_record(self._manager, gvk, key)
             uid = None if cached is None else cached.uid
@@ -280,13 +275,8 @@ class Console:
                 controller.ask(key, by)
             else:
                 (queue.pause if action == "pause" else queue.resume)(key)
-            told = {
-                "action": action,
-                "controller": controller.name,
-                "object": place.name and str(key),
-                "by": by,
-            }
-            self._lines(sharer).log(_log.info, "asked for in the console", **told)
+            told = {"action": action, "controller": controller.name, "object": key.name and str(key)}
+            self._lines(sharer).log(_log.info, "asked for in the console", **told, by=by)
             text = f"{by} {did} in the console of {controller.name}"
             self._manager.events.event(about, "Normal", reason, text)
         return web.answer(_SEE_OTHER, {"Location": web.object_address(key, resource) if key.name else "/"})
