@@ -1,4 +1,4 @@
-"""What the manager knows of all objects: the overview's figures, without their names, and the search."""
+"""The figures of the overview, without names of objects, and the search for objects."""
 
 from __future__ import annotations
 

@@ -288,6 +288,7 @@ async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_lo
             return len(informer._handlers) == handlers and not figures._bad
 
         await eventually_async(is_forgotten)
+        assert figures.not_ready(informer) == (1, True)
 
 
 async def test_browser_pages_load_no_foreign_resources_and_run_no_foreign_scripts(
