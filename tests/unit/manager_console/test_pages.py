@@ -23,7 +23,6 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
-from manager.cli.operators import owned_by
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
@@ -31,7 +30,7 @@ from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
 from manager_console.collect import Collected, Collector
-from manager_console.overview import ReadinessCount
+from manager_console.overview import Figures, sources
 from manager_console.pages import Console
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
@@ -72,18 +71,11 @@ def access_by(wire: ScriptedWire) -> Access:
     return Access(transport, rng=random.Random(1))
 
 
-def console_of(world: World, access: Access | None = None, *, debugs: bool = False) -> Console:
+def console_of(world: World, access: Access | None = None) -> Console:
     transport = Transport(
         LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
     )
-    return Console(
-        world.manager,
-        transport,
-        access,
-        owned=owned_by(OPERATORS),
-        with_conditions=[Foo.gvk, Memcached.gvk],
-        debugs=debugs,
-    )
+    return Console(world.manager, transport, OPERATORS, access)
 
 
 async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
@@ -106,7 +98,7 @@ async def visited(
 ) -> AsyncIterator[tuple[World, Site]]:
     """Serve the console of a manager with a Foo whose friend is not there."""
     async with lonely() as world:
-        yield world, await serving(serve_pages, console_of(world, access, debugs=debugs))
+        yield world, await serve_pages(console_of(world, access).routes(has_debug_pages=debugs))
 
 
 async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serve_pages: ServePages):
@@ -168,7 +160,7 @@ async def test_console_pages_escape_html_from_objects_events_and_queries(serve_p
         live = await world.get(Foo, "odd")
         world.manager.events.event(live, "Warning", "Odd", HOSTILE)
         await world.manager.events.flush(1.0)
-        site = await serve_pages(console_of(world).pages())
+        site = await serve_pages(console_of(world).routes())
         for path in (
             "/objects/foos.tutorial.my.domain/default/odd",
             "/search?" + urlencode({"name": HOSTILE, "longer": HOSTILE, "namespace": HOSTILE}),
@@ -203,7 +195,7 @@ async def test_object_page_shows_the_last_change_of_the_object_and_its_children(
         console = console_of(world)
         listening = asyncio.create_task(console.changes.run())
         await world.until(memcached, lambda it: it.status.ready_replicas == 1)
-        site = await serve_pages(console.pages())
+        site = await serve_pages(console.routes())
         live = await world.get(Memcached, "web")
         await world.update(live, lambda it: setattr(it.spec, "size", 2))
         await world.until(memcached, lambda it: it.status.ready_replicas == 2)
@@ -237,7 +229,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
         await world.cluster.client.create("pods", "default", pod)
         fine = await world.create(Foo(metadata=ObjectMeta(name="fine"), spec=FooSpec(name="joe")))
         await world.until(fine, lambda it: it.status.conditions and it.status.conditions[0].status == "True")
-        site = await serve_pages(console_of(world).pages())
+        site = await serve_pages(console_of(world).routes())
         status, text = await get(site, f"/search?{query}")
         assert status == 200
         assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
@@ -246,7 +238,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
 async def test_overview_has_numbers_and_no_object_names(serve_pages: ServePages):
     async with lonely() as world:
         served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
-        site = await serve_pages(console_of(world).pages())
+        site = await serve_pages(console_of(world).routes())
         async with served.refreshed():
             status, text = await get(site, "/")
         assert status == 200
@@ -284,16 +276,19 @@ async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_lo
 ):
     monkeypatch.setattr("manager_console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
-        count = ReadinessCount(world.manager)
-        assert count.not_ready() == {"foo": (0, False)}
+        [(controller, informer)] = sources(world.manager)
+        figures, handlers = Figures(controller), len(informer._handlers)
+        assert figures.not_ready(informer) == (0, False)
         monkeypatch.setattr("manager_console.overview._AT_ONCE", 10.0)
         monkeypatch.setattr("manager_console.overview._KEPT", 0.0)
-        assert count.not_ready() == {"foo": (1, True)}
+        assert figures.not_ready(informer) == (1, True)
+        assert len(informer._handlers) == handlers + 1
 
         async def is_forgotten() -> bool:
-            return not count._counts
+            return len(informer._handlers) == handlers and not figures._bad
 
         await eventually_async(is_forgotten)
+        assert figures.not_ready(informer) == (1, True)
 
 
 async def test_browser_pages_load_no_foreign_resources_and_run_no_foreign_scripts(
@@ -330,7 +325,7 @@ async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
 
     monkeypatch.setattr(Collector, "collect", collect)
     async with lonely() as world:
-        site = await serve_pages(console_of(world, access_by(api_server()) if token else None).pages())
+        site = await serve_pages(console_of(world, access_by(api_server()) if token else None).routes())
         for number in range(12):
             foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
             await world.until(await world.create(foo), lambda it: it.status.conditions)
@@ -360,10 +355,6 @@ async def post(site: Site, path: str, **headers: str) -> tuple[int, str]:
         ) as answer,
     ):
         return answer.status, answer.headers.get("Location", "") or await answer.text()
-
-
-async def serving(serve_pages: ServePages, console: Console) -> Site:
-    return await serve_pages(console.pages(), console.posts())
 
 
 async def test_console_reconcile_button_reconciles_the_object_and_records_an_event(serve_pages: ServePages):
@@ -399,7 +390,7 @@ async def test_console_actions_answer_404_and_do_nothing_when_the_object_is_miss
 ):
     async with lonely() as world:
         console = console_of(world)
-        site = await serving(serve_pages, console)
+        site = await serve_pages(console.routes())
         status, text = await post(site, f"/objects/foos.tutorial.my.domain/default/nobody/{action}")
         assert (status, text) == (404, "there is no such object\n")
         [controller] = world.manager.controllers
@@ -411,7 +402,7 @@ async def test_pause_ends_with_its_object(serve_pages: ServePages):
     async with lonely() as world:
         console = console_of(world)
         listening = asyncio.create_task(console.changes.run())
-        site = await serving(serve_pages, console)
+        site = await serve_pages(console.routes())
         foo = await world.get(Foo, "lonely")
         for _ in range(2):  # to ask for it again is no second one
             assert (await post(site, f"{PATH}/pause"))[0] == 303
@@ -510,7 +501,7 @@ async def test_owned_objects_have_pages_and_yaml_without_actions(
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(MemcachedOperator, objects=[memcached]) as world:
         await world.until(memcached, lambda it: it.status.ready_replicas == 1)
-        site = await serving(serve_pages, console_of(world))
+        site = await serve_pages(console_of(world).routes())
         _, text = await get(site, "/objects/memcacheds.cache.example.com/default/web")
         assert 'href="/yaml/memcacheds.cache.example.com/default/web"' in text
         assert 'href="/objects/memcacheds.cache.example.com/default/web"' not in text
@@ -547,7 +538,7 @@ async def test_page_shows_only_other_objects_that_its_reader_may_get(serve_pages
     async with operated(MemcachedOperator, objects=[memcached]) as world:
         await world.until(memcached, lambda it: it.status.ready_replicas == 1)
         console = console_of(world, access_by(wire))
-        site = await serving(serve_pages, console)
+        site = await serve_pages(console.routes())
         path = "/objects/memcacheds.cache.example.com/default/web"
         status, text = await get(site, path, Authorization="Bearer ann")
         assert status == 200

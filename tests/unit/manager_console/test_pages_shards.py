@@ -11,7 +11,6 @@ import pytest
 from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.http_call import ApiResponse
-from manager.cli.operators import owned_by
 from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
@@ -35,7 +34,6 @@ from tests.unit.manager_console.test_pages import (
     get,
     lonely,
     post,
-    serving,
 )
 
 COUNT = 4
@@ -54,10 +52,9 @@ class Part:
         self.console = Console(
             world.manager,
             self.transport,
+            OPERATORS,
             access,
-            owned=owned_by(OPERATORS),
-            with_conditions=[Foo.gvk],
-            holders=ShardHolders(leases, self.owned, {"foo": True}),
+            ShardHolders(leases, self.owned, {"foo": True}),
         )
 
     async def hold(self, *numbers: int) -> None:
@@ -95,7 +92,7 @@ async def test_object_page_names_its_own_replica_as_the_owner_of_the_shard(serve
         part = Part(world)
         number = await part.number()
         await part.hold(number)
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         status, text = await get(site, PATH)
         assert status == 200
         assert f"shard {number} of 4, which test holds" in text
@@ -116,7 +113,7 @@ async def test_object_page_names_the_owning_replica_and_offers_no_action_on_anot
         part = Part(world)
         number = await part.number()
         await part.hold(*({*range(COUNT)} - {number}))
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         _, text = await get(site, PATH)
         assert f"shard {number} of 4, which {OTHER} holds" in text
         assert "another replica</span>" in text
@@ -138,7 +135,7 @@ async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serv
     async with lonely() as world:
         part = Part(world)
         await part.hold()
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         unknown = PAGE.replace("lonely", "elsewhere")
         assert orjson.loads((await get(site, unknown))[1])["owners"] == []
         [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
@@ -162,7 +159,7 @@ async def test_console_lists_uncached_object_with_the_rights_of_a_manager(
     async with lonely() as world:
         part = Part(world)
         await part.hold()
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         status, text = await get(site, PATH)
         assert status == 200
         assert "There is no pod named jack" in text
@@ -179,7 +176,7 @@ async def test_overview_lists_all_replicas_with_their_shards(serve_pages: ServeP
     async with lonely() as world:
         part = Part(world)
         await part.hold(0, 1, 3)
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         _, text = await get(site, "/")
         assert "Replicas and their shards" in text
         shown = " ".join(text[text.index("Replicas and their shards") :].split())
@@ -214,7 +211,7 @@ async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
         part = Part(world, access_by(wire))
         await part.hold()
         number = await part.number()
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         for path in (PATH, "/", PAGE, f"{PATH}?part=1", "/?part=1"):
             status, text = await get(site, path, Authorization="Bearer ann")
             assert status == 200
@@ -237,7 +234,7 @@ async def test_console_pages_do_not_mention_shards_without_them(serve_pages: Ser
         transport = Transport(
             LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
         )
-        site = await serving(serve_pages, Console(world.manager, transport, None, owned=owned_by(OPERATORS)))
+        site = await serve_pages(Console(world.manager, transport, OPERATORS).routes())
         for path in (PATH, "/", "/search"):
             text = (await get(site, path))[1]
             assert "shard" not in text

@@ -30,7 +30,6 @@ from tests.unit.manager_console.test_pages import (
     get,
     lonely,
     post,
-    serving,
 )
 
 
@@ -75,7 +74,7 @@ async def proxied(
 ) -> AsyncIterator[tuple[World, Site, dict[str, str]]]:
     """Run a manager with a console behind the proxy."""
     async with lonely() as world:
-        manager = await serving(serve_pages, console_of(world, access_by(api_server())))
+        manager = await serve_pages(console_of(world, access_by(api_server())).routes())
         async with visited(serve_pages, Proxy(URL(f"http://{manager.address}"), asks)) as (site, mine):
             yield world, site, mine
 
