@@ -287,8 +287,8 @@ class Watchdog:
 def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], str]:
     """Return names and stacks of the tasks and threads that keep the process from ending.
 
-    These are the running task, where a blocked loop is blocked, cancelled tasks that have not ended, and threads
-    that the interpreter waits for; other tasks are shown if there are none of these.
+    These are the running task, where a blocked loop is blocked, cancelled tasks that have not ended, and
+    threads that the interpreter waits for. Other tasks are shown if there are none of these.
     """
     frames, found = _frames(), dict[str, Sequence[str]]()
     for thread in threading.enumerate():
