@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
@@ -34,40 +33,12 @@ from manager_console.pages import Console
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
 from tests.support.eventually import eventually_async
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
+from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages, Site, occupied_threads
 from tests.unit.conftest import LogLines
 
-TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
-RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 PAGE = "/api/objects/foos.tutorial.my.domain/default/lonely"
-
-
-def asked(wire: ScriptedWire) -> list[Any]:
-    return [sent.json()["spec"] for sent in wire.sent("POST", RIGHTS)]
-
-
-def api_server() -> ScriptedWire:
-    """Knows `ann`, who may get the object, and `bob`, who may not; `ann-2` is another token of hers."""
-    wire = ScriptedWire()
-
-    def token(sent: Sent) -> Reply:
-        token = sent.json()["spec"]["token"]
-        name = token.partition("-")[0]
-        extra = {"authentication.kubernetes.io/credential-id": [token]}
-        user = {"username": name, "extra": extra}
-        return Reply.json({"status": {"authenticated": name in {"ann", "bob"}, "user": user}})
-
-    wire.on("POST", TOKENS, token)
-    wire.on(
-        "POST", RIGHTS, lambda sent: Reply.json({"status": {"allowed": sent.json()["spec"]["user"] == "ann"}})
-    )
-    return wire
-
-
-def access_by(wire: ScriptedWire) -> Access:
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    return Access(transport, rng=random.Random(1))
 
 
 def console_of(world: World, access: Access | None = None) -> Console:
@@ -451,7 +422,7 @@ async def test_console_answers_only_users_with_the_right_in_a_cluster(
         ):
             status, text = await ask(site, path, **headers)
             assert (status, "lonely" in text) == (expected, False)
-        [review] = asked(wire)
+        [review] = reviewed_rights(wire)
         assert right in (review.get("nonResourceAttributes"), review.get("resourceAttributes"))
         assert (await ask(site, path, Authorization="Bearer ann"))[0] == (200 if ask is get else 303)
 

@@ -22,15 +22,12 @@ from manager_console.collect import Collector
 from manager_console.pages import Console
 from manager_console.shard_holders import ShardHolders, ShardLeases
 from manager_tools.testing import LocalWire, World
+from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages
 from tests.unit.manager_console.test_pages import (
     PAGE,
     PATH,
-    RIGHTS,
-    access_by,
-    api_server,
-    asked,
     get,
     lonely,
     post,
@@ -210,7 +207,7 @@ async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
         assert (
             "you may not get its lease" in (await get(site, PATH, Authorization="Bearer ann"))[1]
         ) is not may
-    reviewed = [each["resourceAttributes"] for each in asked(wire) if "resourceAttributes" in each]
+    reviewed = [each["resourceAttributes"] for each in reviewed_rights(wire) if "resourceAttributes" in each]
     of_leases = [each for each in reviewed if each["resource"] == "leases"]
     assert {each.get("name", "") for each in of_leases} == {"", f"test-{number}" if number else "test"}
     assert {(each["verb"], each["group"], each["namespace"]) for each in of_leases} == {

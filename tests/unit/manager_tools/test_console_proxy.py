@@ -21,11 +21,10 @@ from manager.util.address import BindAddress
 from manager.util.clock import now
 from manager_tools.console_proxy import Proxy
 from manager_tools.testing import World
+from tests.support.reviews import access_by, api_server
 from tests.support.served_pages import ServePages, Site, routes_of
 from tests.unit.manager_console.test_pages import (
     PATH,
-    access_by,
-    api_server,
     console_of,
     get,
     lonely,
