@@ -126,3 +126,27 @@ async def test_tls_makes_a_new_context_for_another_client_certificate(ca_file: P
     )
     tls.present(pair)
     assert await tls.context() is not first
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_tls_looks_again_when_it_is_asked_to_during_a_look(
+    ca_file: Path, authority: trustme.CA, other_authority: trustme.CA, is_first: bool
+):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    if not is_first:
+        await tls.context()
+        tls.check_at = 0.0
+    renewed = tls._renewed
+    loop = asyncio.get_running_loop()
+
+    def fail_meanwhile() -> ssl.SSLContext:
+        found, tls._renewed = renewed(), renewed  # type: ignore[method-assign]
+        write(ca_file, authority.cert_pem.bytes() + other_authority.cert_pem.bytes())
+        asyncio.run_coroutine_threadsafe(ask_again(), loop).result()
+        return found
+
+    async def ask_again() -> None:
+        tls.check_at = 0.0
+
+    tls._renewed = fail_meanwhile  # type: ignore[method-assign]
+    assert trusted(await tls.context()) == 2
