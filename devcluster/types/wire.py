@@ -12,7 +12,7 @@ _BYTES = 2
 _FIXED32 = 5
 _MAX_VARINT_BITS = 64
 _MAX_DEPTH = 100
-"""Messages within messages, two for a level of a schema's properties. Go's decoders stop at 10,000 at least."""
+"""Messages within messages, two for a level of a schema's properties; Go's decoders bear 10,000."""
 
 
 class Message(NamedTuple):
