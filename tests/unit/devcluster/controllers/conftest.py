@@ -154,8 +154,3 @@ def pod(name: str = "p", *, image: str = "nginx:1", annotations: dict | None = N
         "metadata": {"name": name, "labels": {"app": name}, "annotations": annotations or {}},
         "spec": {"containers": [{"name": "c", "image": image}], **spec},
     }
-
-
-@pytest.fixture(name="template")
-def template_fixture():
-    return template
