@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.conftest import RunManager
 from tests.support.api_objects import deployment_path
 from tests.support.certificates import Authority
-from tests.support.control_plane import ControlPlane, Feature
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path, pod
@@ -160,18 +160,6 @@ def test_console_page_loads_under_40_kb_and_only_its_css_blocks_rendering(
     files = {name for name, _, _ in loaded if "." in name}
     assert files - {"icon.svg"} == {"console.css", "console.js", "idiomorph.min.js"}
     assert sum(size for _, size, _ in loaded) < 40_000
-
-
-def test_console_reports_stuck_rollout_while_old_pods_serve(visit: Visit, crds: ControlPlane, namespace: str):
-    crds.require(Feature.FAILING_PODS)
-    path = memcached_path(namespace, "web")
-    crds.api.create(memcached_path(namespace), memcached("web", 1))
-    visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")
-    visit.sees("All is well")
-    crds.api.patch(path, {"spec": {"image": "registry.example.com/no-such-image:1"}})
-    visit.sees("What is wrong")
-    visit.sees(r"ImagePullBackOff \(Degraded is True\): 1 of 2 pods: web-.*: container memcached: ")
-    visit.is_accessible("stuck")
 
 
 KUBECTL = """#!/bin/sh

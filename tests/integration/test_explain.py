@@ -16,7 +16,6 @@ from tests.support.manager_process import ManagerProcess, run_once
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.namespaces import create_namespace
 from tests.support.pets import pet, pet_path
-from tests.support.ports import PortBlock
 from tests.support.roles import MANAGER, Roles
 
 NO_STORE = "127.0.0.1:9"
@@ -97,42 +96,6 @@ def test_explain_blames_unreachable_pet_store(stage: Stage):
         assert f"Next: when the pet store at {NO_STORE} answers; it is asked every second or two" in printed
 
     eventually(is_blamed, every=0.5)
-
-
-@pytest.mark.contract
-def test_explain_blames_webhook_that_is_down(stage: Stage):
-    with PortBlock(1) as ports:
-        webhook = {
-            "name": "down.example.com",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": 1,
-            "clientConfig": {"url": f"https://127.0.0.1:{ports[0]}/down"},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}},
-            "objectSelector": {"matchLabels": {"memcached_cr": "hooked"}},
-            "rules": [
-                {
-                    "apiGroups": ["apps"],
-                    "apiVersions": ["v1"],
-                    "operations": ["CREATE"],
-                    "resources": ["deployments"],
-                }
-            ],
-        }
-        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-        name = f"down-{stage.namespace}"
-        stage.plane.api.create(path, {"metadata": {"name": name}, "webhooks": [webhook]})
-        try:
-            stage.plane.api.create(memcached_path(stage.namespace), memcached("hooked", 1))
-
-            def shows_several_runs() -> None:
-                printed = stage.blames("memcached/hooked", "Memcached hooked", "down.example.com")
-                assert "again, after its back-off" in printed
-
-            eventually(shows_several_runs, every=0.5)
-        finally:
-            stage.plane.api.delete(f"{path}/{name}")
 
 
 @pytest.mark.contract
