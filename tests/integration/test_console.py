@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from cryptography import x509
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.conftest import RunManager
@@ -199,7 +198,7 @@ def installed(plane: ControlPlane, namespace: str, folder: Path) -> Path:
         body["spec"]["serviceAccountName"] = account
         plane.api.create(f"/api/v1/namespaces/{namespace}/pods", body)
     service, authority = f"{namespace}-webhook-service", Authority("webhooks")
-    certificate, key = authority.server(x509.DNSName(f"{service}.{namespace}.svc"))
+    certificate, key = authority.server(f"{service}.{namespace}.svc")
     folder.mkdir()
     (folder / "tls.crt").write_bytes(certificate)
     (folder / "tls.key").write_bytes(key)
