@@ -15,7 +15,6 @@ from prometheus_client import generate_latest
 from devcluster import DevCluster
 from devcluster.api.pod_sessions import Process, Session
 from manager.api import ObjectKey, ObjectMeta
-from manager.client.pod_streams import LONGEST_LINE, PodStreams, split_lines
 from manager.kube.config import load_config
 from manager.kube.errors import (
     BadRequest,
@@ -30,6 +29,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.transport import LONGEST_MESSAGE, Transport
 from manager.telemetry.metrics import Metrics
 from manager_kinds.core_v1 import Pod
+from manager_kubernetes.pod_streams import LONGEST_LINE, PodStreams, split_lines
 from manager_tools.testing import LocalWire
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stream

@@ -211,7 +211,7 @@ async def test_answer_without_preload_is_read_in_any_way(core: Any, models: Any,
 
 async def test_answer_without_preload_is_bounded(core: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch):
     for bound in ("LONGEST", "LONGEST_LINE"):
-        monkeypatch.setattr(f"manager.client.kubernetes_client.{bound}", 3)
+        monkeypatch.setattr(f"manager_kubernetes.api_client.{bound}", 3)
     scene.wire.on("GET", "/api/v1/namespaces/default/pods/web/log", Reply(body=b"12345"))
     for read in ("read", "readline"):
         answer = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
@@ -259,7 +259,7 @@ async def test_client_is_made_once_and_closes_nothing(scene: Scene, core: Any):
 
 
 async def test_missing_package_is_named_with_the_extra(client: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delitem(sys.modules, "manager.client.kubernetes_client", raising=False)
+    monkeypatch.delitem(sys.modules, "manager_kubernetes.api_client", raising=False)
     for name in ("kubernetes_asyncio", "kubernetes_asyncio.client"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
@@ -294,7 +294,7 @@ async def test_exec_of_the_api_returns_what_the_command_prints(pods: tuple[DevCl
 
 
 async def test_output_of_an_exec_that_comes_byte_by_byte_is_collected_with_little_effort():
-    from manager.client.kubernetes_client import _collected  # noqa: PLC0415 - it needs the package
+    from manager_kubernetes.api_client import _collected  # noqa: PLC0415 - it needs the package
 
     left = iter(range(200_000))
 
