@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,16 @@ async def test_tls_makes_a_new_context_for_another_client_certificate(ca_file: P
     )
     tls.present(pair)
     assert await tls.context() is not first
+
+
+async def test_tls_names_the_client_certificate_that_has_expired(tmp_path: Path, authority: trustme.CA):
+    file, ended = tmp_path / "crt", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    key = Pem("key", data=b"")
+    tls = Tls(TlsFiles(certificate=Pem("client-certificate", path=file), key=key))
+    assert await tls.expired_certificate() == ""
+    file.write_bytes(authority.issue_cert("a.test", not_after=ended).cert_chain_pems[0].bytes())
+    expired = f"client-certificate ({file}): the client certificate has expired, at 2026-01-02 03:04:05 UTC"
+    assert await tls.expired_certificate() == expired
+    file.write_bytes(authority.issue_cert("a.test").cert_chain_pems[0].bytes())
+    assert await tls.expired_certificate() == ""
+    assert await Tls(TlsFiles()).expired_certificate() == ""
