@@ -109,9 +109,6 @@ async def test_cached_read_sees_each_write_of_the_api(core: Any, models: Any, sc
     assert (await scene.client.get(ConfigMap, KEY)).data == {"x": "3"}
     await core.delete_namespaced_config_map("a", "default")
     assert await scene.client.find(ConfigMap, KEY) is None
-
-
-async def test_cached_read_sees_a_deletion_that_waits_for_a_finalizer(core: Any, models: Any, scene: Scene):
     held = config_map(models)
     held.metadata.finalizers = ["example.com/held"]
     await core.create_namespaced_config_map("default", held)
@@ -311,7 +308,7 @@ async def test_output_of_an_exec_that_comes_byte_by_byte_is_collected_with_littl
     assert spent.units < 50
 
 
-async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevCluster, Any]):
+async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevCluster, Any], models: Any):
     cluster, core = pods
 
     async def run(process: Process) -> int:
@@ -329,10 +326,6 @@ async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevClu
             received.append(message)
     assert b"\x01hello" in received
     assert received[-1] == b'\x03{"metadata":{},"status":"Success"}'
-
-
-async def test_exec_of_the_api_raises_the_packages_error(pods: tuple[DevCluster, Any], models: Any):
-    _, core = pods
     opening = await core.connect_get_namespaced_pod_exec(
         "other", "default", command="ls", stdout=True, _preload_content=False
     )
