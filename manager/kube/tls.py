@@ -6,11 +6,13 @@ import asyncio
 import os
 import ssl
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from manager.kube.errors import ConfigError
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable, present, trust
+from manager.util import clock
 from manager.util.loop import in_thread
 from manager.util.small_file import read_small_file
 
@@ -136,6 +138,11 @@ class Tls:
         self._contents = None
         self.check_at = 0.0
 
+    async def expired_certificate(self) -> str:
+        """Return which client certificate is presented although it has expired, and when; else ""."""
+        certificate, now = self._files.certificate, clock.now()
+        return "" if certificate is None else await in_thread(lambda: _expired(certificate, now))
+
     def _renewed(self) -> ssl.SSLContext:
         try:
             # Read first: a file that changes before the context is made of it is then read again.
@@ -153,3 +160,15 @@ class Tls:
             return self.latest
         self._contents = contents
         return context
+
+
+def _expired(certificate: Pem, now: datetime) -> str:
+    from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography takes 0.1 s
+
+    try:
+        found = certificates_in(certificate.read())
+    except ConfigError:
+        return ""  # the file is gone, and the context has what was in it
+    if not found or now <= found[0].until:
+        return ""
+    return f"{certificate}: the client certificate has expired, at {found[0].until:%Y-%m-%d %H:%M:%S} UTC"

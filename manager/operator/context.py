@@ -44,17 +44,13 @@ from manager.cache import Meta, meta_in
 from manager.client import (
     Applied,
     Client,
-    ContainerStreams,
-    ExecResult,
     FieldConflict,
     ObjectList,
     Outcome,
     OwnedByOther,
-    PortConnection,
     Propagation,
 )
 from manager.client.client import ApplyOptions
-from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
 from manager.kube.errors import Conflict, Invalid, NotFound
@@ -79,8 +75,15 @@ from manager_kinds.pod_health import PodHealth
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from manager.client.kubernetes_client import TransportApiClient
     from manager_kinds.apps_v1 import Deployment
+    from manager_kubernetes.api_client import TransportApiClient
+    from manager_kubernetes.pod_streams import (
+        ContainerStreams,
+        ExecOptions,
+        ExecResult,
+        LogOptions,
+        PortConnection,
+    )
 
 R = TypeVar("R", bound=Resource)
 C = TypeVar("C")
