@@ -297,12 +297,10 @@ class Context:
             raise Undeclared(f"{obj.kind} takes no condition of type {type}: {conditions.why_refused(type)}")
         if self._before is None:
             self._before = conditions.read(obj)
-        value: ConditionStatus = "True" if status else "False"
-        if isinstance(status, str):
-            if status != "Unknown":  # "False" is true for Python
-                why = f'status {status!r} has to be True, False or "Unknown"'
-                raise TypeError(f"condition {type} of {obj.kind}: {why}")
-            value = status
+        value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
+        if value != "Unknown" and isinstance(status, str):  # "False" is true for Python
+            why = f'status {status!r} has to be True, False or "Unknown"'
+            raise TypeError(f"condition {type} of {obj.kind}: {why}")
         self._set.add(type)
         try:
             conditions.set(obj, type, value, reason, message)
