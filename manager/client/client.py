@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
@@ -41,7 +41,6 @@ from manager.client.ownership import (
     refused_lists,
     without_fields,
 )
-from manager.client.pod_streams import PodStreams
 from manager.client.reader import (
     CachedReader,
     LiveList,
@@ -91,7 +90,8 @@ from manager.util import clock
 from manager.util.loop import own_turn
 
 if TYPE_CHECKING:
-    from manager.client.kubernetes_client import TransportApiClient
+    from manager_kubernetes.api_client import TransportApiClient
+    from manager_kubernetes.pod_streams import PodStreams
 
 R = TypeVar("R", bound=Resource)
 
@@ -195,8 +195,7 @@ class Client(CachedReader):
     and no read shows it.
 
     Attributes: `metadata` reads kinds that are watched as metadata only; `uncached` reads from the server;
-    `status` writes the status subresource; `pod_streams` leads into pods; `child_label` is a label that
-    `apply` gives to children.
+    `status` writes the status subresource; `child_label` is a label that `apply` gives to children.
     """
 
     def __init__(
@@ -213,7 +212,6 @@ class Client(CachedReader):
         super().__init__(cache, live=self.uncached)
         self.metadata = MetadataReader(cache, live=self.uncached)
         self.status = StatusClient(self._send)
-        self.pod_streams = PodStreams(transport)
         self._transport = transport
         self._mapper = mapper
         self.field_manager = field_manager
@@ -234,6 +232,13 @@ class Client(CachedReader):
         """By UID: the state whose repair the server has refused, until when it is not repeated, and why."""
         self._kubernetes_client: TransportApiClient | None = None
 
+    @cached_property
+    def pod_streams(self) -> PodStreams:
+        """Commands in pods, their processes, ports and logs."""
+        from manager_kubernetes.pod_streams import PodStreams  # noqa: PLC0415 - few operators need it
+
+        return PodStreams(self._transport)
+
     def kubernetes_client(self) -> TransportApiClient:
         """Return an `ApiClient` of kubernetes-asyncio on this client's transport.
 
@@ -248,7 +253,7 @@ class Client(CachedReader):
         """
         if self._kubernetes_client is None:
             try:
-                from manager.client.kubernetes_client import TransportApiClient  # noqa: PLC0415 - 43 MB, 0.3 s
+                from manager_kubernetes.api_client import TransportApiClient  # noqa: PLC0415 - 43 MB, 0.3 s
             except ModuleNotFoundError as error:
                 raise ConfigError(
                     f"kubernetes_client needs {error.name}: install operator-manager[kubernetes-asyncio]"

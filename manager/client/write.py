@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 import orjson
 
-from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource, Unstructured, is_crd
+from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource, is_crd
 from manager.api.model import conditions_by_type, merged_by_type, without_defaults
 from manager.api.resource import reference_to
 from manager.client.errors import name_nearest
@@ -26,7 +24,6 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.runs import current_record
 from manager.util.loop import own_turn
-from manager_kinds.factory import kind_of, kinds_named
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -208,14 +205,8 @@ def plain_fields(kind: type[Resource]) -> dict[str, str] | None:
 _OF_ALL_KINDS = {"api_version", "kind", "metadata", "status"}
 
 
-# Models of kubernetes-asyncio, such as `V1Deployment`. The package is not imported here: the caller of
-# `resource_of` has imported its model.
-
-_named = re.compile(r"(V[0-9]+(?:(?:alpha|beta)[0-9]+)?)([A-Z]\w*)").fullmatch
-
-
 class KubernetesModel(Protocol):
-    """A model of kubernetes-asyncio, as far as its types tell."""
+    """A model of kubernetes-asyncio, such as `V1Deployment`, as far as its types tell."""
 
     def to_dict(self, serialize: bool = False) -> dict[str, Any]:
         """Return its fields by their Python names."""
@@ -223,14 +214,9 @@ class KubernetesModel(Protocol):
 
 
 def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
-    """Return the object that a model stands for, as the package itself serialises it; an object as it is.
+    """Return the object that a model stands for, of one of `kinds` if they have it; an object as it is.
 
-    Its class is the one of `kinds` with that apiVersion and kind, else the library's, else `Unstructured`.
-    A model without them is taken for the library's kind of its name: `V1Deployment`, `V1ConfigMap`.
-
-    Raises:
-        TypeError: it is no model.
-        ValueError: no kind has the model's name, so it has to name `api_version` and `kind` itself.
+    Raises TypeError if it is neither; see `manager_kubernetes.models.to_resource`.
     """
     if isinstance(obj, Resource):
         return obj
@@ -238,25 +224,9 @@ def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]]
         raise TypeError(
             f"{type(obj).__name__} is neither an object of manager.api nor a kubernetes-asyncio model"
         )
-    wire = _serializer().sanitize_for_serialization(obj)
-    name, gvk = type(obj).__name__, None
-    if "apiVersion" in wire and "kind" in wire:
-        gvk = GroupVersionKind.from_api_version(wire["apiVersion"], wire["kind"])
-    elif (found := _named(name)) is not None:
-        gvk = next(iter(kinds_named(found[1].lower(), found[2])), None)
-    if gvk is None:
-        raise ValueError(f"{name} has to name its kind: {name}(api_version=..., kind=..., ...)")
-    kind = next((each for each in kinds if each.gvk == gvk), None) or kind_of(gvk)
-    if kind is None:
-        namespaced = bool(wire.get("metadata", {}).get("namespace"))
-        kind = Unstructured.of(gvk.api_version, gvk.kind, namespaced=namespaced)
-    return kind.model_validate({**wire, "apiVersion": gvk.api_version, "kind": gvk.kind})
+    from manager_kubernetes.models import to_resource  # noqa: PLC0415 - it imports the package
 
-
-@cache
-def _serializer() -> Any:
-    client = import_module("kubernetes_asyncio.client").ApiClient
-    return client.__new__(client)  # its constructor opens a session
+    return to_resource(obj, kinds)
 
 
 class SubresourceClient:
