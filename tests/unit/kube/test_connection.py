@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from manager.kube.connection import HEAD_LIMIT, READ_AHEAD, Connection
 from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.http_wire import HttpWire
-from manager.kube.wire import LONGEST, WireRequest
+from manager.kube.wire import WireRequest
 from tests.unit.kube.servers import (
+    GET,
     OK,
     Answer,
     LocalServer,
@@ -25,20 +26,13 @@ from tests.unit.kube.servers import (
     Serve,
     config_for,
     end_of_answers,
+    fetch,
     next_request,
     silence,
 )
 
-GET = WireRequest("GET", "/api", {})
-
-
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\n"
-
-
-async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
-    fetched = await wire.fetch(request, LONGEST)
-    return fetched.status, fetched.body
 
 
 @pytest.mark.parametrize(
