@@ -66,7 +66,7 @@ async def test_answer_without_a_length_ends_with_the_connection(wire: HttpWire, 
 
 async def test_headers_that_come_several_times_are_put_together(wire: HttpWire, script: ScriptedServer):
     warnings = b'\r\nWarning: 299 - "a"\r\nwarning: 299 - "b"\r\n\r\n'
-    script.answers = [b"\r\n" + OK.replace(b"\r\n\r\n", warnings), OK]
+    script.answers = [b"\r\n\r\n" + OK.replace(b"\r\n\r\n", warnings), OK]
     first, second = [(await wire.fetch(GET, LONGEST)).headers for _ in range(2)]
     assert first["WARNING"] == '299 - "a", 299 - "b"'
     assert dict(second) == {"Content-Length": "2"}
