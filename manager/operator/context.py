@@ -44,17 +44,13 @@ from manager.cache import Meta, meta_in
 from manager.client import (
     Applied,
     Client,
-    ContainerStreams,
-    ExecResult,
     FieldConflict,
     ObjectList,
     Outcome,
     OwnedByOther,
-    PortConnection,
     Propagation,
 )
 from manager.client.client import ApplyOptions
-from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
 from manager.kube.errors import Conflict, Invalid, NotFound
@@ -79,8 +75,15 @@ from manager_kinds.pod_health import PodHealth
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from manager.client.kubernetes_client import TransportApiClient
     from manager_kinds.apps_v1 import Deployment
+    from manager_kubernetes.api_client import TransportApiClient
+    from manager_kubernetes.pod_streams import (
+        ContainerStreams,
+        ExecOptions,
+        ExecResult,
+        LogOptions,
+        PortConnection,
+    )
 
 R = TypeVar("R", bound=Resource)
 C = TypeVar("C")
@@ -294,12 +297,10 @@ class Context:
             raise Undeclared(f"{obj.kind} takes no condition of type {type}: {conditions.why_refused(type)}")
         if self._before is None:
             self._before = conditions.read(obj)
-        value: ConditionStatus = "True" if status else "False"
-        if isinstance(status, str):
-            if status != "Unknown":  # "False" is true for Python
-                why = f'status {status!r} has to be True, False or "Unknown"'
-                raise TypeError(f"condition {type} of {obj.kind}: {why}")
-            value = status
+        value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
+        if value != "Unknown" and isinstance(status, str):  # "False" is true for Python
+            why = f'status {status!r} has to be True, False or "Unknown"'
+            raise TypeError(f"condition {type} of {obj.kind}: {why}")
         self._set.add(type)
         try:
             conditions.set(obj, type, value, reason, message)
