@@ -19,6 +19,7 @@ from manager.events import Correlator, EventRecorder, ObjectReference
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
+from manager.util import clock
 from manager.util.clock import monotonic as now
 from tests.support.cluster_wire import ClusterServer
 from tests.support.scripted_wire import (
@@ -141,7 +142,7 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 
 def name_of(name: str, names: Correlator | None = None) -> str:
     names = names or Correlator(random.Random(1))
-    return names.new_name(ObjectReference("v1", "ClusterRole", "", name))
+    return names.new_name(ObjectReference("v1", "ClusterRole", "", name), clock.now())
 
 
 def test_event_name_is_the_name_of_the_object_and_the_time():
