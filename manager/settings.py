@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, NamedTuple, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from manager.util.address import in_pod, parse_address, parse_bind_address
 from manager.util.duration import format_duration, parse_duration, parse_wait
@@ -64,14 +64,6 @@ _PLACEHOLDERS: dict[object, str] = {
 }
 _EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a number is expected"}
 """What Python's own types say better so."""
-
-
-class HasSettings(Protocol):
-    """A class whose attributes may be settings."""
-
-    @property
-    def settings(self) -> SettingValues:
-        """Return the values."""
 
 
 class _About(TypedDict, total=False):
@@ -190,9 +182,9 @@ class Setting(Generic[T]):
     def __get__(self, instance: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, instance: HasSettings, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> T: ...
 
-    def __get__(self, instance: HasSettings | None, owner: type) -> Self | T:
+    def __get__(self, instance: Any, owner: type) -> Self | T:
         return self if instance is None else instance.settings[self]
 
     def __repr__(self) -> str:

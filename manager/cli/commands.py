@@ -40,11 +40,11 @@ class Invocation:
         self._all: tuple[AnyOperator, ...] | None = None
 
     def own_operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators. Raises `OperatorUnusable`."""
+        """Import the program's own operators. Raises `ClickException` for one that cannot run."""
         return self._import(installed=False)
 
     def operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators and the installed ones, once. Raises `OperatorUnusable`."""
+        """Import the program's own operators and the installed ones, once. Raises as `own_operators`."""
         if self._all is None:
             self._all = self._import(installed=True)
         return self._all
@@ -121,20 +121,31 @@ def _complete(commands: Commands, invocation: Invocation, instruction: str) -> i
         return 1
 
 
+def loaded_entries(group: str, what: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield the objects of a group's entry points, in order: their description, package, and the object.
+
+    `what` begins the description, where `{name}` is the entry point's name. Raises `ClickException` for one
+    that cannot be loaded.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms, which `version` does without
+
+    for entry in sorted(entry_points(group=group), key=lambda each: (each.name, each.value)):
+        package = origin_of(entry)
+        this = f"{what.format(name=entry.name)} of {package}, {entry.value}"
+        try:
+            found = entry.load()
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise click.ClickException(f"{this}, cannot be loaded: {type(error).__name__}: {said}") from error
+        yield this, package, found
+
+
 def installed_commands() -> Iterator[LazyCommand]:
     """Yield the commands of installed packages, in the order of their entry points' names.
 
     Raises `ClickException` for an entry point that cannot be loaded, or has other objects.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms, which `version` does without
-
-    for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
-        what = f"the commands of {origin_of(entry)}, {entry.value}"
-        try:
-            found = entry.load()
-        except Exception as error:
-            said = " ".join(str(error).split())
-            raise click.ClickException(f"{what}, cannot be loaded: {type(error).__name__}: {said}") from error
+    for what, _, found in loaded_entries(GROUP, "the commands"):
         if not isinstance(found, Sequence) or not all(isinstance(each, LazyCommand) for each in found):
             raise click.ClickException(f"{what}, are not a sequence of manager.cli.commands.LazyCommand")
         yield from found
