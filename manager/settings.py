@@ -29,16 +29,6 @@ class SettingsError(Exception):
     """A wrong flag, environment variable, file or key: one line that names it and says what is expected."""
 
 
-class UndeclaredSetting(LookupError):
-    """The setting is not declared by its operator, so it has no flag and no value."""
-
-    def __init__(self, key: Setting[Any]) -> None:
-        super().__init__(
-            f"the setting {key.name!r} is not declared: its operator has to list it, "
-            "as in `image = KEY` in its class"
-        )
-
-
 def parse_text(text: str) -> str:
     """Parse any text. Raises `ValueError` for "", most likely a variable that was not set."""
     if not text:
@@ -206,9 +196,12 @@ class SettingValues:
         self._values = dict(values or {})
 
     def __getitem__(self, key: Setting[T]) -> T:
-        """Return the value of a setting. Raises `UndeclaredSetting`."""
+        """Return the value of a setting. Raises LookupError if no operator declares it."""
         if key not in self._values:
-            raise UndeclaredSetting(key)
+            raise LookupError(
+                f"the setting {key.name!r} is not declared: its operator has to list it, "
+                "as in `image = KEY` in its class"
+            )
         return cast("T", self._values[key])
 
 
