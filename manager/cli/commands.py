@@ -17,7 +17,7 @@ from click.exceptions import Exit, NoArgsIsHelpError
 from click.shell_completion import BashComplete, add_completion_class, shell_complete
 
 from manager.util.garbage import tune_garbage_collector
-from manager.util.program import Program, origin_of
+from manager.util.program import Program, loaded_entries
 from manager.util.version import KUBERNETES_VERSIONS
 
 if TYPE_CHECKING:
@@ -119,25 +119,6 @@ def _complete(commands: Commands, invocation: Invocation, instruction: str) -> i
         return shell_complete(commands, {"obj": invocation}, program.name, variable, instruction)
     except click.ClickException:  # the command itself reports the error once it runs
         return 1
-
-
-def loaded_entries(group: str, what: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield the objects of a group's entry points, in order: their description, package, and the object.
-
-    `what` begins the description, where `{name}` is the entry point's name. Raises `ClickException` for one
-    that cannot be loaded.
-    """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms, which `version` does without
-
-    for entry in sorted(entry_points(group=group), key=lambda each: (each.name, each.value)):
-        package = origin_of(entry)
-        this = f"{what.format(name=entry.name)} of {package}, {entry.value}"
-        try:
-            found = entry.load()
-        except Exception as error:
-            said = " ".join(str(error).split())
-            raise click.ClickException(f"{this}, cannot be loaded: {type(error).__name__}: {said}") from error
-        yield this, package, found
 
 
 def installed_commands() -> Iterator[LazyCommand]:

@@ -13,12 +13,11 @@ from pydantic import PydanticUserError
 
 from manager.api import GroupVersionKind
 from manager.api.crd import conflict_of_kinds
-from manager.cli.commands import loaded_entries
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.reconciler import check_work
 from manager.settings import Setting, SettingsError
-from manager.util.program import Program
+from manager.util.program import Program, loaded_entries
 from manager.webhook.methods import webhooks_of
 
 _ALL = "*"
