@@ -530,7 +530,7 @@ class Client(CachedReader):
         found = await self._find_known(kind, key, owner, adopt=adopt)
         if found is None:
             try:
-                return await self._create(obj, wanted, given_up, dry_run=dry_run)
+                return await self._create(obj, key, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by another client a moment ago: look before touching it.
                 found = await self._read(kind, key)
@@ -671,18 +671,21 @@ class Client(CachedReader):
     # Writing.
 
     async def _create(
-        self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
+        self, obj: R, key: ObjectKey, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
     ) -> Applied[R]:
-        kind, key, encoded = type(obj), obj.key, encode_applied(wanted, obj)
-        whole, kept = orjson.loads(encoded), encoded
-        for path in given_up:
-            if without_fields(whole, (path,)) == whole:
-                raise ValueError(f"{kind.gvk.kind} {key} is created without its initial {field_name(path)}")
+        kind, encoded = type(obj), encode_applied(wanted, obj)
+        kept = encoded
         if given_up:
+            whole = orjson.loads(encoded)
+            for path in given_up:
+                if without_fields(whole, (path,)) == whole:
+                    what = f"{kind.gvk.kind} {key} is created"
+                    raise ValueError(f"{what} without its initial {field_name(path)}")
             kept = orjson.dumps(without_fields(whole, given_up))
-        if may_repeat_keys(whole):
+        if may_repeat_keys(encoded):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
+            whole = orjson.loads(encoded)
             whole["metadata"]["resourceVersion"] = "1"
             try:
                 raw = await self._send_apply(kind, key, whole, dry_run=dry_run, creates=True)

@@ -321,13 +321,13 @@ class StatusClient:
         """
         after = _status_of(obj)
         await self._write(obj, after)
-        raw = cached()
-        if raw is None or obj.origin is None:
+        raw, origin = cached(), obj.origin
+        if raw is None or origin is None:
             return False
         status = _status_in(raw, obj) or {}
         if status == after:
             return False  # as it is nearly always
-        before = _status_in(obj.origin, obj) or {}
+        before = _status_in(origin, obj) or {}
         return not _differing(before, status) <= _differing(before, after)
 
     def is_changed(self, obj: Resource) -> bool:
@@ -347,28 +347,29 @@ class StatusClient:
 
     async def _write(self, obj: Resource, after: Json, *, dry_run: bool = False) -> bytes | None:
         """Send the differences in `after`; return the object as stored, None when nothing was sent."""
-        if obj.origin is None:
-            return await self._send_patch(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
-        await own_turn(len(obj.origin))
-        cached: Json | None = _status_in(obj.origin, obj)
-        before, live, raw = cached, cached, obj.origin
-        key = (obj.kind, obj.key)
-        doubted = (self._in_doubt.get(key) if dry_run else self._in_doubt.pop(key, None)) or set()
+        raw, key = obj.origin, obj.key
+        if raw is None:
+            whole = [{"op": "add", "path": "/status", "value": after}]
+            return await self._send_patch(obj, key, whole, dry_run)
+        await own_turn(len(raw))
+        cached: Json | None = _status_in(raw, obj)
+        before, live, name = cached, cached, (obj.kind, key)
+        doubted = (self._in_doubt.get(name) if dry_run else self._in_doubt.pop(name, None)) or set()
         try:
             if doubted:
                 # The wanted status may be the one before the write in doubt, and there no more.
-                live, raw = await self._look(obj, dry_run)
+                live, raw = await self._look(obj, key, dry_run)
                 before = _in_place(before or {}, live or {}, doubted)
             changes = _changes(before, after, live, raw)
             if not changes:
-                record_spared("patch", type(obj), obj.key, "status")
+                record_spared("patch", type(obj), key, "status")
                 return None
             for _ in range(ATTEMPTS):
                 try:
-                    return await self._send_patch(obj, changes, dry_run)
+                    return await self._send_patch(obj, key, changes, dry_run)
                 except Invalid:
                     # A test has failed, which the server does not say, or the status is not valid.
-                    live, raw = await self._look(obj, dry_run)
+                    live, raw = await self._look(obj, key, dry_run)
                     before = _with_defaults(before, live, obj)
                     tried, changes = changes, _changes(before, after, live, raw)
                     if orjson.dumps(changes) == orjson.dumps(tried):
@@ -376,30 +377,30 @@ class StatusClient:
                     if not changes:
                         return raw  # another client has written just that
         except (TransportError, ServerError, asyncio.CancelledError):
-            remember(self._in_doubt, key, doubted | _differing(cached or {}, after), _MOST_IN_DOUBT)
+            remember(self._in_doubt, name, doubted | _differing(cached or {}, after), _MOST_IN_DOUBT)
             raise
-        raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} keeps being changed")
+        raise Conflict(409, "Conflict", f"the status of {obj.kind} {key} keeps being changed")
 
-    async def _send_patch(self, obj: Resource, patch: list[Json], dry_run: bool) -> bytes:
+    async def _send_patch(self, obj: Resource, key: ObjectKey, patch: list[Json], dry_run: bool) -> bytes:
         if obj.metadata.uid:
             # The server ignores a uid in the body of a status write. Without this test, the status of a
             # deleted object would be written to one that was created under its name meanwhile.
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         booked: Any = {"content_type": JSON_PATCH, "subresource": "status", "dry_run": dry_run}
-        return await self._send("PATCH", type(obj), obj.key, patch, **booked)
+        return await self._send("PATCH", type(obj), key, patch, **booked)
 
-    async def _look(self, obj: Resource, dry_run: bool) -> tuple[Json | None, bytes]:
+    async def _look(self, obj: Resource, key: ObjectKey, dry_run: bool) -> tuple[Json | None, bytes]:
         """Return the current status, and the object that has it.
 
         It sends a patch that changes nothing, because a client that may write a status may lack the right to
         get. Raises Conflict if another object of the same name has replaced the object.
         """
         try:
-            raw = await self._send_patch(obj, [], dry_run)
+            raw = await self._send_patch(obj, key, [], dry_run)
         except Invalid as error:
             if error.details.get("causes"):  # of its fields; a test that has failed has none
                 raise
-            message = f"{obj.kind} {obj.key} was replaced by another object of its name"
+            message = f"{obj.kind} {key} was replaced by another object of its name"
             raise Conflict(409, "Conflict", message) from error
         status = _status_in(raw, obj)
         if not isinstance(status, dict | None):

@@ -124,10 +124,11 @@ class Tls:
         clock = asyncio.get_running_loop().time
         if self.latest is None or clock() >= self.check_at:
             async with self._renewing:
-                now = clock()
-                if self.latest is None or now >= self.check_at:
+                while self.latest is None or clock() >= self.check_at:
+                    self.check_at = now = clock()
                     self.latest = await in_thread(self._renewed)
-                    self.check_at = now + RECHECK_INTERVAL
+                    if self.check_at == now:  # else a new look was asked for during this one
+                        self.check_at = now + RECHECK_INTERVAL
         return self.latest
 
     def present(self, certificate: tuple[Pem, Pem] | None) -> None:

@@ -129,6 +129,30 @@ async def test_tls_makes_a_new_context_for_another_client_certificate(ca_file: P
     assert await tls.context() is not first
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_tls_looks_again_when_it_is_asked_to_during_a_look(
+    ca_file: Path, authority: trustme.CA, other_authority: trustme.CA, is_first: bool
+):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    if not is_first:
+        await tls.context()
+        tls.check_at = 0.0
+    renewed = tls._renewed
+    loop = asyncio.get_running_loop()
+
+    def fail_meanwhile() -> ssl.SSLContext:
+        found, tls._renewed = renewed(), renewed  # type: ignore[method-assign]
+        write(ca_file, authority.cert_pem.bytes() + other_authority.cert_pem.bytes())
+        asyncio.run_coroutine_threadsafe(ask_again(), loop).result()
+        return found
+
+    async def ask_again() -> None:
+        tls.check_at = 0.0
+
+    tls._renewed = fail_meanwhile  # type: ignore[method-assign]
+    assert trusted(await tls.context()) == 2
+
+
 async def test_tls_names_the_client_certificate_that_has_expired(tmp_path: Path, authority: trustme.CA):
     file, ended = tmp_path / "crt", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     key = Pem("key", data=b"")

@@ -19,7 +19,6 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from cryptography.x509 import DNSName
 
 from manager.server.server import CannotListen
 from manager.telemetry.metrics import Metrics
@@ -153,8 +152,8 @@ class Clients:
         self.authority, self.other = Authority("the API server's"), Authority("another")
         self.file = folder / "ca.crt"
         self.file.write_bytes(self.authority.pem)
-        self.right = showing(folder, self.authority.user("kube-apiserver", ()))
-        self.wrong = showing(folder, self.other.user("kube-apiserver", ()))
+        self.right = showing(folder, self.authority.user("kube-apiserver"))
+        self.wrong = showing(folder, self.other.user("kube-apiserver"))
 
 
 @pytest.fixture
@@ -167,7 +166,7 @@ async def test_server_answers_only_clients_with_a_certificate_of_the_authority(
     clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
-    server = showing(tmp_path, clients.authority.server(DNSName("kube-apiserver")))
+    server = showing(tmp_path, clients.authority.server("kube-apiserver"))
     async with site(clients=ClientAuthorities(clients.file)) as made:
 
         async def asked(context: ssl.SSLContext) -> int | None:
