@@ -160,7 +160,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if self._closed:
             raise RuntimeError("Event loop is closed")
         timer = asyncio.TimerHandle(when, callback, args, self, context)
-        timer._scheduled = True
+        timer._scheduled = True  # type: ignore[attr-defined] # asyncio has it, its types do not
         self._timers += 1
         heapq.heappush(self._scheduled, (when, self._timers, timer))
         return timer

@@ -282,15 +282,3 @@ def test_namespaced_manager_has_rights_only_in_its_namespaces(
     make(plane, "undeploy", "NAMESPACES=team-a,team-b")
     manager.stop()
     eventually(lambda: leftovers(plane) == [])
-
-
-@pytest.mark.contract
-def test_manager_namespace_refuses_privileged_pods(plane: ControlPlane):
-    plane.require(Feature.POD_SECURITY)
-    namespace = the("Namespace", SYSTEM)
-    plane.api.create(
-        "/api/v1/namespaces", {**namespace, "metadata": {**namespace["metadata"], "name": "strict"}}
-    )
-    pod = {"metadata": {"name": "root"}, "spec": {"containers": [{"name": "root", "image": "root"}]}}
-    with pytest.raises(ApiFailure, match="violates PodSecurity"):
-        plane.api.create("/api/v1/namespaces/strict/pods", pod)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import ipaddress
 import os
 import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-
-from cryptography import x509
 
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority, signing_key
@@ -149,9 +146,7 @@ class EnvtestControlPlane(ControlPlane):
 
     def _write_files(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        certificate, key = self._authority.server(
-            x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")
-        )
+        certificate, key = self._authority.server("127.0.0.1", "localhost")
         files = {
             "ca.pem": self._authority.pem,
             "server.pem": certificate,

@@ -1,21 +1,16 @@
-"""Clients that read /metrics over HTTPS: with a service account's token, or as Prometheus does."""
+"""Clients that read /metrics over HTTPS, with a service account's token."""
 
 from __future__ import annotations
 
-import shutil
 import ssl
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import yaml
 
 from tests.support.certificates import trusting
 from tests.support.control_plane import ControlPlane
-from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.http_get import get
-from tests.support.ports import PortBlock
 from tests.support.roles import is_allowed
 
 READER = Path("config/rbac/metrics_reader_role.yaml")
@@ -62,40 +57,3 @@ def scrape(
 ) -> tuple[int, str]:
     """Status and body of /metrics, over a connection of its own."""
     return get(f"https://{address}/metrics", token=token, context=context or trusting(None))
-
-
-class Prometheus:
-    """A real one, with one target, for the length of a `with` block."""
-
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
-        folder.mkdir()
-        self._ports = PortBlock(1)
-        self.address = f"127.0.0.1:{self._ports[0]}"
-        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-        program = shutil.which("prometheus")
-        assert program is not None
-        command = [
-            program,
-            f"--config.file={folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address={self.address}",
-        ]
-        self._process = Daemon("prometheus", command, log=folder / "prometheus.log")
-
-    def __enter__(self) -> Self:
-        self._process.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.kill()
-        self._ports.close()
-        print(self._process.output())  # noqa: T201 - shown with a failed test
-
-    def get(self, path: str) -> Any:
-        """Return the JSON at a path of Prometheus' API."""
-        status, body = get(f"http://{self.address}{path}")
-        if status != 200:
-            raise OSError(f"{path} answers {status}: {body}")
-        return yaml.safe_load(body)

@@ -163,7 +163,7 @@ async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
         (b"", "ca.crt has no certificate of an authority"),
         (b"\xff\xfeh\0", "ca.crt has no certificate of an authority"),
         (ssl.PEM_cert_to_DER_cert(AUTHORITY.pem.decode()), "ca.crt has no certificate of an authority"),
-        (AUTHORITY.user("api-server", [])[0], "ca.crt has no certificate of an authority"),
+        (AUTHORITY.user("api-server")[0], "ca.crt has no certificate of an authority"),
     ],
     ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )
