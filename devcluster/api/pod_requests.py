@@ -166,7 +166,8 @@ class PodRequests:
         pod = self._pod(call, call.name).decode()
         container = _container(pod, call.request.option("container"))
         if wanted["sinceSeconds"] is not None:
-            since = self._writer.clock.now() - datetime.timedelta(seconds=wanted["sinceSeconds"])
+            now = self._writer.clock.now()
+            since = now - datetime.timedelta(seconds=min(wanted["sinceSeconds"], int(now.timestamp())))
         if not pod["spec"].get("nodeName") or self.sessions.logs is None:
             return ApiResponse(content_type="text/plain")
         options = LogOptions(

@@ -108,9 +108,10 @@ def check_counts(status: Field, *limited: str, ready_limit: str = "readyReplicas
     status.not_negative(*numbers)
     for name in limited:
         if numbers.get(name, 0) > numbers.get("replicas", 0):
-            status[name].invalid("cannot be greater than status.replicas")
-    if numbers.get("availableReplicas", 0) > numbers.get("readyReplicas", 0):
-        status["availableReplicas"].invalid(f"cannot be greater than {ready_limit}")
+            status[name].invalid("cannot be greater than status.replicas", numbers.get(name, 0))
+    available = numbers.get("availableReplicas", 0)
+    if available > numbers.get("readyReplicas", 0):
+        status["availableReplicas"].invalid(f"cannot be greater than {ready_limit}", available)
 
 
 COLUMNS = "Name | Desired# | Current# | Ready# | Age | Containers* | Images* | Selector*"

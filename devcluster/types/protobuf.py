@@ -16,7 +16,7 @@ from devcluster.errors import bad_request
 from devcluster.types import table, times, wire
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import cannot_be_handled, convert
-from devcluster.types.wire import BrokenMessage, Field
+from devcluster.types.wire import BrokenMessage, Field, Message
 
 Read = Callable[[Field, str], Any]
 """Read one occurrence of a field; the second argument is its name, for errors."""
@@ -34,15 +34,14 @@ def decode_protobuf(body: bytes, default: tuple[str, str, str] | None = None) ->
         StatusError: 400, the body is malformed, or its kind is not built in.
     """
     try:
-        gvk, raw = _envelope(body, default or ("", "", ""))
+        gvk, raw = _envelope(Message(memoryview(body)), default or ("", "", ""))
     except BrokenMessage as error:
         wanted = f" (must be of type {default[2]})" if default else ""
         raise bad_request(f"the object provided is unrecognized{wanted}: {error} ({excerpt(body)})") from None
     try:
         return _object(gvk, raw)
-    except (BrokenMessage, RecursionError) as error:
-        why = str(error) if isinstance(error, BrokenMessage) else "proto: nested too deeply"
-        raise cannot_be_handled(gvk, why, expected=default[2] if default else "") from None
+    except BrokenMessage as error:
+        raise cannot_be_handled(gvk, str(error), expected=default[2] if default else "") from None
 
 
 def excerpt(body: bytes) -> str:
@@ -55,20 +54,21 @@ def excerpt(body: bytes) -> str:
     return body[:_SHOWN].hex() + more
 
 
-def _envelope(body: bytes, default: tuple[str, str, str]) -> tuple[tuple[str, str, str], bytes]:
-    """Group, version and kind, and the bytes of a runtime.Unknown."""
-    if not body.startswith(_MAGIC):
+def _envelope(body: Message, default: tuple[str, str, str]) -> tuple[tuple[str, str, str], Message]:
+    """Group, version and kind, and the message of a runtime.Unknown."""
+    start, rest = body.data[: len(_MAGIC)], body.data[len(_MAGIC) :]
+    if start != _MAGIC:
         prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
-        raise BrokenMessage(prefix if body else "empty data")
-    if body == _MAGIC:
+        raise BrokenMessage(prefix if body.data else "empty data")
+    if not rest:
         raise BrokenMessage("empty body")
     api_version = kind = ""
-    raw = b""
-    for field in wire.fields(body[len(_MAGIC) :]):
-        match field[0]:
+    raw = body._replace(data=rest[:0])
+    for field in wire.fields(body._replace(data=rest)):
+        match field.number:
             case 1:
                 for part in wire.fields(wire.submessage(field, "typeMeta")):
-                    if part[0] == 1:
+                    if part.number == 1:
                         api_version = wire.text(part, "apiVersion")
                     else:
                         kind = wire.text(part, "kind")
@@ -78,7 +78,7 @@ def _envelope(body: bytes, default: tuple[str, str, str]) -> tuple[tuple[str, st
     return (group, version, kind or default[2]), raw
 
 
-def _object(gvk: tuple[str, str, str], raw: bytes) -> dict[str, Any]:
+def _object(gvk: tuple[str, str, str], raw: Message) -> dict[str, Any]:
     group, version, kind = gvk
     api_version = f"{group}/{version}" if group else version
     name = table.name_of(group, version, kind)
@@ -92,7 +92,7 @@ def _object(gvk: tuple[str, str, str], raw: bytes) -> dict[str, Any]:
     return decoded
 
 
-def _message(openapi_name: str, data: bytes) -> dict[str, Any]:
+def _message(openapi_name: str, message: Message) -> dict[str, Any]:
     """Return the fields of a message of this type.
 
     Raises:
@@ -100,8 +100,8 @@ def _message(openapi_name: str, data: bytes) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     plan = _plan(openapi_name)
-    for field in wire.fields(data):
-        if (reader := plan.get(field[0])) is not None:
+    for field in wire.fields(message):
+        if (reader := plan.get(field.number)) is not None:
             reader(found, field)
     return found
 
@@ -137,7 +137,7 @@ def _map_into(name: str, read: Read) -> Callable[[dict[str, Any], Field], None]:
     def into(found: dict[str, Any], field: Field) -> None:
         key, value = "", None
         for part in wire.fields(wire.submessage(field, name)):
-            if part[0] == 1:
+            if part.number == 1:
                 key = wire.text(part, name)
             else:
                 value = read(part, name)
@@ -173,11 +173,11 @@ def _strings(field: Field, name: str) -> list[str]:
 
 
 def _bytes(field: Field, name: str) -> str:
-    return base64.b64encode(wire.submessage(field, name)).decode()
+    return base64.b64encode(wire.content(field, name)).decode()
 
 
 def _time(field: Field, name: str, *, micro: bool = False) -> str | None:
-    parts = {part[0]: part for part in wire.fields(wire.submessage(field, name))}
+    parts = {part.number: part for part in wire.fields(wire.submessage(field, name))}
     if not parts:
         return None
     seconds = wire.integer(parts[1], "seconds") if 1 in parts else 0
@@ -199,7 +199,7 @@ def _int_or_string(field: Field, name: str) -> int | str:
     kind = number = 0
     text = ""
     for part in wire.fields(wire.submessage(field, name)):
-        match part[0]:
+        match part.number:
             case 1:
                 kind = wire.integer(part, "type")
             case 2:
@@ -211,15 +211,16 @@ def _int_or_string(field: Field, name: str) -> int | str:
 
 def _raw(field: Field, name: str) -> Any:
     """Return a RawExtension's content, from JSON or from an enveloped object in protobuf."""
-    raw = b""
-    for part in wire.fields(wire.submessage(field, name)):
+    message = wire.submessage(field, name)
+    raw = message._replace(data=message.data[:0])
+    for part in wire.fields(message):
         raw = wire.submessage(part, "raw")
-    if not raw:
+    if not raw.data:
         return None
-    if raw.startswith(_MAGIC):
+    if raw.data[: len(_MAGIC)] == _MAGIC:
         return _object(*_envelope(raw, ("", "", "")))
     try:
-        return orjson.loads(raw)
+        return orjson.loads(raw.data)
     except ValueError:
         raise BrokenMessage(f"{name} is not JSON") from None
 
@@ -227,7 +228,7 @@ def _raw(field: Field, name: str) -> Any:
 def _schema_or_bool(field: Field, name: str) -> Any:
     allows, schema = False, None
     for part in wire.fields(wire.submessage(field, name)):
-        if part[0] == 1:
+        if part.number == 1:
             allows = wire.boolean(part, "allows")
         else:
             schema = _message(_JSON_SCHEMA, wire.submessage(part, "schema"))
@@ -238,7 +239,7 @@ def _schema_or_list(field: Field, name: str, *, strings: bool = False) -> Any:
     schema = None
     items: list[Any] = []
     for part in wire.fields(wire.submessage(field, name)):
-        if part[0] == 1:
+        if part.number == 1:
             schema = _message(_JSON_SCHEMA, wire.submessage(part, "schema"))
         elif strings:
             items.append(wire.text(part, "property"))

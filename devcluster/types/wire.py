@@ -4,27 +4,44 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _VARINT = 0
 _FIXED64 = 1
 _BYTES = 2
 _FIXED32 = 5
 _MAX_VARINT_BITS = 64
+_MAX_DEPTH = 100
+"""Messages within messages, two for a level of a schema's properties; Go's decoders bear 10,000."""
 
-Field = tuple[int, int, int | bytes]
-"""A field's number, its wire type, and its value, decoded as far as the wire type tells."""
+
+class Message(NamedTuple):
+    """A part of a body, and the number of messages around it."""
+
+    data: memoryview
+    depth: int = 0
+
+
+class Field(NamedTuple):
+    """A field's number, its wire type, its value as far as the wire type tells, and its message's depth."""
+
+    number: int
+    wire_type: int
+    value: int | memoryview
+    depth: int
 
 
 class BrokenMessage(ValueError):
     """Not a message of the expected type; the text is Go's."""
 
 
-def fields(data: bytes) -> Iterator[Field]:
+def fields(message: Message) -> Iterator[Field]:
     """Yield the fields of a message in their order.
 
     Raises:
         BrokenMessage: the message ends too early, or has a field that cannot be skipped.
     """
+    data, depth = message
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)
@@ -35,16 +52,16 @@ def fields(data: bytes) -> Iterator[Field]:
             length, position = _varint(data, position)
             if position + length > end:
                 raise BrokenMessage("unexpected EOF")
-            yield number, wire_type, data[position : position + length]
+            yield Field(number, wire_type, data[position : position + length], depth)
             position += length
         elif wire_type == _VARINT:
             value, position = _varint(data, position)
-            yield number, wire_type, value
+            yield Field(number, wire_type, value, depth)
         elif wire_type in {_FIXED64, _FIXED32}:
             size = 8 if wire_type == _FIXED64 else 4
             if position + size > end:
                 raise BrokenMessage("unexpected EOF")
-            yield number, wire_type, data[position : position + size]
+            yield Field(number, wire_type, data[position : position + size], depth)
             position += size
         else:
             raise BrokenMessage(f"proto: illegal wireType {wire_type}")
@@ -52,10 +69,9 @@ def fields(data: bytes) -> Iterator[Field]:
 
 def integer(field: Field, name: str, *, bits: int = 64) -> int:
     """Decode a signed number of `bits` bits."""
-    value = field[2]
-    if isinstance(value, bytes):
+    if not isinstance(field.value, int):
         raise _wrong(field, name)
-    value &= (1 << bits) - 1
+    value = field.value & (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
@@ -66,39 +82,48 @@ def boolean(field: Field, name: str) -> bool:
 
 def double(field: Field, name: str) -> float:
     """Decode a 64-bit float."""
-    value = field[2]
-    if field[1] != _FIXED64 or not isinstance(value, bytes):
+    if field.wire_type != _FIXED64 or isinstance(field.value, int):
         raise _wrong(field, name)
-    return float(struct.unpack("<d", value)[0])
+    return float(struct.unpack("<d", field.value)[0])
 
 
-def submessage(field: Field, name: str) -> bytes:
-    """Return a nested message, or plain bytes."""
-    value = field[2]
-    if field[1] != _BYTES or not isinstance(value, bytes):
+def submessage(field: Field, name: str) -> Message:
+    """Return a nested message.
+
+    Raises:
+        BrokenMessage: the field has no message, or one that is nested too deeply.
+    """
+    if field.depth >= _MAX_DEPTH:
+        raise BrokenMessage("proto: nested too deeply")
+    return Message(content(field, name), field.depth + 1)
+
+
+def content(field: Field, name: str) -> memoryview:
+    """Return the bytes of a field."""
+    if field.wire_type != _BYTES or isinstance(field.value, int):
         raise _wrong(field, name)
-    return value
+    return field.value
 
 
 def text(field: Field, name: str) -> str:
     """Decode a string; invalid UTF-8 is replaced, as when Go writes JSON."""
-    return submessage(field, name).decode("utf-8", "replace")
+    return str(content(field, name), "utf-8", "replace")
 
 
 def repeated_integers(field: Field, name: str, *, bits: int) -> list[int]:
     """Decode a list's packed numbers, or one of its unpacked numbers."""
-    if field[1] != _BYTES:
+    if field.wire_type != _BYTES:
         return [integer(field, name, bits=bits)]
-    packed = submessage(field, name)
+    packed = content(field, name)
     numbers = []
     position = 0
     while position < len(packed):
         value, position = _varint(packed, position)
-        numbers.append(integer((0, _VARINT, value), name, bits=bits))
+        numbers.append(integer(field._replace(value=value), name, bits=bits))
     return numbers
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     try:
         while True:
@@ -116,4 +141,4 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 def _wrong(field: Field, name: str) -> BrokenMessage:
     shown = "ObjectMeta" if name == "metadata" else name[:1].upper() + name[1:]  # the field's name in Go
-    return BrokenMessage(f"proto: wrong wireType = {field[1]} for field {shown}")
+    return BrokenMessage(f"proto: wrong wireType = {field.wire_type} for field {shown}")

@@ -315,7 +315,6 @@ class LeaseLock:
         except KubeError as error:
             self._may_hold = not isinstance(error, ApiError) or isinstance(error, ServerError)
             self._error.report(f"cannot take lease {self._leases}", error)
-            view.doubtful = True
             return False
         self._error.clear()
         if clock.monotonic() - sent >= self._timing.renew_deadline:

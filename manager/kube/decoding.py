@@ -127,9 +127,7 @@ async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
 
 def shallow_at_once(raw: bytes) -> bytes:
     """Cut one object as `shallow` does, in the calling thread; leave a text longer than any object."""
-    if raw.count(b"{") + raw.count(b"[") <= MOST_LEVELS or len(raw) > _LARGEST or not is_too_deep(raw):
-        return raw
-    return _shallow(raw)
+    return _shallow(raw) if len(raw) <= _LARGEST and is_too_deep(raw) else raw
 
 
 def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
@@ -205,7 +203,7 @@ decode_event = Decoder(WatchEvent, "a watch event", around=1)
 """Splits a line into its type and its object, which stays undecoded; raises `ProtocolError`."""
 
 
-_USUAL = [(kind, b'{"type":"%b","object":' % kind.encode()) for kind in ("ADDED", "MODIFIED", "DELETED")]
+_USUAL = {b'{"type":"%b' % kind.encode(): kind for kind in ("ADDED", "MODIFIED", "DELETED")}
 
 
 def _usual_event(line: bytes) -> WatchEvent | None:
@@ -213,11 +211,13 @@ def _usual_event(line: bytes) -> WatchEvent | None:
 
     Return None for any other form, and for an event that is slow to decode if deeply nested.
     """
-    if len(line) <= SMALL and line.endswith(b"}}"):
-        for kind, begins in _USUAL:
-            if line.startswith(begins):
-                return WatchEvent(kind, msgspec.Raw(line[len(begins) : -1]))
-    return None
+    if len(line) > SMALL:
+        return None
+    begins, _, rest = line.partition(b'","object":')
+    kind = _USUAL.get(begins)
+    if kind is None or not rest.endswith(b"}}"):
+        return None
+    return WatchEvent(kind, msgspec.Raw(rest[:-1]))
 
 
 async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:

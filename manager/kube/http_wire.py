@@ -145,7 +145,7 @@ class HttpWire(Wire):
             return await self.connect(await self._config.ssl_context(), begun)
 
         # In a thread: it imports aiohttp's client.
-        module = await in_thread(lambda: import_module("manager.kube.websocket"))
+        module = await in_thread(lambda: import_module("manager_kubernetes.websocket"))
         async with module.connect(self._config, open_connection, request, protocols, longest) as socket:
             yield socket
 

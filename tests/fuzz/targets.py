@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Self
 
 import grpc
@@ -72,6 +73,11 @@ SECONDS = 5.0
 MEGABYTES = 200
 """By which one example may raise the most memory that the process ever had."""
 
+# As JSON once, because aliases in YAML are one object.
+originals = SimpleNamespace(
+    **orjson.loads(orjson.dumps(yaml.safe_load(Path(__file__).with_name("originals.yaml").read_text())))
+)
+
 Check = Callable[..., None]
 
 TARGETS: dict[str, tuple[dict[str, st.SearchStrategy[Any]], Check]] = {}
@@ -112,50 +118,10 @@ def run(name: str, *, examples: int, number: int) -> None:
 
 # Data from an API server.
 
-STATUS = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "status": "Failure",
-    "message": "it is so",
-    "reason": "TooManyRequests",
-    "code": 429,
-    "details": {
-        "name": "a",
-        "kind": "pods",
-        "retryAfterSeconds": 1,
-        "causes": [{"reason": "x", "field": "y"}],
-    },
-    "metadata": {"continue": "more"},
-}
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {
-        "name": "a",
-        "namespace": "ns",
-        "uid": "1",
-        "resourceVersion": "7",
-        "generation": 1,
-        "labels": {"app": "a"},
-        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "deletionTimestamp": None,
-        "finalizers": ["a/b"],
-        "ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "2", "controller": True}],
-        "managedFields": [
-            {"manager": "operator-manager-a", "operation": "Apply", "fieldsV1": {"f:spec": {}}}
-        ],
-    },
-    "spec": {"containers": [{"name": "a"}]},
-}
-BOOKMARK = {
-    "kind": "Pod",
-    "metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}},
-}
-PAGE = {"kind": "PodList", "metadata": {"resourceVersion": "9", "continue": ""}, "items": [POD]}
+PAGE = {"kind": "PodList", "metadata": {"resourceVersion": "9", "continue": ""}, "items": [originals.pod]}
 EVENTS = [
-    *({"type": "MODIFIED", "object": POD}, {"type": "BOOKMARK", "object": BOOKMARK}),
-    {"type": "ERROR", "object": STATUS},
+    *({"type": "MODIFIED", "object": originals.pod}, {"type": "BOOKMARK", "object": originals.bookmark}),
+    {"type": "ERROR", "object": originals.status},
 ]
 ANSWERS = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
@@ -208,7 +174,7 @@ def http_answers(answer: bytes, size: int) -> None:
 
 @target(
     status=st.integers(0, 999),
-    body=inputs.odd_json([STATUS]),
+    body=inputs.odd_json([originals.status]),
     after=st.one_of(st.none(), inputs.texts(), inputs.mutated([each.encode() for each in RETRY_AFTER])),
 )
 def error_answers(status: int, body: bytes, after: str | bytes | None) -> None:
@@ -259,28 +225,7 @@ def lists(page: bytes, partial: bool) -> None:
             decoder(item)
 
 
-ITEM = 'k:{"name":"a"}'
-OWNING = {
-    "metadata": {"name": "a", "uid": "1"},
-    "spec": {"list": [{"name": "a", "number": 1}], "set": ["b"], "text": "c"},
-}
-OWN_ENTRIES = [
-    {
-        "manager": manager,
-        "operation": operation,
-        "fieldsV1": {
-            "f:spec": {
-                "f:list": {ITEM: {".": {}, "f:name": {}, "f:number": {}}},
-                "f:set": {'v:"b"': {}},
-                "f:text": {},
-            }
-        },
-    }
-    for manager, operation in (("test", "Apply"), ("test+1", "Update"))
-]
-
-
-@target(entries=inputs.odd_json([OWN_ENTRIES]), live=inputs.odd([OWNING]))
+@target(entries=inputs.odd_json([originals.managed]), live=inputs.odd([originals.owning]))
 def records_of_ownership(entries: bytes, live: Any) -> None:
     try:
         managed = orjson.loads(entries)
@@ -293,25 +238,13 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
     for owned in (own.applied, own.created):
         if owned is not None:
             for exact in (False, True):
-                assert holds(OWNING, live, owned, exact=exact) in {True, False}
+                assert holds(originals.owning, live, owned, exact=exact) in {True, False}
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-LEASE = {
-    "apiVersion": "coordination.k8s.io/v1",
-    "kind": "Lease",
-    "metadata": {"name": "a", "namespace": "ns", "uid": "1", "resourceVersion": "7", "labels": {"a": "b"}},
-    "spec": {
-        "holderIdentity": "b",
-        "leaseDurationSeconds": 15,
-        "acquireTime": "2026-01-01T00:00:00.000000Z",
-        "renewTime": "2026-01-01T00:00:00.000000Z",
-        "leaseTransitions": 1,
-    },
-}
 
 
-@target(body=inputs.odd_json([LEASE]))
+@target(body=inputs.odd_json([originals.lease]))
 def leases(body: bytes) -> None:
     with suppress(ProtocolError):
         lease = Lease.decode(body)
@@ -354,42 +287,6 @@ def tokens(token: str) -> None:
 
 # Files and flags.
 
-USER = {
-    "token": "t",
-    "as": "x",
-    "as-groups": ["g"],
-    "as-uid": "1",
-    "as-user-extra": {"scopes": ["a"]},
-}
-CLUSTER = {
-    "server": "https://127.0.0.1:6443",
-    "certificate-authority-data": "aGFsbG8=",
-    "tls-server-name": "kubernetes",
-    "extensions": [{"name": "client.authentication.k8s.io/exec", "extension": {"a": 1}}],
-}
-EXEC = {
-    "exec": {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "x",
-        "args": ["a"],
-        "env": [{"name": "A", "value": "b"}],
-        "interactiveMode": "Never",
-        "provideClusterInfo": True,
-    }
-}
-FILES = {"client-certificate-data": "aGFsbG8=", "client-key-data": "aGFsbG8=", "tokenFile": "token"}
-KUBECONFIGS = [
-    {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "ns"}}],
-        "clusters": [{"name": "c", "cluster": {**CLUSTER, **more}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    for user, more in ((USER, {}), (EXEC, {}), (FILES, {"proxy-url": "http://user:secret@proxy:3128"}))
-]
-
 
 def yaml_of(document: Any) -> bytes:
     """Encode a document as YAML in a person's style."""
@@ -405,11 +302,11 @@ ALIASES = [
 ]
 
 
-def odd_yaml(originals: list[Any]) -> st.SearchStrategy[bytes]:
+def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
     """Files with something wrong in them; smaller, as they are not a stranger's, and the parser is slow."""
-    written = [yaml_of(each) for each in originals]
+    written = [yaml_of(each) for each in documents]
     return st.one_of(
-        inputs.odd(originals).map(yaml_of),
+        inputs.odd(documents).map(yaml_of),
         inputs.mutated(written, most=1500),
         inputs.bombs(1500),
         st.sampled_from(ALIASES).map(str.encode),
@@ -424,28 +321,16 @@ def in_file(content: bytes, read: Callable[[str], object]) -> None:
         read(str(path))
 
 
-@target(content=odd_yaml(KUBECONFIGS))
+@target(content=odd_yaml(originals.kubeconfigs))
 def kubeconfig(content: bytes) -> None:
     with suppress(ConfigError):
         in_file(content, lambda path: _find(path, None, {}))
 
 
 DECLARED = [setting for operator in OPERATORS for setting in operator.declared_settings]
-SETTINGS = [
-    {
-        "log-level": "debug",
-        "metrics-bind-address": ":8080",
-        "namespaces": ["a", "b"],
-        "concurrency": {"foo": 4},
-        "leader-elect": True,
-        "graceful-shutdown-timeout": "30s",
-        "petstore-address": "localhost:6742",
-        "petstore-timeout": "5s",
-    }
-]
 
 
-@target(content=odd_yaml(SETTINGS))
+@target(content=odd_yaml([originals.settings]))
 def settings_file(content: bytes) -> None:
     def read(path: str) -> None:
         load_settings({"config": path}, DECLARED)
@@ -486,44 +371,28 @@ def selectors(text: str) -> None:
 
 # Requests to webhooks, and the answers.
 
-METADATA = {"name": "x", "namespace": "team", "uid": "1", "labels": {"a": "b"}}
-PET = {
-    "name": "Thor",
-    "species": "dog",
-    "birthday": "2021-04-01",
-    "owner": {"name": "jane", "email": "j@example.com"},
-}
-OLD_PET = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
 SPECS: dict[str, Any] = {
     "Memcached": {"size": 3, "port": 11211},
     "Wordpress": {"sqlRootPassword": "s3cret", "size": 1},
-    "Pet": PET,
+    "Pet": originals.pet,
 }
 
 
 def review_of(admission: Admission[Any], operation: str) -> dict[str, Any]:
     """Return an admission review that the API server might send."""
-    gvk = admission.kind.gvk
+    gvk, spec = admission.kind.gvk, SPECS[admission.kind.gvk.kind]
     kind = {"group": gvk.group, "version": gvk.version, "kind": gvk.kind}
-    new = {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": METADATA, "spec": SPECS[gvk.kind]}
-    return {
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": "review-1",
-            "kind": kind,
-            "resource": {"group": gvk.group, "version": gvk.version, "resource": admission.kind.plural},
-            "requestKind": kind,
-            "name": "x",
-            "namespace": "team",
-            "operation": operation,
-            "userInfo": {"username": "jane", "groups": ["people"], "extra": {"scopes": ["all"]}},
-            "object": None if operation == "DELETE" else new,
-            "oldObject": None if operation == "CREATE" else new,
-            "dryRun": False,
-            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-        },
+    new = {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": originals.metadata, "spec": spec}
+    request = {
+        **originals.review,
+        "kind": kind,
+        "resource": {"group": gvk.group, "version": gvk.version, "resource": admission.kind.plural},
+        "requestKind": kind,
+        "operation": operation,
+        "object": None if operation == "DELETE" else new,
+        "oldObject": None if operation == "CREATE" else new,
     }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
 WEBHOOKS = webhooks_of(*OPERATORS)
@@ -539,26 +408,18 @@ def admission_reviews(endpoint: AdmissionEndpoint, body: bytes) -> None:
         assert orjson.loads(asyncio.run(endpoint.answer(body)))["response"]["uid"]
 
 
-def conversion_review(version: str, *specs: dict[str, Any], to: str) -> dict[str, Any]:
-    """Return a conversion review that the API server might send."""
+def conversion_review(version: str, spec: dict[str, Any], *, to: str) -> dict[str, Any]:
+    """Return a review of two objects that the API server might send."""
     group = "petstore.example.com"
-    pets = [
-        {
-            "apiVersion": f"{group}/{version}",
-            "kind": "Pet",
-            "metadata": METADATA,
-            "spec": spec,
-            "status": {"id": "i"},
-        }
-        for spec in specs
-    ]
+    pet = {"apiVersion": f"{group}/{version}", "kind": "Pet", "metadata": originals.metadata, "spec": spec}
+    pets = [{**pet, "status": {"id": "i"}} for _ in range(2)]
     request = {"uid": "review-1", "desiredAPIVersion": f"{group}/{to}", "objects": pets}
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
 
 
 CONVERSIONS = [
-    conversion_review("v1beta1", PET, PET, to="v1alpha1"),
-    conversion_review("v1alpha1", OLD_PET, OLD_PET, to="v1beta1"),
+    conversion_review("v1beta1", originals.pet, to="v1alpha1"),
+    conversion_review("v1alpha1", originals.old_pet, to="v1beta1"),
 ]
 
 
@@ -574,7 +435,9 @@ def conversion_reviews(body: bytes) -> None:
     assert not metrics.registry.get_sample_value(panics), "a function failed in a way that it did not foresee"
 
 
-@target(before=inputs.odd([POD, *SPECS.values()]), after=inputs.odd([POD, *SPECS.values()]))
+@target(
+    before=inputs.odd([originals.pod, *SPECS.values()]), after=inputs.odd([originals.pod, *SPECS.values()])
+)
 def patches(before: Any, after: Any) -> None:
     wanted = orjson.dumps(after, option=orjson.OPT_SORT_KEYS)
     made = jsonpatch.apply_patch(before, json_patch(before, after))
@@ -582,67 +445,28 @@ def patches(before: Any, after: Any) -> None:
     merge_diff(before, after)
 
 
-# Objects for `explain` and the console's pages: foreign kinds may have no schema at all.
-
-CONDITION = {
-    "type": "Ready",
-    "status": "False",
-    "reason": "No",
-    "message": "it is not",
-    "lastTransitionTime": "2026-01-01T00:00:00Z",
-    "observedGeneration": 1,
-}
-LABELS = {"matchLabels": {"app": "a"}}
+# Objects for `explain` and the console's pages.
 
 
 def owned(name: str, uid: str, owner: str = "f", **more: Any) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "ns", "uid": uid, "ownerReferences": [{"uid": owner}]}
-    return {"metadata": metadata, "status": {"conditions": [CONDITION]}, **more}
+    return {"metadata": metadata, "status": {"conditions": [originals.condition]}, **more}
 
 
-ROOT = {
-    "apiVersion": "example.com/v1",
-    "kind": "Foo",
-    "metadata": {
-        "name": "foo",
-        "namespace": "ns",
-        "uid": "f",
-        "generation": 2,
-        "deletionTimestamp": "2026-01-01T00:00:00Z",
-        "finalizers": ["example.com/f"],
-    },
-    "spec": {"selector": LABELS},
-    "status": {"observedGeneration": 1, "conditions": [CONDITION, {**CONDITION, "type": "Degraded"}]},
-}
-BAD_POD = owned("web", "p", spec={"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}) | {
-    "status": {
-        "phase": "Pending",
-        "conditions": [CONDITION],
-        "initContainerStatuses": [{"name": "a", "state": {"waiting": {"reason": "PodInitializing"}}}],
-        "containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 1, "message": "no"}}}],
-    }
-}
+SELECTOR = originals.root["spec"]["selector"]
 KINDS = {
     GroupVersionKind("apps", "v1", "Deployment"): owned(
-        "web", "d", spec={"replicas": 2, "selector": LABELS}, status={"readyReplicas": 1}
+        "web", "d", spec={"replicas": 2, "selector": SELECTOR}, status={"readyReplicas": 1}
     ),
     GroupVersionKind("apps", "v1", "DaemonSet"): owned("each", "s", status={"desiredNumberScheduled": 1}),
     GroupVersionKind("batch", "v1", "Job"): owned("once", "j"),
     GroupVersionKind("example.com", "v1", "Foo"): owned("other", "o"),
     GroupVersionKind("", "v1", "PersistentVolumeClaim"): owned("data", "c", status={"phase": "Pending"}),
-    GroupVersionKind("", "v1", "Pod"): BAD_POD,
+    GroupVersionKind("", "v1", "Pod"): owned("web", "p", **originals.bad_pod),
 }
-REPLICA_SET = owned("web-1", "r", "d", spec={"replicas": 1, "selector": LABELS}, status={"readyReplicas": 0})
-HAPPENED = {
-    "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
-    "type": "Warning",
-    "reason": "Unlucky",
-    "message": "a meteorite",
-    "count": 2,
-    "lastTimestamp": None,
-    "eventTime": "2026-01-01T00:00:00.000000Z",
-    "series": {"count": 3, "lastObservedTime": "2026-01-01T00:00:00.000000Z"},
-}
+REPLICA_SET = owned(
+    "web-1", "r", "d", spec={"replicas": 1, "selector": SELECTOR}, status={"readyReplicas": 0}
+)
 FAILS = orjson.dumps(
     owned(
         "fails", "q", status={"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
@@ -662,12 +486,12 @@ def listed(found: list[bytes]) -> bytes:
 
 
 @target(
-    root=odd_object(ROOT),
+    root=odd_object(originals.root),
     children=st.tuples(
         *(st.lists(inputs.odd([each]).map(inputs.dumped), max_size=2) for each in KINDS.values())
     ),
     below=odd_object(REPLICA_SET),
-    events=st.lists(odd_object(HAPPENED), max_size=3),
+    events=st.lists(odd_object(originals.event), max_size=3),
     page=inputs.odd_json([{"metadata": {"continue": "more"}, "items": [owned("once", "j")]}]),
 )
 def explanations(
@@ -720,47 +544,7 @@ def place_of(gvk: GroupVersionKind) -> str:
     return f"/apis/{gvk.api_version}" if gvk.group else f"/api/{gvk.version}"
 
 
-RUN = {
-    "controller": "foo",
-    "namespace": "ns",
-    "name": "foo",
-    "id": "8000000000000000",
-    "started": 1.8e9,
-    "waited": 0.1,
-    "attempt": 0,
-    "priority": 0,
-    "triggers": [{"why": "event", "at": 1.8e9, "change": "ADDED", "kind": "Foo"}],
-    "triggered": 1,
-    "outcome": "error",
-    "seconds": 0.1,
-    "requests": [
-        {"verb": "get", "path": "/api/v1/namespaces/ns/pods/a", "at": 1.8e9, "name": "a", "code": 200},
-        {"verb": "call", "path": "AddPets", "at": 1.8e9, "code": -2, "error": "no"},
-    ],
-    "events": [{"type": "Normal", "reason": "Created", "message": "a pod", "at": 1.8e9}],
-    "spared": 1,
-    "error": "no",
-    "error_type": "ValueError",
-    "failure": "unexpected",
-    "awaits": "a pod",
-}
-MANAGER_SAYS = {
-    "controllers": [
-        {
-            "controller": "foo",
-            "state": "running",
-            "paused": False,
-            "uid": "f",
-            "running": None,
-            "next": {"at": 1.8e9, "triggers": [{"why": "back-off"}]},
-            "runs": [RUN, RUN],
-        }
-    ],
-    "owners": [{"controller": "foo", "shard": 1, "shards": 4, "holder": "a", "renewed": ""}],
-}
-
-
-@target(answer=inputs.odd_json([MANAGER_SAYS]))
+@target(answer=inputs.odd_json([originals.manager]))
 def manager_answers(answer: bytes) -> None:
     """Anybody on this machine may listen where `explain` asks for the manager."""
     with suppress(ValueError):
@@ -771,9 +555,11 @@ def manager_answers(answer: bytes) -> None:
         json.dumps(to_objects(told), indent=2)
 
 
-@target(before=inputs.odd([ROOT, *KINDS.values()]), after=inputs.odd([ROOT, *KINDS.values()]))
+@target(
+    before=inputs.odd([originals.root, *KINDS.values()]), after=inputs.odd([originals.root, *KINDS.values()])
+)
 def last_changes(before: Any, after: Any) -> None:
-    states = [inputs.dumped({**each, "metadata": ROOT["metadata"]}) for each in (before, after)]
+    states = [inputs.dumped({**each, "metadata": originals.root["metadata"]}) for each in (before, after)]
     spec = WatchSpec(gvk=GroupVersionKind("example.com", "v1", "Foo"), plural="foos")
     found = fields_of(Change(spec, ObjectKey("ns", "foo"), 0.0, *states))
     assert all(isinstance(text, str) for field in found for text in field)

@@ -110,6 +110,11 @@ def test_explain_blames_missing_right(stage: Stage, namespace: str, tmp_path: Pa
         printed = limited.blames("memcached/denied", "Memcached denied", "Forbidden", "deployments")
         assert "post deployments denied 403" in printed
 
+        def shows_several_runs() -> None:
+            assert "again, after its back-off" in limited.explain("memcached/denied")[1]
+
+        eventually(shows_several_runs, every=0.5)
+
 
 @pytest.mark.contract
 def test_explain_reports_ready_object_and_fails_for_missing_one(stage: Stage):

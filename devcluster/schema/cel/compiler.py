@@ -307,7 +307,7 @@ class Compiler:
         self.checked.overloads[id(node)] = fitting
         results = [_result(each, types) for each in fitting]
         result = results[0] if all(each == results[0] for each in results) else DYN
-        known = name in OPERATORS or not any(map(_has_dyn, types))
+        known = name in OPERATORS or not any(each == NULL or _has_dyn(each) for each in types)
         same = len({id(each.call) for each in fitting}) == 1
         call = fitting[0].call if known and same else _dispatch(name, fitting)
         self._check_literals(name, args)
@@ -374,6 +374,14 @@ def _fits(overload: Overload, types: list[Type]) -> bool:
     return all(assignable(want, given, bindings) for want, given in zip(overload.params, types, strict=True))
 
 
+def _takes_nulls(overload: Overload, types: list[Type]) -> bool:
+    """Return whether no null is given for an object, which the compiler alone allows."""
+    return all(
+        given != NULL or want.variable or want in {NULL, DYN}
+        for want, given in zip(overload.params, types, strict=True)
+    )
+
+
 def _result(overload: Overload, types: list[Type]) -> Type:
     bindings: dict[str, Type] = {}
     for want, given in zip(overload.params, types, strict=True):
@@ -386,7 +394,7 @@ def _dispatch(name: str, overloads: list[Overload]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         types = [type_of_value(each) for each in args]
         for each in overloads:
-            if _fits(each, types):
+            if _fits(each, types) and _takes_nulls(each, types):
                 return each.call(*args)
         raise CelError(f"no such overload: {name}")
 

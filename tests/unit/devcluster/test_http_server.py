@@ -5,6 +5,7 @@ import gzip
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
@@ -36,6 +37,8 @@ async def handle(request: ApiRequest) -> ApiResponse:
         }
     )
 
+
+PACKED = gzip.compress(b"{}")
 
 Serve = Callable[[WebSocket], Awaitable[None]]
 
@@ -124,6 +127,15 @@ class Served:
         finally:
             self.closed.set()
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        url = f"http://127.0.0.1:{self.port}/socket"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(url, protocols=("p",), max_msg_size=0) as socket,
+        ):
+            yield socket
+
     async def connect(self) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
         self.clients.append(client)
@@ -148,30 +160,29 @@ async def client(served: Served):
 
 
 async def test_server_decodes_the_parts_of_a_request(client: Client):
-    status, _, body = await client.ask("GET /a%20b?x=1&x=%202&y HTTP/1.1\nHost: h\nAccept: a\nAccept: b")
+    status, headers, body = await client.ask(
+        "GET /a%20b?x=1&x=%202&y HTTP/1.1\nHost: h\nAccept: a\nAccept: b\n"
+        f"Impersonate-Group: a,b\nImpersonate-Group: c\nX-Long: {'a' * 100_000}"
+    )
     request = json.loads(body)
-    assert status == 200
-    assert request["path"] == "/a b"
-    assert request["query"] == {"x": ["1", " 2"], "y": [""]}
-    assert request["headers"]["accept"] == "a, b"
-
-
-async def test_server_keeps_values_of_impersonation_headers_apart(client: Client):
-    _, _, body = await client.ask("GET / HTTP/1.1\nHost: h\nImpersonate-Group: a,b\nImpersonate-Group: c")
-    assert json.loads(body)["headers"]["impersonate-group"] == "a,b\nc"
-
-
-async def test_answers_say_that_they_must_not_be_kept_and_have_an_audit_id(client: Client):
-    _, headers, _ = await client.ask("GET / HTTP/1.1\nHost: h")
+    assert (status, request["path"], request["query"]) == (200, "/a b", {"x": ["1", " 2"], "y": [""]})
+    assert (request["headers"]["accept"], request["headers"]["impersonate-group"]) == ("a, b", "a,b\nc")
     assert headers["cache-control"] == "no-cache, private"
     assert len(headers["audit-id"]) == 36
 
 
-async def test_chunked_body_arrives_whole(client: Client):
-    _, _, body = await client.ask(
-        "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked", b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
-    )
-    assert json.loads(body)["size"] == 5
+@pytest.mark.parametrize(
+    ("head", "body", "size"),
+    [
+        ("Transfer-Encoding: chunked", b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", 5),
+        (f"Content-Length: {BODY_LIMIT}", b"a" * BODY_LIMIT, BODY_LIMIT),
+        (f"Content-Encoding: gzip\nContent-Length: {len(PACKED)}", PACKED, len(PACKED)),
+    ],
+    ids=["chunked", "of the limit", "compressed"],
+)
+async def test_body_arrives_whole_and_as_it_is(client: Client, head: str, body: bytes, size: int):
+    _, _, answer = await client.ask(f"POST / HTTP/1.1\nHost: h\n{head}", body)
+    assert json.loads(answer)["size"] == size
 
 
 async def test_client_that_expects_100_gets_it(client: Client):
@@ -182,27 +193,24 @@ async def test_client_that_expects_100_gets_it(client: Client):
     assert json.loads(body)["size"] == 2
 
 
-async def test_compressed_body_is_not_unpacked(client: Client):
-    packed = gzip.compress(b"{}")
-    _, _, body = await client.ask(
-        f"POST / HTTP/1.1\nHost: h\nContent-Encoding: gzip\nContent-Length: {len(packed)}", packed
-    )
-    assert json.loads(body)["size"] == len(packed)
-
-
-async def test_body_above_the_limit_is_refused_with_a_status(client: Client):
-    await client.send(f"POST / HTTP/1.1\nHost: h\nContent-Length: {BODY_LIMIT + 1}")
-    client.writer.write(b"a" * (BODY_LIMIT + 1))
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"HELLO THERE\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", 408),
+        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % (BODY_LIMIT + 1), 413),
+        (b"GET / HTTP/1.1\r\nHost: h\r\nX-Long: " + b"a" * 1_500_000, 431),
+    ],
+    ids=["not HTTP", "body without end", "large body", "long header"],
+)
+async def test_server_refuses_malformed_and_excessive_requests(
+    client: Client, sent: bytes, code: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("devcluster.http_server._BODY_TIMEOUT", 0.1)
+    client.writer.write(sent + b"a" * (BODY_LIMIT + 1) * (code == 413))
     status, _, body = await client.receive()
-    assert status == 413
-    assert json.loads(body)["message"] == "Request entity too large: limit is 3145728"
-
-
-async def test_body_of_the_limit_is_taken(client: Client):
-    _, _, body = await client.ask(
-        f"POST / HTTP/1.1\nHost: h\nContent-Length: {BODY_LIMIT}", b"a" * BODY_LIMIT
-    )
-    assert json.loads(body)["size"] == BODY_LIMIT
+    assert status == code
+    assert code != 413 or json.loads(body)["message"] == "Request entity too large: limit is 3145728"
 
 
 async def test_pipelined_requests_are_answered_in_their_order(client: Client):
@@ -212,31 +220,15 @@ async def test_pipelined_requests_are_answered_in_their_order(client: Client):
     assert answers == ["/1", "/2", "/3"]
 
 
-async def test_handler_that_raises_a_status_answers_with_it(client: Client):
-    status, _, body = await client.ask("GET /missing HTTP/1.1\nHost: h")
-    assert status == 404
-    assert json.loads(body)["reason"] == "NotFound"
-
-
-async def test_handler_that_fails_answers_500_and_the_connection_lives_on(client: Client):
-    status, _, body = await client.ask("GET /broken HTTP/1.1\nHost: h")
-    assert status == 500
-    assert json.loads(body)["reason"] == "InternalError"
+@pytest.mark.parametrize(
+    ("path", "code", "reason"), [("/missing", 404, "NotFound"), ("/broken", 500, "InternalError")]
+)
+async def test_handler_that_raises_answers_a_status_and_the_connection_lives_on(
+    client: Client, path: str, code: int, reason: str
+):
+    status, _, body = await client.ask(f"GET {path} HTTP/1.1\nHost: h")
+    assert (status, json.loads(body)["reason"]) == (code, reason)
     assert (await client.ask("GET / HTTP/1.1\nHost: h"))[0] == 200
-
-
-async def test_server_refuses_a_request_that_is_not_http(client: Client):
-    await client.send("HELLO THERE")
-    assert (await client.reader.readline()).split()[1] == b"400"
-
-
-async def test_long_headers_are_taken(client: Client):
-    assert (await client.ask(f"GET / HTTP/1.1\nHost: h\nX-Long: {'a' * 100_000}"))[0] == 200
-
-
-async def test_headers_that_are_too_long_are_refused(client: Client):
-    client.writer.write(b"GET / HTTP/1.1\r\nHost: h\r\nX-Long: " + b"a" * 1_500_000)
-    assert (await client.reader.readline()).split()[1] == b"431"
 
 
 async def test_warnings_are_quoted(client: Client):
@@ -245,20 +237,22 @@ async def test_warnings_are_quoted(client: Client):
 
 
 @pytest.mark.parametrize(
-    ("accepted", "encoding"),
-    [("gzip", "gzip"), ("br, gzip", "gzip"), ("", None), ("deflate", None), ("gzip;q=0", None)],
+    ("accepted", "path", "encoding"),
+    [
+        ("gzip", "/large", "gzip"),
+        ("br, gzip", "/large", "gzip"),
+        ("", "/large", None),
+        ("deflate", "/large", None),
+        ("gzip;q=0", "/large", None),
+        ("gzip", "/", None),
+    ],
 )
 async def test_large_answers_are_compressed_only_for_clients_that_accept_gzip(
-    client: Client, accepted: str, encoding: str | None
+    client: Client, accepted: str, path: str, encoding: str | None
 ):
-    _, headers, body = await client.ask(f"GET /large HTTP/1.1\nHost: h\nAccept-Encoding: {accepted}")
+    _, headers, body = await client.ask(f"GET {path} HTTP/1.1\nHost: h\nAccept-Encoding: {accepted}")
     assert headers.get("content-encoding") == encoding
-    assert (gzip.decompress(body) if encoding else body) == b"x" * 200_000
-
-
-async def test_small_answers_are_not_compressed(client: Client):
-    _, headers, _ = await client.ask("GET / HTTP/1.1\nHost: h\nAccept-Encoding: gzip")
-    assert "content-encoding" not in headers
+    assert path == "/" or (gzip.decompress(body) if encoding else body) == b"x" * 200_000
 
 
 async def test_stream_begins_before_its_first_part(client: Client, served: Served):
@@ -284,16 +278,12 @@ async def test_stop_ends_streams_as_if_they_were_over(client: Client, served: Se
     assert served.closed.is_set()
 
 
-@pytest.mark.parametrize("how", [b"cut", b"fail"])
-async def test_stream_that_breaks_off_resets_the_connection(client: Client, served: Served, how: bytes):
-    await client.ask("GET /stream HTTP/1.1\nHost: h")
-    served.lines.put_nowait(how)
-    with pytest.raises(ConnectionResetError):
-        await client.reader.read()
-
-
-async def test_connection_that_the_handler_cuts_gets_no_answer(client: Client):
-    await client.send("GET /cut HTTP/1.1\nHost: h")
+@pytest.mark.parametrize(("path", "line"), [("/stream", b"cut"), ("/stream", b"fail"), ("/cut", b"")])
+async def test_answer_that_breaks_off_resets_the_connection(
+    client: Client, served: Served, path: str, line: bytes
+):
+    await client.send(f"GET {path} HTTP/1.1\nHost: h")
+    served.lines.put_nowait(line)
     with pytest.raises(ConnectionResetError):
         await client.reader.read()
 
@@ -332,13 +322,6 @@ async def test_server_drops_the_trailers_of_a_chunked_body(client: Client):
         b"0\r\nAuthorization: Bearer stolen\r\nImpersonate-User: admin\r\n\r\n",
     )
     assert json.loads(body)["headers"].keys() == {"host", "transfer-encoding"}
-
-
-async def test_body_that_does_not_end_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("devcluster.http_server._BODY_TIMEOUT", 0.1)
-    await client.send("POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked")
-    client.writer.write(b"1\r\na\r\n")
-    assert (await client.reader.readline()).split()[1] == b"408"
 
 
 @pytest.mark.parametrize(
@@ -384,29 +367,18 @@ def test_warnings_are_truncated_as_the_real_server_does_when_they_are_too_long()
 
 @pytest.fixture
 async def socket_client(served: Served) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(
-            f"http://127.0.0.1:{served.port}/socket", protocols=("p",), max_msg_size=0
-        ) as opened,
-    ):
+    async with served.opened() as opened:
         yield opened
 
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 1_000_000])
-async def test_websocket_echoes_messages_of_any_size(
+async def test_websocket_echoes_messages_of_any_size_and_answers_a_ping(
     socket_client: aiohttp.ClientWebSocketResponse, size: int
 ):
     message = bytes(range(256)) * (size // 256 + 1)
+    await socket_client.ping(b"there?")  # aiohttp takes the pong for itself; the echo comes after it
     await socket_client.send_bytes(message[:size])
     assert await socket_client.receive_bytes(timeout=10) == message[:size]
-
-
-async def test_websocket_answers_a_ping(socket_client: aiohttp.ClientWebSocketResponse):
-    await socket_client.ping(b"there?")
-    await socket_client.send_bytes(b"after")
-    # aiohttp takes the pong for itself; the echo comes after it.
-    assert await socket_client.receive_bytes(timeout=10) == b"after"
 
 
 async def test_websocket_handler_gets_the_end_when_the_client_closes(
@@ -417,50 +389,39 @@ async def test_websocket_handler_gets_the_end_when_the_client_closes(
     assert socket_client.close_code == 1000
 
 
-async def test_websocket_is_closed_when_its_handler_returns(
-    served: Served, socket_client: aiohttp.ClientWebSocketResponse
-):
+async def test_websocket_is_closed_when_its_handler_returns(served: Served):
     async def once(opened: WebSocket) -> None:
         message = await opened.receive()
         assert message is not None
         await opened.send(message)
 
-    await socket_client.close()
     served.serve = once
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"http://127.0.0.1:{served.port}/socket", protocols=("p",)) as opened,
-    ):
+    async with served.opened() as opened:
         await opened.send_bytes(b"x")
         assert await opened.receive_bytes(timeout=10) == b"x"
         assert (await opened.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
 
 
-async def test_websocket_handler_is_cancelled_when_the_connection_breaks(served: Served):
-    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-    writer.write(HANDSHAKE)
-    head = await reader.readuntil(b"\r\n\r\n")
+async def test_websocket_handler_is_cancelled_when_the_connection_breaks(client: Client, served: Served):
+    client.writer.write(HANDSHAKE)
+    head = await client.reader.readuntil(b"\r\n\r\n")
     assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head  # the example of the RFC
-    writer.transport.abort()
+    client.writer.transport.abort()
     await asyncio.wait_for(served.socket_ended.wait(), 10)
 
 
-async def test_websocket_joins_the_frames_of_a_message_that_came_with_the_handshake(served: Served):
-    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+async def test_websocket_joins_the_frames_of_a_message_that_came_with_the_handshake(client: Client):
     mask = b"\0\0\0\0"
-    writer.write(HANDSHAKE + b"\x02\x82" + mask + b"ab" + b"\x80\x81" + mask + b"c")
-    await reader.readuntil(b"\r\n\r\n")
-    assert await reader.readexactly(5) == b"\x82\x03abc"
-    writer.close()
+    client.writer.write(HANDSHAKE + b"\x02\x82" + mask + b"ab" + b"\x80\x81" + mask + b"c")
+    await client.reader.readuntil(b"\r\n\r\n")
+    assert await client.reader.readexactly(5) == b"\x82\x03abc"
 
 
-async def test_websocket_closes_at_a_message_that_is_too_long(served: Served):
-    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-    writer.write(HANDSHAKE + b"\x82\xff" + (4 * 1024 * 1024 + 1).to_bytes(8))
-    await reader.readuntil(b"\r\n\r\n")
-    frame = await reader.read()
+async def test_websocket_closes_at_a_message_that_is_too_long(client: Client):
+    client.writer.write(HANDSHAKE + b"\x82\xff" + (4 * 1024 * 1024 + 1).to_bytes(8))
+    await client.reader.readuntil(b"\r\n\r\n")
+    frame = await client.reader.read()
     assert (frame[0], int.from_bytes(frame[2:4])) == (0x88, 1009)
-    writer.close()
 
 
 async def test_websocket_stops_reading_while_the_handler_is_busy(served: Served):
@@ -472,10 +433,7 @@ async def test_websocket_stops_reading_while_the_handler_is_busy(served: Served)
             taken.append(message)
 
     served.serve = late
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"http://127.0.0.1:{served.port}/socket", protocols=("p",)) as opened,
-    ):
+    async with served.opened() as opened:
         piece = bytes(1_000_000)
 
         async def send() -> None:

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager.election.coordinator import LeadershipLost
+from manager.election.lease import Lease
 from manager.kube.errors import Fenced
 from manager.kube.wire import WireRequest
 from manager.util.clock import monotonic as now
@@ -110,6 +111,19 @@ async def test_renewal_is_retried_at_once_after_a_conflict(election: Election):
     assert first.wire.sent("PUT", LEASE)[-1].at - edited < 2.3
     assert election.spec["strategy"] == "x", "what others put there is kept"
     assert first.elector.problem is None
+
+
+async def test_leader_asks_the_server_before_it_believes_that_another_replica_holds_the_lease(
+    election: Election,
+):
+    first = await election.leader()
+    await asyncio.sleep(10)
+    # From a watch cache that is behind; nothing orders versions like this one.
+    behind = Lease({"name": NAME, "resourceVersion": "old"}, {"holderIdentity": "another"})
+    first.elector._view.saw(behind, now=now())
+    await asyncio.sleep(10)
+    assert first.elector.leading
+    assert len(first.wire.sent("GET", LEASE)) == 2, "before the first claim, and now"
 
 
 @pytest.mark.parametrize("deleted", [False, True])

@@ -68,6 +68,29 @@ def test_observation_says_when_a_lease_can_be_claimed(sights: dict[float, Any], 
     assert not seen.claimable(min(claimable_at - 0.1, 1e12)) or claimable_at == AT_ONCE
 
 
+def test_outline_of_a_lease_is_no_sign_of_its_holder():
+    record = {"leaseDurationSeconds": 15, "renewTime": "a", "acquireTime": "a", "leaseTransitions": 3}
+    whole = lease(1, holder="y" * 5_000, **record, strategy="x")
+    assert len(whole.outline("").encode()) < 5_000
+    for first, second in ((whole, whole.outline("")), (whole.outline(""), whole)):
+        seen = view()
+        seen.saw(first, now=100.0)
+        seen.saw(second, now=110.0)
+        assert seen.claimable_at() == 115.0
+    renewed = Lease(whole.metadata, {**whole.spec, "renewTime": "b"})
+    seen.saw(renewed.outline(""), now=112.0)
+    assert seen.claimable_at() == 127.0
+
+
+def test_read_that_found_no_lease_does_not_count_when_the_watch_has_shown_a_newer_one():
+    seen = view()
+    seen.saw(lease(5), now=100.0)
+    seen.was_read(None, before=4)
+    assert seen.lease is not None
+    seen.was_read(None, before=5)
+    assert seen.lease is None
+
+
 def test_news_that_come_late_are_ignored_and_a_reason_to_look():
     seen = view()
     seen.saw(lease(5, holder="other"), now=100.0)

@@ -128,96 +128,52 @@ JOB = JobSpec(template=TEMPLATE, backoff_limit=0)
 RULE = PolicyRule(verbs=["get"], api_groups=[""])
 """
 
-WRONG = {
-    "spec of a child": ('Deployment(spec={"replica": 3})', 'Extra key "replica"'),
-    "spec of a child that is complete otherwise": (
-        'Deployment(spec={"replicas": 3, "selectr": {"matchLabels": LABELS}})',
-        'Extra key "selectr"',
-    ),
-    "part of a child": (
-        'Pod(spec={"containers": [{"name": "web", "imagee": "nginx"}]})',
-        'Extra key "imagee"',
-    ),
-    "part deep in a child": (
-        'Deployment(spec={"template": {"spec": {"containers": [{"name": "a", "env": [{"nme": ""}]}]}}})',
-        'Missing key "name"',
-    ),
-    "key that is a word of Python": (
-        'NetworkPolicy(spec={"ingress": [{"form": []}]})',
-        'Extra key "form"',
-    ),
-    "field of a child": ('ConfigMap(dta={"a": "b"})', 'Unexpected keyword argument "dta"'),
-    "missing key": ('Service(spec={"ports": [{"targetPort": 80}]})', 'Missing key "port"'),
-    "number as text": ('Deployment(spec={"replicas": "3"})', 'has type "int"'),
-    "model of a part": ('Container(name="web", imagee="nginx")', 'Unexpected keyword argument "imagee"'),
-    "model in a model": (
-        'PodSpec(containers=[Container(name="a", env=[EnvVar(name="A", vale="b")])])',
-        'Unexpected keyword argument "vale"',
-    ),
-    "model without a required field": ('EnvVar(value="b")', 'Missing named argument "name"'),
-    "spec of one's own kind": (
-        "SiteSpec(replcas=3, template=PodTemplateSpec())",
-        'Unexpected keyword argument "replcas"',
-    ),
-    "status of one's own kind": ("SiteStatus(redy=3)", 'Unexpected keyword argument "redy"'),
-    "condition": (
-        'Condition(type="Ready", status="True", reason="AsWanted", mesage="fine")',
-        'Unexpected keyword argument "mesage"',
-    ),
-    "status of a condition": (
-        'Condition(type="Ready", status="true", reason="AsWanted")',
-        "has incompatible type \"Literal['true']\"",
-    ),
-    "type of a condition": ('CTX.condition("Redy", True, "AsWanted")', 'expected "ConditionType"'),
-    "type of a condition by its constant": (
-        'CTX.condition(REDY, True, "AsWanted")',
-        'Name "REDY" is not defined',
-    ),
-    "type of a condition among several": (
-        'CTX.set_conditions([("Redy", True, "AsWanted", "")])',
-        'expected "tuple[ConditionType, bool, str, str]"',
-    ),
-    "type of a condition that is read": ('CTX.conditions["Redy"]', 'expected type "ConditionType"'),
-    "type of a condition that is looked up": (
-        'find_condition(SITE.status.conditions, "Redy")',
-        'expected "ConditionType"',
-    ),
-    "type of a condition that is compared": (
-        'is_true(SITE.status.conditions, "Redy")',
-        'expected "ConditionType"',
-    ),
-    "type of a condition in a list": (
-        'set_condition([], "Redy", "True", "AsWanted", now=NOW)',
-        'expected "ConditionType"',
-    ),
-    "type of a condition in a column": ('Column.reason_of("Redy")', 'expected "ConditionType"'),
-    "type of a condition of an operator": (
-        'class Sites(Operator[Site]): conditions = ("Redy",)',
-        "Incompatible types in assignment",
-    ),
-    "metadata": ('ObjectMeta(nme="web")', 'Unexpected keyword argument "nme"'),
-    "read of a status": ('Deployment().status["readyReplica"]', 'has no key "readyReplica"'),
-    "change of a spec": ('Deployment().spec["replica"] = 3', 'has no key "replica"'),
-    "JSON of another type": (
-        "Pod(spec=DeploymentSpec.of({}).to_wire())",
-        'incompatible type "DeploymentSpecDict"',
-    ),
-}
+WRONG = """\
+Deployment(spec={"replica": 3})  # Extra key "replica"
+Deployment(spec={"replicas": 3, "selectr": {"matchLabels": LABELS}})  # Extra key "selectr"
+Pod(spec={"containers": [{"name": "web", "imagee": "nginx"}]})  # Extra key "imagee"
+Deployment(spec={"template": {"spec": {"containers": [{"name": "a", "env": [{}]}]}}})  # Missing key "name"
+NetworkPolicy(spec={"ingress": [{"form": []}]})  # Extra key "form"
+ConfigMap(dta={"a": "b"})  # Unexpected keyword argument "dta"
+Service(spec={"ports": [{"targetPort": 80}]})  # Missing key "port"
+Deployment(spec={"replicas": "3"})  # has type "int"
+Container(name="web", imagee="nginx")  # Unexpected keyword argument "imagee"
+PodSpec(containers=[Container(name="a", env=[EnvVar(name="A", vale="b")])])  # keyword argument "vale"
+EnvVar(value="b")  # Missing named argument "name"
+SiteSpec(replcas=3, template=PodTemplateSpec())  # Unexpected keyword argument "replcas"
+SiteStatus(redy=3)  # Unexpected keyword argument "redy"
+Condition(type="Ready", status="True", reason="AsWanted", mesage="fine")  # keyword argument "mesage"
+Condition(type="Ready", status="true", reason="AsWanted")  # has incompatible type "Literal['true']"
+CTX.condition("Redy", True, "AsWanted")  # expected "ConditionType"
+CTX.condition(REDY, True, "AsWanted")  # Name "REDY" is not defined
+CTX.set_conditions([("Redy", True, "AsWanted", "")])  # expected "tuple[ConditionType, bool, str, str]"
+CTX.conditions["Redy"]  # expected type "ConditionType"
+find_condition(SITE.status.conditions, "Redy")  # expected "ConditionType"
+is_true(SITE.status.conditions, "Redy")  # expected "ConditionType"
+set_condition([], "Redy", "True", "AsWanted", now=NOW)  # expected "ConditionType"
+Column.reason_of("Redy")  # expected "ConditionType"
+class Sites(Operator[Site]): conditions = ("Redy",)  # Incompatible types in assignment
+ObjectMeta(nme="web")  # Unexpected keyword argument "nme"
+Deployment().status["readyReplica"]  # has no key "readyReplica"
+Deployment().spec["replica"] = 3  # has no key "replica"
+Pod(spec=DeploymentSpec.of({}).to_wire())  # incompatible type "DeploymentSpecDict"
+"""
+"""Lines with one error each, of which the comment is a part."""
 
 
 @pytest.mark.timeout(240)
 def test_mypy_finds_each_typo_and_takes_what_is_right(tmp_path: Path):
-    lines = {PROGRAM.count("\n") + number: name for number, name in enumerate(WRONG, start=1)}
     (tmp_path / "pyproject.toml").write_text(SETTINGS.read_text())
     wrong, right = tmp_path / "wrong.py", tmp_path / "right.py"
-    wrong.write_text(PROGRAM + "".join(f"{line}\n" for line, _ in WRONG.values()))
+    wrong.write_text(PROGRAM + WRONG)
     right.write_text(PROGRAM + RIGHT)
     options = [f"--config-file={tmp_path / 'pyproject.toml'}", f"--cache-dir={tmp_path / 'cache'}"]
     said = run_mypy(*options, str(wrong), str(right))
     assert [line for line in said.splitlines() if "right.py" in line] == []
-    found = {lines[int(at)]: text for at, text in re.findall(r"wrong\.py:(\d+): error: (.*)", said)[::-1]}
-    assert found.keys() == WRONG.keys()
-    assert {name: text for name, text in found.items() if WRONG[name][1] not in text} == {}
+    errors = {int(at): text for at, text in re.findall(r"wrong\.py:(\d+): error: (.*)", said)[::-1]}
+    lines = dict(enumerate(WRONG.splitlines(), PROGRAM.count("\n") + 1))
+    assert errors.keys() == lines.keys()
+    assert [line for at, line in lines.items() if line.partition("  # ")[2] not in errors[at]] == []
 
 
 def test_repository_and_scaffold_forbid_fields_that_models_do_not_have():

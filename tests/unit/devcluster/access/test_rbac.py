@@ -98,34 +98,28 @@ def test_reason_names_the_binding(
     assert authorizer.authorize(user, wanted()) == Decision(allowed=True, reason=reason)
 
 
-def test_role_binding_holds_in_its_namespace_only(store: Store, authorizer: RbacAuthorizer):
-    put_role(store, rule(), namespace="a")
-    bind(store, {"kind": "User", "name": "bob"}, namespace="a", kind="Role")
-    assert authorizer.authorize(BOB, wanted()).reason == (
-        'RBAC: allowed by RoleBinding "b/a" of Role "r" to User "bob"'
-    )
-    assert not authorizer.authorize(BOB, wanted(namespace="b")).allowed
-    assert not authorizer.authorize(BOB, wanted(namespace="")).allowed
-
-
-def test_role_binding_defaults_the_namespace_of_an_account_to_its_own(
-    store: Store, authorizer: RbacAuthorizer
+@pytest.mark.parametrize(
+    ("subject", "user"),
+    [({"kind": "User", "name": "bob"}, BOB), ({"kind": "ServiceAccount", "name": "robot"}, ACCOUNT)],
+    ids=["user", "account of the namespace"],
+)
+def test_role_binding_holds_in_its_namespace_only(
+    store: Store, authorizer: RbacAuthorizer, subject: dict[str, str], user: User
 ):
     put_role(store, rule(), namespace="a")
-    bind(store, {"kind": "ServiceAccount", "name": "robot"}, namespace="a", kind="Role")
-    assert authorizer.authorize(ACCOUNT, wanted()).allowed
-
-
-def test_missing_role_is_reported(store: Store, authorizer: RbacAuthorizer):
-    bind(store, {"kind": "User", "name": "bob"})
-    decision = authorizer.authorize(BOB, wanted())
-    assert decision == Decision(allowed=False, reason=f'RBAC: clusterrole.{GROUP} "r" not found')
+    bind(store, subject, namespace="a", kind="Role")
+    reason = authorizer.authorize(user, wanted()).reason
+    assert reason.startswith('RBAC: allowed by RoleBinding "b/a" of Role "r" to ')
+    assert not authorizer.authorize(user, wanted(namespace="b")).allowed
+    assert not authorizer.authorize(user, wanted(namespace="")).allowed
 
 
 def test_role_change_takes_effect_at_once(store: Store, authorizer: RbacAuthorizer):
     assert not authorizer.authorize(BOB, wanted()).allowed
-    put_role(store, rule())
     bind(store, {"kind": "User", "name": "bob"})
+    decision = authorizer.authorize(BOB, wanted())
+    assert decision == Decision(allowed=False, reason=f'RBAC: clusterrole.{GROUP} "r" not found')
+    put_role(store, rule())
     assert authorizer.authorize(BOB, wanted()).allowed
     store.delete(Key(GROUP, "clusterrolebindings", "", "b"))
     assert not authorizer.authorize(BOB, wanted()).allowed

@@ -15,9 +15,11 @@ from tests.unit.devcluster.admission.test_admission import CONFIG_MAPS, NAMESPAC
 Object = dict[str, Any]
 
 RBAC = "rbac.authorization.k8s.io"
+FORBIDDEN = 'configmaps "a" is forbidden: cannot set '
+NEEDS_DELETE = f"{FORBIDDEN}an ownerRef on a resource you can't delete: , <nil>"
 NEEDS_FINALIZERS = (
-    'configmaps "a" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource '
-    "you can't set finalizers on: , <nil>"
+    f"{FORBIDDEN}blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: "
+    ", <nil>"
 )
 
 
@@ -52,41 +54,37 @@ def refusal(old: Object | None, new: Object, *rules: tuple[str, str]) -> str | N
     return None
 
 
-def test_create_may_set_owners():
-    assert refusal(None, with_owners(owner())) is None
+MAY_DELETE = ("delete", "configmaps")
+BLOCKING, BLOCKING_NAMESPACE = blocking(), blocking("Namespace")
 
 
-def test_update_may_add_an_owner_only_with_the_right_to_delete_the_object():
-    assert refusal(with_owners(), with_owners(owner())) == (
-        'configmaps "a" is forbidden: cannot set an ownerRef on a resource you can\'t delete: , <nil>'
-    )
-    assert refusal(with_owners(), with_owners(owner()), ("delete", "configmaps")) is None
-    assert refusal(with_owners(owner()), with_owners(owner())) is None
-
-
-def test_blocking_owner_reference_needs_the_right_to_set_finalizers_of_the_owner():
-    assert refusal(None, with_owners(blocking())) == NEEDS_FINALIZERS
-    assert refusal(None, with_owners(blocking()), ("update", "pods/finalizers")) is None
-    assert refusal(None, with_owners(blocking()), ("update", "*/finalizers")) is None
-
-
-def test_cluster_scoped_owner_needs_a_cluster_wide_right():
-    assert refusal(None, with_owners(blocking("Namespace")), ("update", "namespaces/finalizers")) == (
-        NEEDS_FINALIZERS
-    )
-
-
-def test_update_needs_the_finalizers_right_for_new_blocking_owners_only():
-    may_delete = ("delete", "configmaps")
-    before = with_owners(blocking(), owner("Namespace"))
-    assert refusal(before, with_owners(blocking()), may_delete) is None
-    assert refusal(before, with_owners(blocking(), blocking("Namespace")), may_delete) == NEEDS_FINALIZERS
+@pytest.mark.parametrize(
+    ("old", "new", "rights", "wrong"),
+    [
+        (None, [owner()], [], None),
+        ([], [owner()], [], NEEDS_DELETE),
+        ([], [owner()], [MAY_DELETE], None),
+        ([owner()], [owner()], [], None),
+        (None, [BLOCKING], [], NEEDS_FINALIZERS),
+        (None, [BLOCKING], [("update", "pods/finalizers")], None),
+        (None, [BLOCKING], [("update", "*/finalizers")], None),
+        # A right in one namespace does not cover a cluster-scoped owner.
+        (None, [BLOCKING_NAMESPACE], [("update", "namespaces/finalizers")], NEEDS_FINALIZERS),
+        # Only new blocking owners need the right.
+        ([BLOCKING, owner("Namespace")], [BLOCKING], [MAY_DELETE], None),
+        ([BLOCKING, owner("Namespace")], [BLOCKING, BLOCKING_NAMESPACE], [MAY_DELETE], NEEDS_FINALIZERS),
+    ],
+)
+def test_owner_references_need_rights_to_the_object_and_to_blocked_owners(
+    old: list[Object] | None, new: list[Object], rights: list[tuple[str, str]], wrong: str | None
+):
+    before = None if old is None else with_owners(*old)
+    assert refusal(before, with_owners(*new), *rights) == wrong
 
 
 @pytest.mark.parametrize("api_version", ["v1", "example.com/v1", "v7"])
 def test_owner_of_unknown_kind_is_refused(api_version: str):
     assert refusal(None, with_owners(blocking("Nope", api_version))) == (
-        'configmaps "a" is forbidden: cannot set blockOwnerDeletion in this case because cannot find '
-        f"RESTMapping for APIVersion {api_version} Kind Nope: "
-        f'no matches for kind "Nope" in version "{api_version}"'
+        f"{FORBIDDEN}blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion "
+        f'{api_version} Kind Nope: no matches for kind "Nope" in version "{api_version}"'
     )

@@ -256,6 +256,10 @@ async def test_logs_are_of_one_container(pod: Api):
     assert b"".join([chunk async for chunk in answer.stream]) == b"one\ntw"
     assert (logs.asked["container"], logs.asked["tail_lines"], logs.asked["follow"]) == ("main", 3, False)
     assert logs.asked["since"] == datetime.datetime(2027, 1, 15, 7, 59, 50, tzinfo=datetime.UTC)
+    answer = await pod.ask("GET", f"{PODS}/p/log?container=main&sinceSeconds={2**63 - 1}")
+    assert answer.stream is not None
+    assert await anext(answer.stream)
+    assert logs.asked["since"] == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 async def test_local_client_writes_as_a_controller(api: Api):

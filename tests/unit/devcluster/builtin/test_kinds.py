@@ -133,6 +133,15 @@ def test_generation_follows_the_specification_alone():
     assert (same["metadata"]["generation"], other["metadata"]["generation"]) == (3, 4)
 
 
+def test_absent_number_of_a_status_is_shown_as_0():
+    new: Json = {"metadata": {"name": "a"}, "status": {"replicas": -2, "readyReplicas": -1}}
+    errors = found("replicasets.apps").strategy.validate_status_update(new, new, context("status"))
+    assert {each.text for each in errors if each.field == "status.availableReplicas"} == {
+        "Invalid value: 0: cannot be greater than status.replicas",
+        "Invalid value: 0: cannot be greater than readyReplicas",
+    }
+
+
 def test_ports_that_clash_are_warned_of():
     one = pod(containers=[{"name": name, "image": "a", "ports": [{"containerPort": 80}]} for name in "ab"])
     assert found("pods").strategy.warnings(one, None) == [

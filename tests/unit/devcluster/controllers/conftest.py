@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from devcluster.api.interfaces import LogOptions
 from devcluster.clock import Clock
 from devcluster.cluster import DevCluster
+from devcluster.controllers import PodLogs
+from devcluster.controllers.container_runtime import ContainerRuntime
+from devcluster.controllers.controller import View
 from devcluster.storage import Key
 from manager_tools.simulation.loop import VirtualLoop
 
@@ -51,6 +55,19 @@ class Cluster:
             )
             if not kind or event["involvedObject"]["kind"] == kind
         ]
+
+    def condition(
+        self, kind: str, resource: str = "pods", name: str = "p", namespace: str = "x"
+    ) -> tuple[str, str, str]:
+        """Return a condition's status, reason and message."""
+        conditions = self.get(resource, name, namespace)["status"]["conditions"]
+        found = next(each for each in conditions if each["type"] == kind)
+        return found["status"], found.get("reason", ""), found.get("message", "")
+
+    async def logs(self, name: str = "p", **options: Any) -> list[bytes]:
+        """Return the log of the pod's container `c`."""
+        logs = PodLogs(self.store, self.clock, ContainerRuntime(View(self.store)))
+        return [line async for line in logs.stream(self.get("pods", name), "c", LogOptions(**options))]
 
     async def settle(self, seconds: float = 5.0) -> None:
         await asyncio.sleep(seconds)
@@ -137,8 +154,3 @@ def pod(name: str = "p", *, image: str = "nginx:1", annotations: dict | None = N
         "metadata": {"name": name, "labels": {"app": name}, "annotations": annotations or {}},
         "spec": {"containers": [{"name": "c", "image": image}], **spec},
     }
-
-
-@pytest.fixture(name="template")
-def template_fixture():
-    return template

@@ -30,6 +30,14 @@ def autoscaler(*metrics: dict, **spec: Any) -> dict:
     }
 
 
+HPA = ("horizontalpodautoscalers.autoscaling", "h")
+
+
+async def start(cluster: Cluster, replicas: int, *metrics: dict, **spec: Any) -> None:
+    await cluster.settled("deployments.apps", deployment(replicas))
+    await cluster.settled(HPA[0], autoscaler(*metrics, **spec))
+
+
 async def use(cluster: Cluster, seconds: float = 20.0, **amounts: str) -> None:
     """Set what each pod uses, and let the autoscaler see it."""
     annotations = {f"devcluster.local/{name}": amount for name, amount in amounts.items()}
@@ -44,123 +52,87 @@ def replicas(cluster: Cluster) -> int:
     return int(cluster.get("deployments.apps", "d")["spec"]["replicas"])
 
 
-def condition(cluster: Cluster, kind: str) -> tuple[str, str]:
-    listed = cluster.get("horizontalpodautoscalers.autoscaling", "h")["status"]["conditions"]
-    found = next(each for each in listed if each["type"] == kind)
-    return found["status"], found["reason"]
-
-
 async def test_autoscaler_adds_replicas_when_pods_use_more_than_the_target(cluster: Cluster):
-    await cluster.settled("deployments.apps", deployment(2))
-    await cluster.settled("horizontalpodautoscalers.autoscaling", autoscaler())
+    await start(cluster, 2)
     await use(cluster, 0.5, cpu="120m")
     assert replicas(cluster) == 3
-    assert condition(cluster, "ScalingActive") == ("True", "ValidMetricFound")
+    assert cluster.condition("ScalingActive", *HPA)[:2] == ("True", "ValidMetricFound")
     message = "New size: 3; reason: cpu resource utilization (percentage of request) above target"
     assert ("SuccessfulRescale", message) in cluster.events("HorizontalPodAutoscaler")
-    (metric,) = cluster.get("horizontalpodautoscalers.autoscaling", "h")["status"]["currentMetrics"]
+    (metric,) = cluster.get(*HPA)["status"]["currentMetrics"]
     assert metric["resource"] == {
         "name": "cpu",
         "current": {"averageUtilization": 120, "averageValue": "120m"},
     }
 
 
-async def test_autoscaler_removes_replicas_only_after_five_minutes(cluster: Cluster):
-    await cluster.settled("deployments.apps", deployment(4))
-    await cluster.settled("horizontalpodautoscalers.autoscaling", autoscaler())
-    await use(cluster, cpu="20m")
-    assert replicas(cluster) == 4
-    assert condition(cluster, "AbleToScale") == ("True", "ScaleDownStabilized")
-    await cluster.settle(310)
-    assert replicas(cluster) == 1
-
-
-async def test_autoscaler_keeps_the_scale_near_the_target(cluster: Cluster):
-    await cluster.settled("deployments.apps", deployment(2))
-    await cluster.settled("horizontalpodautoscalers.autoscaling", autoscaler())
-    await use(cluster, cpu="84m")
-    assert replicas(cluster) == 2
-    assert condition(cluster, "ScalingLimited") == ("False", "DesiredWithinRange")
-
-
-async def test_autoscaler_stays_within_its_bounds(cluster: Cluster):
-    await cluster.settled("deployments.apps", deployment(2))
-    await cluster.settled("horizontalpodautoscalers.autoscaling", autoscaler(maxReplicas=3))
-    await use(cluster, 0.5, cpu="400m")
-    assert replicas(cluster) == 3
-    assert condition(cluster, "ScalingLimited") == ("True", "TooManyReplicas")
+@pytest.mark.parametrize(
+    ("before", "spec", "cpu", "after", "kind", "condition"),
+    [
+        (4, {}, "20m", 4, "AbleToScale", ("True", "ScaleDownStabilized")),
+        (2, {}, "84m", 2, "ScalingLimited", ("False", "DesiredWithinRange")),
+        (2, {"maxReplicas": 3}, "400m", 3, "ScalingLimited", ("True", "TooManyReplicas")),
+    ],
+    ids=["below the target", "near the target", "above its bounds"],
+)
+async def test_autoscaler_names_its_reason_not_to_scale(
+    cluster: Cluster, before: int, spec: dict, cpu: str, after: int, kind: str, condition: tuple[str, str]
+):
+    await start(cluster, before, **spec)
+    await use(cluster, cpu=cpu)
+    assert (replicas(cluster), cluster.condition(kind, *HPA)[:2]) == (after, condition)
+    await cluster.settle(310)  # five minutes, after which it removes replicas
+    assert replicas(cluster) == (1 if before == 4 else after)
 
 
 async def test_autoscaler_behavior_limits_the_speed(cluster: Cluster):
     one_a_minute = {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}
-    await cluster.settled("deployments.apps", deployment(2))
-    await cluster.settled("horizontalpodautoscalers.autoscaling", autoscaler(behavior=one_a_minute))
+    await start(cluster, 2, behavior=one_a_minute)
     await use(cluster, 0.5, cpu="400m")
-    assert replicas(cluster) == 3
-    await cluster.settle(40)
-    assert replicas(cluster) == 3
-    await cluster.settle(40)
-    assert replicas(cluster) == 4
+    for seconds, expected in ((40, 3), (40, 3), (0, 4)):
+        assert replicas(cluster) == expected
+        await cluster.settle(seconds)
 
 
 async def test_autoscaler_names_a_container_without_a_request(cluster: Cluster):
     without = deployment(1)
     del without["spec"]["template"]["spec"]["containers"][0]["resources"]
     await cluster.settled("deployments.apps", without)
-    await cluster.settled("horizontalpodautoscalers.autoscaling", autoscaler())
+    await cluster.settled(HPA[0], autoscaler())
     await use(cluster, cpu="400m")
-    assert condition(cluster, "ScalingActive") == ("False", "FailedGetResourceMetric")
+    assert cluster.condition("ScalingActive", *HPA)[:2] == ("False", "FailedGetResourceMetric")
     (pod,) = cluster.list("pods")
     text = f"missing request for cpu in container x of Pod {pod['metadata']['name']}"
     assert any(text in message for _, message in cluster.events("HorizontalPodAutoscaler"))
 
 
+REQUESTS = {"name": "requests"}
+DESCRIBED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+AVERAGE = {"type": "AverageValue", "averageValue": "10"}
+
+
 @pytest.mark.parametrize(
-    ("metric", "holder"),
+    ("kind", "source", "holder"),
     [
+        ("Pods", {"target": AVERAGE}, ()),
         (
-            {
-                "type": "Pods",
-                "pods": {
-                    "metric": {"name": "requests"},
-                    "target": {"type": "AverageValue", "averageValue": "10"},
-                },
-            },
-            "pods",
+            "Object",
+            {"describedObject": DESCRIBED, "target": {"type": "Value", "value": "10"}},
+            ("deployments.apps", "x", "d"),
         ),
-        (
-            {
-                "type": "Object",
-                "object": {
-                    "metric": {"name": "requests"},
-                    "describedObject": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
-                    "target": {"type": "Value", "value": "10"},
-                },
-            },
-            "deployments.apps",
-        ),
-        (
-            {
-                "type": "External",
-                "external": {
-                    "metric": {"name": "requests"},
-                    "target": {"type": "AverageValue", "averageValue": "10"},
-                },
-            },
-            "namespaces",
-        ),
+        ("External", {"target": AVERAGE}, ("namespaces", "", "x")),
     ],
-    ids=["Pods", "Object", "External"],
 )
-async def test_autoscaler_follows_a_named_metric(cluster: Cluster, metric: dict, holder: str):
-    await cluster.settled("deployments.apps", deployment(1))
-    await cluster.settled("horizontalpodautoscalers.autoscaling", autoscaler(metric))
-    assert condition(cluster, "ScalingActive")[0] == "False"
-    patch = {"metadata": {"annotations": {"devcluster.local/metric.requests": "30"}}}
-    if holder == "pods":
+async def test_autoscaler_follows_a_named_metric(
+    cluster: Cluster, kind: str, source: dict, holder: tuple[str, ...]
+):
+    metric = {"type": kind, kind.lower(): {"metric": REQUESTS, **source}}
+    await start(cluster, 1, metric)
+    assert cluster.condition("ScalingActive", *HPA)[0] == "False"
+    if not holder:
         await use(cluster, 1.0, **{"metric.requests": "30"})
     else:
-        name = "x" if holder == "namespaces" else "d"
-        await cluster.client.patch(holder, "" if holder == "namespaces" else "x", name, patch)
+        patch = {"metadata": {"annotations": {"devcluster.local/metric.requests": "30"}}}
+        await cluster.client.patch(*holder, patch)
         await cluster.settle(12)
     assert replicas(cluster) == 3

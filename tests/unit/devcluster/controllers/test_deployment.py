@@ -15,9 +15,13 @@ def image(name: str) -> dict:
     return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": name}]}}}}
 
 
-def condition(obj: dict, kind: str) -> tuple[str, str, str]:
-    found = next(each for each in obj["status"]["conditions"] if each["type"] == kind)
-    return found["status"], found["reason"], found["message"]
+def condition(cluster: Cluster, kind: str) -> tuple[str, str, str]:
+    return cluster.condition(kind, *WEB)
+
+
+def revision_of(obj: dict) -> str:
+    revision: str = obj["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
+    return revision
 
 
 def steps(cluster: Cluster) -> list[tuple]:
@@ -58,8 +62,8 @@ async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster: Clust
     name = replica_set["metadata"]["name"]
     assert web["status"]["terminatingReplicas"] == 0
     assert web["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "1"}
-    assert condition(web, "Available") == ("True", good, "Deployment has minimum availability.")
-    assert condition(web, "Progressing")[2] == f'ReplicaSet "{name}" has successfully progressed.'
+    assert condition(cluster, "Available") == ("True", good, "Deployment has minimum availability.")
+    assert condition(cluster, "Progressing")[2] == f'ReplicaSet "{name}" has successfully progressed.'
     assert replica_set["metadata"]["annotations"] == {
         "deployment.kubernetes.io/desired-replicas": "3",
         "deployment.kubernetes.io/max-replicas": "4",
@@ -72,13 +76,16 @@ async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster: Clust
     assert cluster.events("Deployment") == [
         ("ScalingReplicaSet", f"Scaled up replica set {name} from 0 to 3")
     ]
+    before = cluster.store.version
+    await asyncio.sleep(100_000)
+    assert cluster.store.version == before, "a steady state needs no writes"
 
 
 async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: Cluster, deployment: Make):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment())
     cluster.seen.clear()
-    await cluster.patch(WEB[0], "web", image("nginx:2"), 20)
+    await cluster.patch(*WEB, image("nginx:2"), 20)
     seen = steps(cluster)
     assert all(replicas <= 4 and available >= 3 for _, replicas, _, available, *_ in seen)
     assert seen[-1][1:4] == (3, 3, 3)
@@ -97,43 +104,34 @@ async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: 
     assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")} == {"nginx:2"}
 
 
-async def test_steady_state_writes_nothing(cluster: Cluster, deployment: Make):
-    await cluster.settled("deployments.apps", deployment())
-    before = cluster.store.version
-    await asyncio.sleep(100_000)
-    assert cluster.store.version == before
-
-
 async def test_undo_takes_the_old_replica_set_and_numbers_it_anew(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
     for name in ("nginx:2", "nginx:1"):
-        await cluster.client.patch(WEB[0], "x", "web", image(name))
-        await cluster.settle()
-    assert cluster.get(*WEB)["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
-    revisions = {
-        each["spec"]["template"]["spec"]["containers"][0]["image"]: each["metadata"]["annotations"]
+        await cluster.patch(*WEB, image(name))
+    assert revision_of(cluster.get(*WEB)) == "3"
+    found = {
+        each["spec"]["template"]["spec"]["containers"][0]["image"]: each
         for each in cluster.list("replicasets.apps")
     }
-    assert revisions["nginx:1"]["deployment.kubernetes.io/revision"] == "3"
-    assert revisions["nginx:1"]["deployment.kubernetes.io/revision-history"] == "1"
-    assert revisions["nginx:2"]["deployment.kubernetes.io/revision"] == "2"
+    assert {name: revision_of(each) for name, each in found.items()} == {"nginx:1": "3", "nginx:2": "2"}
+    history = found["nginx:1"]["metadata"]["annotations"]["deployment.kubernetes.io/revision-history"]
+    assert history == "1"
 
 
 async def test_history_is_kept_to_its_limit(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment(revisionHistoryLimit=1))
     for number in range(2, 6):
-        await cluster.client.patch(WEB[0], "x", "web", image(f"nginx:{number}"))
-        await cluster.settle()
+        await cluster.patch(*WEB, image(f"nginx:{number}"))
     assert len(cluster.list("replicasets.apps")) == 2
 
 
 async def test_scaling_scales_the_newest(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
-    await cluster.patch(WEB[0], "web", {"spec": {"replicas": 5}})
+    await cluster.patch(*WEB, {"spec": {"replicas": 5}})
     (replica_set,) = cluster.list("replicasets.apps")
     assert cluster.events("Deployment")[-1][1].endswith("from 3 to 5")
     assert replica_set["metadata"]["annotations"]["deployment.kubernetes.io/max-replicas"] == "7"
-    await cluster.patch(WEB[0], "web", {"spec": {"replicas": 0}})
+    await cluster.patch(*WEB, {"spec": {"replicas": 0}})
     assert cluster.list("pods") == []
     assert cluster.get(*WEB)["status"].get("replicas", 0) == 0
 
@@ -142,7 +140,7 @@ async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster: Cluster,
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment(strategy={"type": "Recreate"}))
     cluster.seen.clear()
-    await cluster.patch(WEB[0], "web", image("nginx:2"))
+    await cluster.patch(*WEB, image("nginx:2"))
     order = [
         ("gone" if obj is None else "new")
         for plural, name, obj in cluster.seen
@@ -154,44 +152,38 @@ async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster: Cluster,
 
 async def test_rollout_that_stands_still_exceeds_its_deadline(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment(progressDeadlineSeconds=60))
-    await cluster.patch(WEB[0], "web", image("nginx:never-ready"), 50)
-    assert condition(cluster.get(*WEB), "Progressing")[1] == "ReplicaSetUpdated"
+    await cluster.patch(*WEB, image("nginx:never-ready"), 50)
+    assert condition(cluster, "Progressing")[1] == "ReplicaSetUpdated"
     await cluster.settle(20)
-    web = cluster.get(*WEB)
     new = next(each for each in cluster.list("replicasets.apps") if each["spec"]["replicas"] == 1)
-    assert condition(web, "Progressing") == (
-        "False",
-        "ProgressDeadlineExceeded",
-        f'ReplicaSet "{new["metadata"]["name"]}" has timed out progressing.',
-    )
-    assert condition(web, "Available")[0] == "True"
-    assert web["status"]["unavailableReplicas"] == 1
+    message = f'ReplicaSet "{new["metadata"]["name"]}" has timed out progressing.'
+    assert condition(cluster, "Progressing") == ("False", "ProgressDeadlineExceeded", message)
+    assert condition(cluster, "Available")[0] == "True"
+    assert cluster.get(*WEB)["status"]["unavailableReplicas"] == 1
 
 
 async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
-    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"paused": True}})
-    await cluster.client.patch(WEB[0], "x", "web", {**image("nginx:2")})
-    await cluster.patch(WEB[0], "web", {"spec": {"replicas": 4}})
-    web = cluster.get(*WEB)
-    assert condition(web, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
+    for patch in ({"spec": {"paused": True}}, image("nginx:2"), {"spec": {"replicas": 4}}):
+        await cluster.patch(*WEB, patch)
+    assert condition(cluster, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
     assert len(cluster.list("replicasets.apps")) == 1
     assert len(cluster.list("pods")) == 4
-    await cluster.patch(WEB[0], "web", {"spec": {"paused": None}})
-    assert condition(cluster.get(*WEB), "Progressing")[1] == "NewReplicaSetAvailable"
+    await cluster.patch(*WEB, {"spec": {"paused": None}})
+    assert condition(cluster, "Progressing")[1] == "NewReplicaSetAvailable"
     assert len(cluster.list("replicasets.apps")) == 2
 
 
 async def test_deletion_takes_everything_along(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
-    await cluster.delete(WEB[0], "web")
+    await cluster.delete(*WEB)
     assert cluster.list("replicasets.apps") == cluster.list("pods") == []
 
 
 async def test_recreated_deployment_adopts_its_orphaned_replica_set(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
     pods = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
-    await cluster.delete(WEB[0], "web", propagation="Orphan")
+    await cluster.delete(*WEB, propagation="Orphan")
     (orphan,) = cluster.list("replicasets.apps")
     assert "ownerReferences" not in orphan["metadata"]
     await cluster.settled("deployments.apps", deployment())

@@ -15,37 +15,23 @@ from tests.unit.devcluster.controllers.conftest import Cluster, pod
 pytestmark = pytest.mark.virtual_time
 
 
-async def started(cluster: Cluster, image: str = "nginx:1") -> dict:
-    await cluster.settled("pods", pod(image=image), 12)
-    return cluster.get("pods", "p") or {}
-
-
 async def test_lines_are_the_same_each_time_and_can_be_cut(cluster: Cluster):
-    logs, found = (
-        PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
-        await started(cluster),
-    )
-    lines = [line async for line in logs.stream(found, "c")]
+    await cluster.settled("pods", pod(), 12)
+    lines = await cluster.logs()
     assert lines == [b"c: started from image nginx:1\n", b"c: running for 5s\n", b"c: running for 10s\n"]
-    assert [line async for line in logs.stream(found, "c", LogOptions(tail_lines=1))] == lines[-1:]
-    assert [line async for line in logs.stream(found, "c", LogOptions(tail_lines=0))] == []
-    recent = cluster.clock.now() - datetime.timedelta(seconds=4)
-    assert [line async for line in logs.stream(found, "c", LogOptions(since=recent))] == lines[-1:]
-    (first, *_) = [line async for line in logs.stream(found, "c", LogOptions(timestamps=True))]
-    time, _, text = first.partition(b" ")
-    assert text == lines[0]
-    assert time == b"2027-01-15T08:00:00.000000000Z"
+    assert await cluster.logs(tail_lines=1) == lines[-1:]
+    assert await cluster.logs(tail_lines=0) == []
+    assert await cluster.logs(since=cluster.clock.now() - datetime.timedelta(seconds=4)) == lines[-1:]
+    assert (await cluster.logs(timestamps=True))[0] == b"2027-01-15T08:00:00.000000000Z " + lines[0]
 
 
 async def test_followed_logs_end_when_the_pod_is_deleted(cluster: Cluster):
-    logs, found = (
-        PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
-        await started(cluster),
-    )
+    await cluster.settled("pods", pod(), 12)
+    logs = PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store)))
     lines: list[bytes] = []
 
     async def follow() -> None:
-        async for line in logs.stream(found, "c", LogOptions(follow=True, tail_lines=0)):
+        async for line in logs.stream(cluster.get("pods", "p"), "c", LogOptions(follow=True, tail_lines=0)):
             lines.append(line)  # noqa: PERF401 -- seen while it goes on
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -70,19 +56,16 @@ async def test_followed_logs_end_when_the_pod_is_deleted(cluster: Cluster):
 async def test_logs_are_refused_when_there_are_no_lines_yet(
     cluster: Cluster, image: str, previous: bool, message: str
 ):
-    logs, found = (
-        PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
-        await started(cluster, image),
-    )
+    await cluster.settled("pods", pod(image=image))
     with pytest.raises(StatusError, match=message) as caught:
-        logs.stream(found, "c", LogOptions(previous=previous))
+        await cluster.logs(previous=previous)
     assert caught.value.code == 400
 
 
-async def test_container_that_crashed_shows_its_last_words(cluster: Cluster):
-    logs, found = (
-        PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
-        await started(cluster, "x:crash-loop"),
-    )
-    lines = [line async for line in logs.stream(found, "c", LogOptions(previous=True))]
-    assert lines[-1] == b"c: failed with exit code 1\n"
+async def test_log_has_the_last_words_of_a_crash_and_the_text_of_an_annotation(cluster: Cluster):
+    await cluster.settled("pods", pod(image="x:crash-loop"))
+    assert (await cluster.logs(previous=True))[-1] == b"c: failed with exit code 1\n"
+    annotations = {"devcluster.local/log": "first\nsecond\n"}
+    await cluster.settled("pods", pod("told", annotations=annotations), seconds=30)
+    assert await cluster.logs("told") == [b"first\n", b"second\n"]
+    assert await cluster.logs("told", tail_lines=1) == [b"second\n"]

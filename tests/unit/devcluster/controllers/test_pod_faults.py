@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
+import copy
 from typing import Any
 
 import pytest
 
-from devcluster.api.interfaces import LogOptions
-from devcluster.controllers import PodLogs
-from devcluster.controllers.container_runtime import ContainerRuntime
-from devcluster.controllers.controller import View
 from devcluster.controllers.images import Exited, HttpResponse, Image, Running, Start
 from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
 
@@ -39,9 +36,15 @@ def container_of(cluster: Cluster, name: str = "p") -> dict:
     return container
 
 
-def condition_of(cluster: Cluster, kind: str) -> tuple[str, str]:
-    found = next(each for each in status_of(cluster)["conditions"] if each["type"] == kind)
-    return found["status"], found.get("reason", "")
+def waiting_of(cluster: Cluster) -> tuple[str, str]:
+    """Return why the container waits."""
+    waiting = container_of(cluster)["state"]["waiting"]
+    return waiting["reason"], waiting["message"]
+
+
+def http(path: str, port: int | str = 80, **headers: str) -> dict:
+    shown = [{"name": name.replace("_", "-"), "value": value} for name, value in headers.items()]
+    return {"httpGet": {"path": path, "port": port, "httpHeaders": shown}}
 
 
 def events_of(cluster: Cluster, *reasons: str) -> list[tuple[str, str, str]]:
@@ -61,28 +64,17 @@ async def test_container_crash_loops_with_its_last_line_when_its_command_line_is
     await cluster.settle(5)
     again = container_of(cluster)
     uid = cluster.get("pods", "p")["metadata"]["uid"]
-    assert again["state"]["waiting"] == {
-        "reason": "CrashLoopBackOff",
-        "message": f"back-off 10s restarting failed container=c pod=p_x({uid})",
-    }
+    assert waiting_of(cluster) == (
+        "CrashLoopBackOff",
+        f"back-off 10s restarting failed container=c pod=p_x({uid})",
+    )
     ended = again["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"], ended["message"]) == (64, "Error", NO_ROOM + "\n")
     assert (again["restartCount"], again["ready"], again["started"]) == (1, False, False)
-    assert status_of(cluster)["phase"] == "Running"
-    assert condition_of(cluster, "Ready") == ("False", "ContainersNotReady")
     text = f"Back-off restarting failed container c in pod p_x({uid})"
     assert events_of(cluster, "BackOff") == [("Warning", "BackOff", text)]
-    logs = PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store)))
     for previous in (True, False):
-        found = [
-            line async for line in logs.stream(cluster.get("pods", "p"), "c", LogOptions(previous=previous))
-        ]
-        assert found == [f"{NO_ROOM}\n".encode()]
-
-
-async def test_container_message_stays_empty_when_the_policy_is_file(cluster: Cluster):
-    await cluster.settled("pods", one(command=WRONG))
-    assert "message" not in container_of(cluster)["lastState"]["terminated"]
+        assert await cluster.logs(previous=previous) == [f"{NO_ROOM}\n".encode()]
 
 
 async def test_crash_loop_waits_five_minutes_at_most(cluster: Cluster):
@@ -91,35 +83,44 @@ async def test_crash_loop_waits_five_minutes_at_most(cluster: Cluster):
     # Attempts at 0, 1 and 12 s, then after 20, 40, 80 and 160 s, then every 301 s.
     assert container["restartCount"] == 6 + (3600 - 318) // 301
     assert "back-off 5m0s restarting" in container["state"]["waiting"]["message"]
+    assert "message" not in container["lastState"]["terminated"]  # the policy is File
 
 
-async def test_container_runs_and_is_ready_when_its_command_line_is_right(cluster: Cluster):
-    probe = {"tcpSocket": {"port": "cache"}}
-    ports = [{"name": "cache", "containerPort": 11211}]
-    await cluster.settled("pods", one(command=RIGHT, readinessProbe=probe, ports=ports))
+@pytest.mark.parametrize(
+    "made",
+    [
+        one(
+            command=RIGHT,
+            readinessProbe={"tcpSocket": {"port": "cache"}},
+            ports=[{"name": "cache", "containerPort": 11211}],
+        ),
+        one("nginx:1", readinessProbe=http("/", 1), livenessProbe=http("/", 2)),
+    ],
+    ids=["known image", "unknown image"],
+)
+async def test_container_is_ready_when_its_command_and_its_probes_are_right(cluster: Cluster, made: dict):
+    await cluster.settled("pods", copy.deepcopy(made))
     assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
     assert [reason for reason, _ in cluster.events()] == ["Scheduled"]
 
 
 @pytest.mark.parametrize(
-    ("restart", "phase", "reason"),
-    [("Never", "Failed", "PodFailed"), ("OnFailure", "Running", "ContainersNotReady")],
+    ("restart", "others", "phase", "reason"),
+    [
+        ("Never", [], "Failed", "PodFailed"),
+        ("Never", [{"name": "other", "image": "nginx:1"}], "Running", "ContainersNotReady"),
+        ("OnFailure", [], "Running", "ContainersNotReady"),
+    ],
 )
-async def test_pod_phase_depends_on_the_restart_policy_when_a_container_fails(
-    cluster: Cluster, restart: str, phase: str, reason: str
+async def test_pod_phase_depends_on_the_restart_policy_and_the_other_containers(
+    cluster: Cluster, restart: str, others: list[dict], phase: str, reason: str
 ):
-    await cluster.settled("pods", one(command=WRONG, restart=restart))
-    assert status_of(cluster)["phase"] == phase
-    assert condition_of(cluster, "Ready") == ("False", reason)
-
-
-async def test_pod_runs_on_while_another_of_its_containers_does(cluster: Cluster):
-    made = one(command=WRONG, restart="Never")
-    made["spec"]["containers"].append({"name": "other", "image": "nginx:1"})
+    made = one(command=WRONG, restart=restart)
+    made["spec"]["containers"] += others
     await cluster.settled("pods", made)
-    assert status_of(cluster)["phase"] == "Running"
-    other = status_of(cluster)["containerStatuses"][1]
-    assert other["ready"] is True
+    status = status_of(cluster)
+    assert (status["phase"], cluster.condition("Ready")[:2]) == (phase, ("False", reason))
+    assert [each["ready"] for each in status["containerStatuses"][1:]] == [True] * len(others)
 
 
 async def test_command_is_expanded_by_variables_of_a_config_map_and_a_secret(cluster: Cluster):
@@ -140,16 +141,11 @@ async def test_container_waits_for_the_secret_that_its_variable_names(cluster: C
     source = {"secretKeyRef": {"name": "db", "key": "root"}}
     env = [{"name": "MYSQL_ROOT_PASSWORD", "valueFrom": source}]
     await cluster.settled("pods", one("mysql:8.4", env=env))
-
-    def waiting() -> tuple[str, str]:
-        state = container_of(cluster)["state"]["waiting"]
-        return state["reason"], state["message"]
-
-    assert waiting() == ("CreateContainerConfigError", 'secret "db" not found')
+    assert waiting_of(cluster) == ("CreateContainerConfigError", 'secret "db" not found')
     assert status_of(cluster)["phase"] == "Pending"
     await cluster.apply("secrets", {"metadata": {"name": "db"}, "data": {}})
     await cluster.settle(11)
-    assert waiting() == ("CreateContainerConfigError", "couldn't find key root in Secret x/db")
+    assert waiting_of(cluster)[1] == "couldn't find key root in Secret x/db"
     await cluster.patch("secrets", "db", {"data": {"root": "eA=="}}, seconds=11)
     assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
     assert ("Warning", "Failed", 'Error: secret "db" not found') in events_of(cluster, "Failed")
@@ -166,16 +162,16 @@ async def test_container_is_refused_when_its_image_may_run_as_root(
     cluster: Cluster, image: str, message: str
 ):
     await cluster.settled("pods", one(image, securityContext={"runAsNonRoot": True}))
-    state = container_of(cluster)["state"]["waiting"]
-    assert state["reason"] == "CreateContainerConfigError"
-    assert f"container has runAsNonRoot and {message} (pod: " in state["message"]
+    reason, found = waiting_of(cluster)
+    assert reason == "CreateContainerConfigError"
+    assert f"container has runAsNonRoot and {message} (pod: " in found
 
 
 async def test_container_is_killed_when_its_limit_is_below_its_memory(cluster: Cluster):
     await cluster.settled("pods", one(command=RIGHT, resources={"limits": {"memory": "10Mi"}}))
     ended = container_of(cluster)["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
-    assert container_of(cluster)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert waiting_of(cluster)[0] == "CrashLoopBackOff"
 
 
 async def test_image_pull_backs_off(cluster: Cluster):
@@ -185,15 +181,10 @@ async def test_image_pull_backs_off(cluster: Cluster):
         '"registry.example/no-such-image:1": failed to resolve reference '
         '"registry.example/no-such-image:1": registry.example/no-such-image:1: not found'
     )
-
-    def waiting() -> tuple[str, str]:
-        state = container_of(cluster)["state"]["waiting"]
-        return state["reason"], state["message"]
-
-    assert waiting() == ("ErrImagePull", error)
+    assert waiting_of(cluster) == ("ErrImagePull", error)
     await cluster.settle(5)
     text = 'Back-off pulling image "registry.example/no-such-image:1"'
-    assert waiting() == ("ImagePullBackOff", f"{text}: ErrImagePull: {error}")
+    assert waiting_of(cluster) == ("ImagePullBackOff", f"{text}: ErrImagePull: {error}")
     assert status_of(cluster)["phase"] == "Pending"
     assert cluster.events("Pod")[1:] == [
         ("Pulling", 'Pulling image "registry.example/no-such-image:1"'),
@@ -214,13 +205,8 @@ async def test_image_with_an_invalid_name_is_reported(cluster: Cluster):
     await cluster.settled("pods", one("web::1"))
     why = 'couldn\'t parse image name "web::1": invalid reference format'
     message = f'Failed to apply default image tag "web::1": {why}'
-    assert container_of(cluster)["state"]["waiting"] == {"reason": "InvalidImageName", "message": message}
+    assert waiting_of(cluster) == ("InvalidImageName", message)
     assert cluster.events("Pod")[1:] == [("InspectFailed", message), ("Failed", "Error: InvalidImageName")]
-
-
-def http(path: str, port: int | str = 80, **headers: str) -> dict:
-    shown = [{"name": name.replace("_", "-"), "value": value} for name, value in headers.items()]
-    return {"httpGet": {"path": path, "port": port, "httpHeaders": shown}}
 
 
 @pytest.mark.parametrize(
@@ -241,15 +227,11 @@ def http(path: str, port: int | str = 80, **headers: str) -> dict:
 )
 async def test_readiness_probe_fails_as_the_kubelets_would(cluster: Cluster, probe: dict, output: str):
     await cluster.settled("pods", one("wordpress:6.8-apache", readinessProbe=probe), seconds=25)
-    status = status_of(cluster)
-    assert (status["phase"], container_of(cluster)["ready"], container_of(cluster)["started"]) == (
-        "Running",
-        False,
-        True,
-    )
-    message = f"Readiness probe failed: {output.format(ip=status['podIP'])}"
-    assert events_of(cluster, "Unhealthy") == [("Warning", "Unhealthy", message)]
+    status, container = status_of(cluster), container_of(cluster)
+    assert (status["phase"], container["ready"], container["started"]) == ("Running", False, True)
     (event,) = [each for each in cluster.list("events") if each["reason"] == "Unhealthy"]
+    message = f"Readiness probe failed: {output.format(ip=status['podIP'])}"
+    assert (event["type"], event["message"]) == ("Warning", message)
     assert event["count"] == 3  # at 0, 10 and 20 s
 
 
@@ -270,11 +252,6 @@ async def test_readiness_probe_succeeds_and_follows_redirects_to_the_pod_alone(
     assert container_of(cluster)["ready"] is True
     text = "Readiness probe warning: Probe terminated redirects, Response body: "
     assert events_of(cluster, "ProbeWarning") == [("Warning", "ProbeWarning", text)] * warnings
-
-
-async def test_probes_of_an_unknown_image_succeed(cluster: Cluster):
-    await cluster.settled("pods", one("nginx:1", readinessProbe=http("/", 1), livenessProbe=http("/", 2)))
-    assert container_of(cluster)["ready"] is True
 
 
 @pytest.mark.parametrize("kind", ["liveness", "startup"])
@@ -352,14 +329,11 @@ async def test_pods_wait_while_nodes_are_full_and_go_on_when_one_fails(cluster: 
         made = one("nginx:1", resources=wanted)
         made["metadata"]["name"] = f"p{number}"
         await cluster.settled("pods", made)
-    stuck = cluster.get("pods", "p3")
-    assert stuck is not None
-    (condition,) = stuck["status"]["conditions"]
-    assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
-    assert condition["message"] == (
+    message = (
         "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are "
         "available: 3 No preemption victims found for incoming pod."
     )
+    assert cluster.condition("PodScheduled", name="p3") == ("False", "Unschedulable", message)
     evict = {"metadata": {"annotations": {"devcluster.local/evict": "ephemeral-storage"}}}
     await cluster.patch("pods", "p1", evict)
     assert status_of(cluster, "p3")["phase"] == "Running"

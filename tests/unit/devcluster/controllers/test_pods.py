@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+from typing import Any
 
 import pytest
 
-from devcluster.controllers import controller
-from tests.unit.devcluster.controllers.conftest import Cluster, pod
+from devcluster.controllers import Controllers, controller
+from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
 
 pytestmark = pytest.mark.virtual_time
-
-
-def ready(obj: dict) -> tuple[str, str]:
-    found = next(each for each in obj["status"]["conditions"] if each["type"] == "Ready")
-    return found["status"], found.get("reason", "")
 
 
 async def test_pod_is_scheduled_and_ready_after_the_delay(slow_cluster: Cluster):
@@ -51,16 +48,11 @@ async def test_pods_spread_over_three_nodes_with_an_address_each(cluster: Cluste
 
 async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(cluster: Cluster):
     await cluster.settled("pods", pod(nodeSelector={"disk": "fast"}))
-    condition = cluster.get("pods", "p")["status"]["conditions"][0]
     message = (
         "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. no new claims to "
         "deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     )
-    assert (condition["status"], condition["reason"], condition["message"]) == (
-        "False",
-        "Unschedulable",
-        message,
-    )
+    assert cluster.condition("PodScheduled") == ("False", "Unschedulable", message)
     assert cluster.events() == [("FailedScheduling", message)]
     await cluster.client.patch("nodes", "", "node-1", {"metadata": {"labels": {"disk": "fast"}}})
     await cluster.settle()
@@ -69,72 +61,105 @@ async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(clu
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason", "phase", "waiting"),
+    ("asked", "phase", "waiting"),
     [
-        ({"annotations": {"devcluster.local/never-ready": "true"}}, "ContainersNotReady", "Running", None),
-        ({"image": "db:never-ready"}, "ContainersNotReady", "Running", None),
-        ({"image": "db:crash-loop"}, "ContainersNotReady", "Running", "CrashLoopBackOff"),
-        (
-            {"annotations": {"devcluster.local/crash": "true"}},
-            "ContainersNotReady",
-            "Running",
-            "CrashLoopBackOff",
-        ),
-        ({"image": "no-such-image:1"}, "ContainersNotReady", "Pending", "ImagePullBackOff"),
+        ({"annotations": {"devcluster.local/never-ready": "true"}}, "Running", None),
+        ({"image": "db:never-ready"}, "Running", None),
+        ({"image": "db:crash-loop"}, "Running", "CrashLoopBackOff"),
+        ({"annotations": {"devcluster.local/crash": "true"}}, "Running", "CrashLoopBackOff"),
+        ({"image": "no-such-image:1"}, "Pending", "ImagePullBackOff"),
     ],
 )
-async def test_pod_fails_as_asked(
-    cluster: Cluster, asked: dict, reason: str, phase: str, waiting: str | None
-):
+async def test_pod_fails_as_asked(cluster: Cluster, asked: dict, phase: str, waiting: str | None):
     await cluster.settled("pods", pod(**asked))
-    found = cluster.get("pods", "p")
-    assert ready(found) == ("False", reason)
-    assert found["status"]["phase"] == phase
-    state = found["status"]["containerStatuses"][0]["state"]
-    assert state.get("waiting", {}).get("reason") == waiting
+    status = cluster.get("pods", "p")["status"]
+    assert (status["phase"], cluster.condition("Ready")[:2]) == (phase, ("False", "ContainersNotReady"))
+    assert status["containerStatuses"][0]["state"].get("waiting", {}).get("reason") == waiting
+    if waiting is None and "annotations" in asked:
+        await cluster.patch(
+            "pods", "p", {"metadata": {"annotations": {"devcluster.local/never-ready": None}}}
+        )
+        assert cluster.condition("Ready")[0] == "True"
 
 
-async def test_pod_that_was_never_ready_becomes_so_when_the_annotation_is_taken_off(cluster: Cluster):
-    await cluster.settled("pods", pod(annotations={"devcluster.local/never-ready": "true"}))
-    await cluster.patch("pods", "p", {"metadata": {"annotations": {"devcluster.local/never-ready": None}}})
-    assert ready(cluster.get("pods", "p")) == ("True", "")
+def stopping(seconds: str, grace: int = 30) -> dict:
+    """Return a pod whose containers take so many seconds to stop."""
+    annotations = {"devcluster.local/stop-time": seconds}
+    return pod(annotations=annotations, terminationGracePeriodSeconds=grace)
 
 
-async def test_crashing_container_restarts_ever_more_slowly(cluster: Cluster):
-    await cluster.apply("pods", pod(image="db:crash-loop"))
+@pytest.mark.parametrize(
+    ("made", "seconds"), [(stopping("5"), 5), (stopping("600", 20), 20)], ids=["by itself", "at the deadline"]
+)
+async def test_deleted_pod_is_terminating_until_its_containers_have_stopped(
+    cluster: Cluster, made: dict, seconds: int
+):
+    await cluster.settled("pods", copy.deepcopy(made))
+    await cluster.delete("pods", "p", seconds=seconds - 1)
+    grace = made["spec"]["terminationGracePeriodSeconds"]
+    assert cluster.get("pods", "p")["metadata"]["deletionGracePeriodSeconds"] == grace
+    assert ("Killing", "Stopping container c") in cluster.events()
+    await asyncio.sleep(1.1)
+    assert cluster.get("pods", "p") is None
 
-    def restarts() -> int:
-        return cluster.get("pods", "p")["status"]["containerStatuses"][0]["restartCount"]
 
-    await cluster.settle(5)
-    assert restarts() == 1
-    await cluster.settle(10)
-    assert restarts() == 2
-    await cluster.settle(20)
-    assert restarts() == 3
-    assert cluster.events()[-1][0] == "BackOff"
+@pytest.mark.parametrize(("grace", "seconds"), [(30, 10), (4, 4)])
+async def test_every_deleted_pod_is_terminating_when_the_cluster_says_so(grace: int, seconds: int):
+    async with started(0.0, pod_stop_delay=10.0) as cluster:
+        await cluster.settled("pods", pod(terminationGracePeriodSeconds=grace))
+        await cluster.delete("pods", "p", seconds=seconds - 0.5)
+        assert cluster.get("pods", "p")["metadata"]["deletionTimestamp"]
+        await asyncio.sleep(1)
+        assert cluster.get("pods", "p") is None
 
 
-async def test_deleted_pod_goes_through_termination(cluster: Cluster):
-    await cluster.settled("pods", pod())
-    cluster.seen.clear()
-    await cluster.delete("pods", "p")
-    pods = [obj for plural, _, obj in cluster.seen if plural == "pods"]
-    assert [obj and obj["metadata"].get("deletionGracePeriodSeconds") for obj in pods] == [30, None]
+async def test_second_deletion_with_a_shorter_grace_period_ends_a_pod_earlier(cluster: Cluster):
+    await cluster.settled("pods", stopping("600"))
+    await cluster.delete("pods", "p", seconds=1)
+    await cluster.delete("pods", "p", seconds=1, grace=1)
+    assert cluster.get("pods", "p") is None
+
+
+async def test_failing_init_container_keeps_the_others_from_starting(cluster: Cluster):
+    init = [{"name": "i", "image": "migrate:crash-loop"}]
+    await cluster.settled("pods", pod(initContainers=init), 60)
+    status = cluster.get("pods", "p")["status"]
+    assert status["phase"] == "Pending"
+    assert cluster.condition("Initialized")[:2] == ("False", "ContainersNotInitialized")
+    (failing,), (main,) = status["initContainerStatuses"], status["containerStatuses"]
+    assert failing["restartCount"] > 1
+    assert failing["lastState"]["terminated"]["exitCode"] == 1
+    assert main["state"] == {"waiting": {"reason": "PodInitializing"}}
+    assert any(reason == "BackOff" for reason, _ in cluster.events())
+    await cluster.settled("pods", pod("once", initContainers=init, restartPolicy="Never"))
+    assert cluster.get("pods", "once")["status"]["phase"] == "Failed"
+
+
+async def test_init_containers_wait_for_an_image_and_run_one_after_the_other(cluster: Cluster):
+    init = [{"name": "i", "image": "a"}, {"name": "j", "image": "no-such-image"}, {"name": "k", "image": "b"}]
+    await cluster.settled("pods", pod(initContainers=init))
+    states = [each["state"] for each in cluster.get("pods", "p")["status"]["initContainerStatuses"]]
+    assert list(states[0]) == ["terminated"]
+    assert states[1]["waiting"]["reason"] in {"ErrImagePull", "ImagePullBackOff"}
+    assert states[2]["waiting"]["reason"] == "PodInitializing"
+
+
+async def test_sidecar_runs_beside_the_containers(cluster: Cluster):
+    init = [{"name": "i", "image": "a", "restartPolicy": "Always"}, {"name": "j", "image": "b"}]
+    await cluster.settled("pods", pod(initContainers=init))
+    assert cluster.condition("Ready")[0] == "True"
+    states = [each["state"] for each in cluster.get("pods", "p")["status"]["initContainerStatuses"]]
+    assert list(map(list, states)) == [["running"], ["terminated"]]
 
 
 async def test_pods_of_before_a_restart_keep_their_addresses(cluster: Cluster):
     await cluster.settled("pods", pod())
     before = cluster.store.version
     first = cluster.get("pods", "p")["status"]["podIP"]
-    from devcluster.controllers import Controllers  # noqa: PLC0415
-
-    again = Controllers(cluster.client, cluster.store, cluster.clock, cluster.rng)
-    async with again:
+    async with Controllers(cluster.client, cluster.store, cluster.clock, cluster.rng):
         await cluster.settle()
         assert cluster.store.version == before
-        await cluster.apply("pods", pod("q"))
-        await cluster.settle()
+        await cluster.settled("pods", pod("q"))
     assert cluster.get("pods", "q")["status"]["podIP"] != first
 
 
@@ -149,6 +174,82 @@ async def test_nodes_are_ready_however_slow_the_machine_was_at_the_start(
     slow_machine: None, cluster: Cluster
 ):
     await cluster.settle()
-    nodes = cluster.list("nodes", "")
-    assert [node["metadata"]["name"] for node in nodes] == ["node-0", "node-1", "node-2"]
-    assert [node["spec"].get("taints") for node in nodes] == [None] * 3
+    nodes = {node["metadata"]["name"]: node["spec"].get("taints") for node in cluster.list("nodes", "")}
+    assert nodes == dict.fromkeys(("node-0", "node-1", "node-2"))
+
+
+LOCAL = "devcluster.local/"
+
+
+def container_of(cluster: Cluster) -> dict[str, Any]:
+    found: dict[str, Any] = cluster.get("pods", "p")["status"]["containerStatuses"][0]
+    return found
+
+
+@pytest.mark.parametrize(
+    "made", [pod(annotations={f"{LOCAL}bad-command": "true"}), pod(image="shop:bad-command")]
+)
+async def test_pod_with_a_bad_command_reports_the_start_error(cluster: Cluster, made: dict[str, Any]):
+    made["spec"]["containers"][0]["command"] = ["/bin/shop", "--open"]
+    await cluster.settled("pods", made, seconds=0.5)
+    ended = container_of(cluster)["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
+    assert ended["message"].endswith('exec: "/bin/shop": executable file not found in $PATH')
+    assert ("Failed", f"Error: {ended['message']}") in cluster.events("Pod")
+    await cluster.settle(5)
+    assert container_of(cluster)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+
+
+async def test_pod_out_of_memory_is_killed_after_the_given_seconds(cluster: Cluster):
+    await cluster.settled("pods", pod(annotations={f"{LOCAL}out-of-memory": "20"}), seconds=15)
+    assert cluster.condition("Ready")[0] == "True"
+    await cluster.settle(6)
+    container = container_of(cluster)
+    ended = container["state"].get("terminated") or container["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+
+
+@pytest.mark.parametrize(
+    ("asked", "volume", "cause"),
+    [
+        ("true", {"configMap": {"name": "settings"}}, 'configmap "settings" not found'),
+        ("data", {"secret": {"secretName": "keys"}}, 'secret "keys" not found'),
+        ("data", {"emptyDir": {}}, "rpc error: code = Internal desc = mount failed: exit status 32"),
+    ],
+)
+async def test_pod_waits_for_a_volume_that_does_not_mount(
+    cluster: Cluster, asked: str, volume: dict[str, Any], cause: str
+):
+    made = pod(annotations={f"{LOCAL}mount-error": asked}, volumes=[{"name": "data", **volume}])
+    await cluster.settled("pods", made)
+    assert container_of(cluster)["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert cluster.get("pods", "p")["status"]["phase"] == "Pending"
+    message = f'MountVolume.SetUp failed for volume "data" : {cause}'
+    assert ("FailedMount", message) in cluster.events("Pod")
+    await cluster.patch("pods", "p", {"metadata": {"annotations": {f"{LOCAL}mount-error": None}}})
+    assert cluster.condition("Ready")[0] == "True"
+
+
+async def test_lost_node_is_unreachable_and_its_pods_are_not_ready_until_it_returns(cluster: Cluster):
+    async def lose(value: str | None) -> None:
+        patch = {"metadata": {"annotations": {f"{LOCAL}lost": value}}}
+        await cluster.client.patch("nodes", "", "node-1", patch)
+        await cluster.settle()
+
+    await cluster.settled("pods", pod(nodeName="node-1"))
+    assert cluster.condition("Ready")[0] == "True"
+    await lose("true")
+    node = cluster.get("nodes", "node-1", "")
+    assert {each["reason"] for each in node["status"]["conditions"]} == {"NodeStatusUnknown"}
+    assert [(each["key"], each["effect"]) for each in node["spec"]["taints"]] == [
+        ("node.kubernetes.io/unreachable", "NoSchedule"),
+        ("node.kubernetes.io/unreachable", "NoExecute"),
+    ]
+    assert cluster.condition("Ready")[0] == "False"
+    assert ("NodeNotReady", "Node is not ready") in cluster.events("Pod")
+    await cluster.delete("pods", "p")
+    assert cluster.get("pods", "p")["metadata"]["deletionTimestamp"]  # no kubelet ends it
+    await lose(None)
+    assert "taints" not in cluster.get("nodes", "node-1", "")["spec"]
+    assert cluster.condition("Ready", "nodes", "node-1", "")[0] == "True"
+    assert cluster.get("pods", "p") is None

@@ -8,23 +8,26 @@ from tests.unit.devcluster.controllers.conftest import Cluster, pod
 pytestmark = pytest.mark.virtual_time
 
 
-def claim(name: str = "data", storage_class: str = "standard", size: str = "1Gi") -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": size}},
-            "storageClassName": storage_class,
-            "volumeMode": "Filesystem",
-        },
+CLAIM = ("persistentvolumeclaims", "data")
+
+
+def claim(storage_class: str = "standard") -> dict:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": storage_class,
+        "volumeMode": "Filesystem",
     }
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
 
 
-async def test_claim_of_a_class_gets_a_new_volume(cluster: Cluster):
+def asking(storage: str) -> dict:
+    return {"spec": {"resources": {"requests": {"storage": storage}}}}
+
+
+async def test_claim_of_a_class_gets_a_new_volume_and_more_when_it_asks(cluster: Cluster):
     await cluster.settled("persistentvolumeclaims", claim())
-    bound = cluster.get("persistentvolumeclaims", "data")
+    bound = cluster.get(*CLAIM)
     assert bound["spec"]["volumeName"] == f"pvc-{bound['metadata']['uid']}"
     assert bound["status"] == {
         "phase": "Bound",
@@ -35,6 +38,8 @@ async def test_claim_of_a_class_gets_a_new_volume(cluster: Cluster):
     volume = cluster.get("persistentvolumes", bound["spec"]["volumeName"], "")
     assert volume["status"]["phase"] == "Bound"
     assert volume["spec"]["claimRef"]["uid"] == bound["metadata"]["uid"]
+    await cluster.patch(*CLAIM, asking("2Gi"))
+    assert cluster.get(*CLAIM)["status"]["capacity"] == {"storage": "2Gi"}
 
 
 async def test_claim_takes_the_smallest_volume_that_fits(cluster: Cluster):
@@ -50,9 +55,9 @@ async def test_claim_takes_the_smallest_volume_that_fits(cluster: Cluster):
         await cluster.client.create("persistentvolumes", "", volume)
     await cluster.settle()
     assert cluster.get("persistentvolumes", "fits", "")["status"]["phase"] == "Available"
-    await cluster.settled("persistentvolumeclaims", claim(storage_class="manual"))
-    assert cluster.get("persistentvolumeclaims", "data")["spec"]["volumeName"] == "fits"
-    await cluster.delete("persistentvolumeclaims", "data")
+    await cluster.settled("persistentvolumeclaims", claim("manual"))
+    assert cluster.get(*CLAIM)["spec"]["volumeName"] == "fits"
+    await cluster.delete(*CLAIM)
     assert cluster.get("persistentvolumes", "fits", "")["status"]["phase"] == "Released"
 
 
@@ -64,8 +69,8 @@ async def test_claim_takes_the_smallest_volume_that_fits(cluster: Cluster):
     ],
 )
 async def test_claim_that_cannot_be_bound_says_why(cluster: Cluster, storage_class: str, event: str):
-    await cluster.settled("persistentvolumeclaims", claim(storage_class=storage_class))
-    assert cluster.get("persistentvolumeclaims", "data")["status"]["phase"] == "Pending"
+    await cluster.settled("persistentvolumeclaims", claim(storage_class))
+    assert cluster.get(*CLAIM)["status"]["phase"] == "Pending"
     assert list(map(": ".join, cluster.events())) == [event]
 
 
@@ -74,27 +79,17 @@ async def test_claim_in_use_stays_until_its_pod_is_gone(cluster: Cluster):
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     await cluster.settled("pods", pod(volumes=volumes))
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
-    await cluster.delete("persistentvolumeclaims", "data")
-    assert cluster.get("persistentvolumeclaims", "data") is not None
+    await cluster.delete(*CLAIM)
+    assert cluster.get(*CLAIM) is not None
     await cluster.delete("pods", "p")
-    assert cluster.get("persistentvolumeclaims", "data") is None
+    assert cluster.get(*CLAIM) is None
     assert cluster.list("persistentvolumes", "") == []
-
-
-async def test_claim_that_asks_for_more_gets_it(cluster: Cluster):
-    await cluster.settled("persistentvolumeclaims", claim())
-    await cluster.patch(
-        "persistentvolumeclaims", "data", {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
-    )
-    assert cluster.get("persistentvolumeclaims", "data")["status"]["capacity"] == {"storage": "2Gi"}
 
 
 async def test_claim_of_a_class_that_does_not_allow_it_cannot_grow(cluster: Cluster):
     fixed = {"metadata": {"name": "fixed"}, "provisioner": "p", "volumeBindingMode": "Immediate"}
     await cluster.client.create("storageclasses.storage.k8s.io", "", fixed)
-    await cluster.settled("persistentvolumeclaims", claim(storage_class="fixed"))
-    grown = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    await cluster.settled("persistentvolumeclaims", claim("fixed"))
     with pytest.raises(StatusError, match="only dynamically provisioned pvc can be resized"):
-        await cluster.client.patch("persistentvolumeclaims", "x", "data", grown)
-    unmoved = {"metadata": {"labels": {"a": "b"}}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
-    await cluster.client.patch("persistentvolumeclaims", "x", "data", unmoved)
+        await cluster.patch(*CLAIM, asking("2Gi"))
+    await cluster.patch(*CLAIM, {"metadata": {"labels": {"a": "b"}}, **asking("1024Mi")})

@@ -5,34 +5,43 @@ from typing import Any
 
 import pytest
 
-from tests.unit.devcluster.controllers.conftest import Cluster, Make
+from tests.unit.devcluster.controllers.conftest import Cluster, template
 
 pytestmark = pytest.mark.virtual_time
 
 
-def stateful_set(template: dict, **spec: Any) -> dict:
-    spec = {"replicas": 3, "serviceName": "s", "selector": {"matchLabels": {"app": "s"}}, **spec}
+def stateful_set(**spec: Any) -> dict:
+    fixed = {"serviceName": "s", "selector": {"matchLabels": {"app": "s"}}, "template": template("s")}
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": {"name": "s"},
-        "spec": {**spec, "template": template},
+        "spec": {"replicas": 3, **fixed, **spec},
     }
 
 
-def job(template: dict, **spec: Any) -> dict:
+NEW_IMAGE = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
+
+
+def images(cluster: Cluster) -> list[str]:
+    return [pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")]
+
+
+def job(image: str = "nginx:1", **spec: Any) -> dict:
+    counts = {"backoffLimit": 6, "parallelism": 1, "completions": 1}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "j"},
-        "spec": {"template": template, "backoffLimit": 6, "parallelism": 1, "completions": 1, **spec},
+        "spec": {"template": template("j", image, restartPolicy="Never"), **counts, **spec},
     }
 
 
-def changes(cluster: Cluster, plural: str) -> list[str]:
+def changes(cluster: Cluster) -> list[str]:
+    """Return the pods that came and went, in order."""
     order, alive = [], set()
     for kind, name, obj in cluster.seen:
-        if kind != plural:
+        if kind != "pods":
             continue
         if obj is None:
             order.append(f"-{name}")
@@ -43,13 +52,13 @@ def changes(cluster: Cluster, plural: str) -> list[str]:
     return order
 
 
-async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster: Cluster, template: Make):
+async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster: Cluster):
     cluster = slow_cluster
-    await cluster.apply("statefulsets.apps", stateful_set(template("s")))
+    await cluster.apply("statefulsets.apps", stateful_set())
     await asyncio.sleep(0.5)
     assert [pod["metadata"]["name"] for pod in cluster.list("pods")] == ["s-0"]
     await cluster.settle(10)
-    assert changes(cluster, "pods") == ["+s-0", "+s-1", "+s-2"]
+    assert changes(cluster) == ["+s-0", "+s-1", "+s-2"]
     first = cluster.get("pods", "s-0")
     status = cluster.get("statefulsets.apps", "s")["status"]
     assert first["metadata"]["labels"] == {
@@ -72,23 +81,21 @@ async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster: C
     }
     cluster.seen.clear()
     await cluster.patch("statefulsets.apps", "s", {"spec": {"replicas": 1}}, 10)
-    assert [each for each in changes(cluster, "pods") if each[0] == "-"] == ["-s-2", "-s-1"]
+    assert [each for each in changes(cluster) if each[0] == "-"] == ["-s-2", "-s-1"]
     assert cluster.events("StatefulSet")[-2:] == [
         ("SuccessfulDelete", "Delete Pod s-2 in StatefulSet s successful"),
         ("SuccessfulDelete", "Delete Pod s-1 in StatefulSet s successful"),
     ]
 
 
-async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster: Cluster, template: Make):
+async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster: Cluster):
     cluster = slow_cluster
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
-    await cluster.settled("statefulsets.apps", stateful_set(template("s"), updateStrategy=strategy), 10)
+    await cluster.settled("statefulsets.apps", stateful_set(updateStrategy=strategy), 10)
     cluster.seen.clear()
-    new = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
-    await cluster.patch("statefulsets.apps", "s", new, 10)
-    assert [each for each in changes(cluster, "pods") if each[0] == "-"] == ["-s-2", "-s-1"]
-    images = [pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")]
-    assert images == ["nginx:1", "nginx:2", "nginx:2"]
+    await cluster.patch("statefulsets.apps", "s", NEW_IMAGE, 10)
+    assert [each for each in changes(cluster) if each[0] == "-"] == ["-s-2", "-s-1"]
+    assert images(cluster) == ["nginx:1", "nginx:2", "nginx:2"]
     status = cluster.get("statefulsets.apps", "s")["status"]
     assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
     assert status["currentRevision"] != status["updateRevision"]
@@ -100,20 +107,14 @@ async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster:
     assert [each["revision"] for each in cluster.list("controllerrevisions.apps")] in ([1, 2], [2, 1])
 
 
-async def test_stateful_set_makes_claims_and_keeps_them(cluster: Cluster, template: Make):
-    claims = [
-        {
-            "metadata": {"name": "data"},
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "standard",
-                "resources": {"requests": {"storage": "1Gi"}},
-            },
-        }
-    ]
-    await cluster.settled(
-        "statefulsets.apps", stateful_set(template("s"), replicas=2, volumeClaimTemplates=claims)
-    )
+async def test_stateful_set_makes_claims_and_keeps_them(cluster: Cluster):
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "standard",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    claims = [{"metadata": {"name": "data"}, "spec": claim}]
+    await cluster.settled("statefulsets.apps", stateful_set(replicas=2, volumeClaimTemplates=claims))
     names = [each["metadata"]["name"] for each in cluster.list("persistentvolumeclaims")]
     assert names == ["data-s-0", "data-s-1"]
     assert cluster.get("statefulsets.apps", "s")["status"]["readyReplicas"] == 2
@@ -126,9 +127,7 @@ async def test_stateful_set_makes_claims_and_keeps_them(cluster: Cluster, templa
     assert len(cluster.list("persistentvolumeclaims")) == 2
 
 
-async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(
-    slow_cluster: Cluster, template: Make
-):
+async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster: Cluster):
     cluster = slow_cluster
     spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds")}
     daemon_set = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ds"}, "spec": spec}
@@ -144,28 +143,25 @@ async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(
         "updatedNumberScheduled": 3,
     }
     cluster.seen.clear()
-    new = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
-    await cluster.patch("daemonsets.apps", "ds", new, 20)
+    await cluster.patch("daemonsets.apps", "ds", NEW_IMAGE, 20)
     available = [
         obj["status"].get("numberAvailable", 0) for kind, _, obj in cluster.seen if kind == "daemonsets"
     ]
     assert min(available) == 2
-    assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")} == {"nginx:2"}
+    assert set(images(cluster)) == {"nginx:2"}
     before = cluster.store.version
     await asyncio.sleep(10_000)
     assert cluster.store.version == before
 
 
-async def test_job_completes_as_the_real_one(slow_cluster: Cluster, template: Make):
+async def test_job_completes_as_the_real_one(slow_cluster: Cluster):
     cluster = slow_cluster
-    await cluster.settled(
-        "jobs.batch", job(template("j", restartPolicy="Never"), completions=2, parallelism=2), 10
-    )
-    found = cluster.get("jobs.batch", "j")
-    assert [each["type"] for each in found["status"]["conditions"]] == ["SuccessCriteriaMet", "Complete"]
-    assert found["status"]["succeeded"] == 2
-    assert "active" not in found["status"]
-    assert found["status"]["uncountedTerminatedPods"] == {}
+    await cluster.settled("jobs.batch", job(completions=2, parallelism=2), 10)
+    status = cluster.get("jobs.batch", "j")["status"]
+    assert [each["type"] for each in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+    assert status["succeeded"] == 2
+    assert "active" not in status
+    assert status["uncountedTerminatedPods"] == {}
     pods = cluster.list("pods")
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
     assert not any(pod["metadata"].get("finalizers") for pod in pods)
@@ -175,9 +171,8 @@ async def test_job_completes_as_the_real_one(slow_cluster: Cluster, template: Ma
     assert cluster.store.version == before
 
 
-async def test_job_fails_when_too_many_pods_did(cluster: Cluster, template: Make):
-    crash = template("j", image="x:crash-loop", restartPolicy="Never")
-    await cluster.settled("jobs.batch", job(crash, backoffLimit=1), 60)
+async def test_job_fails_when_too_many_pods_did(cluster: Cluster):
+    await cluster.settled("jobs.batch", job("x:crash-loop", backoffLimit=1), 60)
     status = cluster.get("jobs.batch", "j")["status"]
     assert status["failed"] == 2
     assert [(each["type"], each["reason"]) for each in status["conditions"]] == [
@@ -186,9 +181,8 @@ async def test_job_fails_when_too_many_pods_did(cluster: Cluster, template: Make
     ]
 
 
-async def test_job_is_stopped_at_its_deadline(cluster: Cluster, template: Make):
-    stuck = template("j", image="x:never-ready", restartPolicy="Never")
-    await cluster.settled("jobs.batch", job(stuck, activeDeadlineSeconds=30), 20)
+async def test_job_is_stopped_at_its_deadline(cluster: Cluster):
+    await cluster.settled("jobs.batch", job("x:never-ready", activeDeadlineSeconds=30), 20)
     assert cluster.get("jobs.batch", "j")["status"]["active"] == 1
     await cluster.settle(20)
     status = cluster.get("jobs.batch", "j")["status"]
@@ -196,18 +190,15 @@ async def test_job_is_stopped_at_its_deadline(cluster: Cluster, template: Make):
     assert cluster.list("pods") == []
 
 
-async def test_indexed_job_runs_each_index_once(cluster: Cluster, template: Make):
-    indexed = job(
-        template("j", restartPolicy="Never"), completions=5, parallelism=2, completionMode="Indexed"
-    )
-    await cluster.settled("jobs.batch", indexed)
+async def test_indexed_job_runs_each_index_once(cluster: Cluster):
+    await cluster.settled("jobs.batch", job(completions=5, parallelism=2, completionMode="Indexed"))
     status = cluster.get("jobs.batch", "j")["status"]
     assert (status["succeeded"], status["completedIndexes"]) == (5, "0-4")
     assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == [f"j-{n}" for n in range(5)]
 
 
-async def test_suspended_job_waits(cluster: Cluster, template: Make):
-    await cluster.settled("jobs.batch", job(template("j", restartPolicy="Never"), suspend=True))
+async def test_suspended_job_waits(cluster: Cluster):
+    await cluster.settled("jobs.batch", job(suspend=True))
     assert cluster.list("pods") == []
     await cluster.patch("jobs.batch", "j", {"spec": {"suspend": False}})
     conditions = cluster.get("jobs.batch", "j")["status"]["conditions"]
@@ -218,10 +209,8 @@ async def test_suspended_job_waits(cluster: Cluster, template: Make):
     ]
 
 
-async def test_finished_job_is_deleted_after_its_time(cluster: Cluster, template: Make):
-    await cluster.settled(
-        "jobs.batch", job(template("j", restartPolicy="Never"), ttlSecondsAfterFinished=100), 90
-    )
+async def test_finished_job_is_deleted_after_its_time(cluster: Cluster):
+    await cluster.settled("jobs.batch", job(ttlSecondsAfterFinished=100), 90)
     assert cluster.get("jobs.batch", "j") is not None
     await cluster.settle(20)
     assert cluster.get("jobs.batch", "j") is None

@@ -87,11 +87,15 @@ class Webhook:
         return answer
 
 
+def answers(**fields: Any) -> Any:
+    """Return a change to the fields of the response."""
+    return lambda answer: answer["response"].update(fields)
+
+
 async def test_webhook_conversion_sends_only_objects_of_other_versions():
     webhook = Webhook()
     convert = webhook_conversion(CONVERSION, webhook)
-    converted = await convert([thing("v1"), thing("v2")], "example.com/v2")
-    assert [each["apiVersion"] for each in converted] == ["example.com/v2", "example.com/v2"]
+    assert await convert([thing("v1"), thing("v2")], "example.com/v2") == [thing("v2"), thing("v2")]
     ((review),) = webhook.asked
     assert review["request"]["objects"] == [thing("v1")]
     assert await convert([thing("v2")], "example.com/v2") == [thing("v2")]
@@ -99,52 +103,40 @@ async def test_webhook_conversion_sends_only_objects_of_other_versions():
 
 
 async def test_webhook_conversion_can_change_only_labels_and_annotations_of_metadata():
-    def change(answer: Object) -> None:
-        metadata = {"name": "a", "uid": "u", "labels": {"c": "d"}, "finalizers": ["x"]}
-        answer["response"]["convertedObjects"][0]["metadata"] = metadata
-
+    metadata = {"name": "a", "uid": "u", "labels": {"c": "d"}}
+    change = answers(convertedObjects=[thing("v2") | {"metadata": {**metadata, "finalizers": ["x"]}}])
     (converted,) = await webhook_conversion(CONVERSION, Webhook(change))([thing("v1")], "example.com/v2")
-    assert converted["metadata"] == {"name": "a", "uid": "u", "labels": {"c": "d"}}
+    assert converted["metadata"] == metadata
 
 
-def answers(**fields: Any) -> Any:
-    """Return a change to the fields of the response."""
-    return lambda answer: answer["response"].update(fields)
+def cut(_: Object) -> None:
+    raise ConnectionError("connection refused")
+
+
+FAILED = "conversion webhook for example.com/v1, Kind=Thing"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (cut, "failed: connection refused"),
         (lambda answer: answer.pop("response"), "failed: no response provided"),
         (
             lambda answer: answer.update(kind="X"),
             "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=",
         ),
         (answers(uid="x"), r'failed: expected response.uid="[-0-9a-f]+", got "x"'),
-        (
-            answers(result={"status": "Failed", "message": "no way"}),
-            "conversion webhook for example.com/v1, Kind=Thing failed: no way",
-        ),
+        (answers(result={"status": "Failed", "message": "no way"}), "failed: no way"),
         (answers(result={}), "failed: response.result.status was '', not 'Success'"),
-        (answers(convertedObjects=[]), "returned 0 objects, expected 1"),
+        (answers(convertedObjects=[]), ".*returned 0 objects, expected 1"),
         (
             answers(convertedObjects=[thing("v3")]),
-            r"at index 0: invalid groupVersion \(expected example.com/v2, received example.com/v3\)",
+            r".*at index 0: invalid groupVersion \(expected example.com/v2, received example.com/v3\)",
         ),
-        (answers(convertedObjects=[thing("v2", name="b")]), "at index 0: must have the same name: a != b"),
+        (answers(convertedObjects=[thing("v2", name="b")]), ".*at index 0: must have the same name: a != b"),
     ],
 )
 async def test_wrong_conversion_answer_gives_the_error_of_the_real_server(change: Any, message: str):
-    with pytest.raises(StatusError, match=message) as refused:
+    with pytest.raises(StatusError, match=f"{FAILED} {message}") as refused:
         await webhook_conversion(CONVERSION, Webhook(change))([thing("v1")], "example.com/v2")
     assert refused.value.code == 500
-
-
-async def test_error_names_conversion_webhook_that_cannot_be_called():
-    async def call(config: Object, review: Object, timeout: float) -> Object:
-        raise ConnectionError("connection refused")
-
-    with pytest.raises(
-        StatusError, match=r"conversion webhook for example\.com/v1, Kind=Thing failed: connection refused"
-    ):
-        await webhook_conversion(CONVERSION, call)([thing("v1")], "example.com/v2")

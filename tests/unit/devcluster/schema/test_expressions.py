@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devcluster.schema.cel import CompileError, compile_expression
+from devcluster.schema.cel import CelError, CompileError, compile_expression
 from devcluster.schema.cel.types import DYN
 from devcluster.schema.declarations import compile_conversion, declare, escape
 from devcluster.schema.node import parse
@@ -44,6 +44,17 @@ def test_deep_expression_is_refused_without_overflow():
         compile_expression("(" * 5000 + "1" + ")" * 5000, {})
     with pytest.raises(CompileError):
         compile_expression("[" * 5000, {})
+
+
+@pytest.mark.parametrize("null", ["null", "self.nothing"])
+@pytest.mark.parametrize(
+    "expression",
+    ["{}.isGreaterThan(quantity('1'))", "quantity('1').add({})", "{}.getHost()"],
+)
+def test_null_in_place_of_an_object_is_no_such_overload(expression: str, null: str):
+    program = compile_expression(expression.format(null), {"self": DYN})
+    with pytest.raises(CelError, match=r"^no such overload"):
+        program.run({"self": {"nothing": None}})
 
 
 def test_cel_rule_is_stopped_when_it_exceeds_its_cost_limit():

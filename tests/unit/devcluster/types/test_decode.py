@@ -13,10 +13,6 @@ from devcluster.types import DecodeError, convert, decode_strict, schema_for
 POD = "io.k8s.api.core.v1.Pod"
 
 
-def decode(body: str, gvk: tuple[str, str, str] = ("", "v1", "Pod")) -> tuple[dict[str, Any], list[str]]:
-    return decode_strict(json.loads(body), schema_for(*gvk), gvk, raw=body)
-
-
 def test_convert_omits_and_writes_empty_fields_as_go_does():
     pod, problems = convert(
         {
@@ -43,49 +39,44 @@ def test_convert_omits_and_writes_empty_fields_as_go_does():
     }
 
 
-def test_empty_lists_without_omitempty_become_null_as_storage_makes_them():
-    role, _ = convert({"rules": []}, "io.k8s.api.rbac.v1.Role")
-    assert role["rules"] is None
+@pytest.mark.parametrize(
+    ("kind", "document", "decoded"),
+    [
+        # An empty list that is written without omitempty becomes null, as storage makes it.
+        ("rbac.v1.Role", {"rules": []}, {"rules": None}),
+        # A zero time that is no pointer is written as null.
+        ("events.v1.Event", {}, {"eventTime": None, "deprecatedFirstTimestamp": None}),
+        ("core.v1.Secret", {"data": {"a": None}}, {"data": {"a": ""}}),
+    ],
+)
+def test_convert_keeps_fields_that_go_writes_when_they_are_empty(
+    kind: str, document: dict[str, Any], decoded: dict[str, Any]
+):
+    found, _ = convert(document, f"io.k8s.api.{kind}")
+    assert {name: found[name] for name in decoded} == decoded
 
 
-def test_zero_times_that_are_no_pointers_are_written_as_null():
-    event, _ = convert({}, "io.k8s.api.events.v1.Event")
-    assert event["eventTime"] is None
-    assert event["deprecatedFirstTimestamp"] is None
-
-
-def test_null_map_value_is_empty():
-    secret, _ = convert({"data": {"a": None}}, "io.k8s.api.core.v1.Secret")
-    assert secret["data"] == {"a": ""}
-
-
-def test_convert_is_idempotent():
+def test_convert_is_idempotent_and_does_not_change_its_document():
+    container = {"name": "c", "resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "ports": [{}]}
     document = {
-        "spec": {"containers": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "ports": [{}]}]},
+        "metadata": {"creationTimestamp": None},
+        "spec": {"containers": [{**container, "x": 1}]},
         "unknown": 1,
     }
+    before = json.dumps(document)
     once, problems = convert(document, POD)
-    assert problems == ['unknown field "unknown"']
+    assert problems == ['unknown field "spec.containers[0].x"', 'unknown field "unknown"']
     assert once["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "1Gi"}
     assert convert(once, POD) == (once, [])
-
-
-def test_decoding_does_not_change_the_document():
-    document = {"spec": {"containers": [{"name": "c", "x": 1}]}, "metadata": {"creationTimestamp": None}}
-    before = json.dumps(document)
-    convert(document, POD)
     assert json.dumps(document) == before
 
 
-def test_last_of_two_values_counts():
-    pod, problems = decode('{"spec":{"hostname":"a","hostname":"b"}}')
+def test_last_of_two_values_counts_and_duplicates_are_found_in_the_text_alone():
+    body, gvk = '{"spec":{"hostname":"a","hostname":"b"},"x":1}', ("", "v1", "Pod")
+    pod, problems = decode_strict(json.loads(body), schema_for(*gvk), gvk, raw=body)
     assert pod["spec"]["hostname"] == "b"
-    assert problems == ['duplicate field "spec.hostname"']
-
-
-def test_duplicates_are_not_looked_for_without_the_text():
-    gvk = ("", "v1", "Pod")
-    _, problems = decode_strict({"x": 1}, schema_for(*gvk), gvk)
+    assert problems == ['duplicate field "spec.hostname"', 'unknown field "x"']
+    _, problems = decode_strict(json.loads(body), schema_for(*gvk), gvk)
     assert problems == ['unknown field "x"']
 
 

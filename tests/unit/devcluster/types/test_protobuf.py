@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any
 
 import pytest
@@ -52,21 +53,34 @@ def test_options_are_known_in_every_group():
     assert decoded == {"kind": "DeleteOptions", "apiVersion": "apps/v1", "gracePeriodSeconds": 5}
 
 
-def test_messages_within_messages_without_end_are_refused():
-    def message(number: int, data: bytes) -> bytes:
+def nested_schemas(levels: int) -> bytes:
+    """Return a definition whose schemas stand one in the other, in the field `not`."""
+
+    def message(tag: bytes, data: bytes) -> bytes:
         length, size = len(data), b""
         while length > 0x7F:
             size += bytes([length & 0x7F | 0x80])
             length >>= 7
-        return bytes([number << 3 | 2 & 0xFF]) + size + bytes([length]) + data
+        return tag + size + bytes([length]) + data
 
-    schema = b""
-    for _ in range(1000):
-        schema = b"\xe2\x01" + message(0, schema)[1:]  # `not`, field 28
-    raw = message(2, message(7, message(4, message(1, schema))))
+    raw = b""
+    for tag in [b"\xe2\x01"] * levels + [b"\x0a", b"\x22", b"\x3a", b"\x12"]:
+        raw = message(tag, raw)
     kind = field(1, b"apiextensions.k8s.io/v1") + field(2, b"CustomResourceDefinition")
-    with pytest.raises(StatusError, match="nested too deeply"):
-        decode_protobuf(b"k8s\0" + field(1, kind) + message(2, raw))
+    return b"k8s\0" + field(1, kind) + message(b"\x12", raw)
+
+
+@pytest.mark.parametrize("limit", [1000, 100_000])
+def test_depth_of_messages_is_bounded_whatever_python_bears(limit: int):
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit)
+    try:
+        decode_protobuf(nested_schemas(95))
+        for levels in (96, 2000):
+            with pytest.raises(StatusError, match="nested too deeply"):
+                decode_protobuf(nested_schemas(levels))
+    finally:
+        sys.setrecursionlimit(before)
 
 
 UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap): "

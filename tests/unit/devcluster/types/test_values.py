@@ -50,6 +50,7 @@ SUFFIX = "unable to parse quantity's suffix"
         ("12345678901234567890", "12345678901234567890"),
         ("-1", "-1"),
         ("-0.5", "-500m"),
+        ("1e100000001", "1e60"),  # at once
     ],
 )
 def test_each_quantity_has_the_form_in_which_the_real_server_shows_it(text: str, shown: str):
@@ -79,10 +80,6 @@ def test_canonical_refuses_malformed_quantities_in_the_servers_words(text: str, 
     assert str(caught.value) == why
 
 
-def test_huge_exponent_costs_no_time():
-    assert canonical("1e100000001") == "1e60"
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -98,13 +95,16 @@ def test_times_are_in_utc_and_whole_seconds(text: str, shown: str):
     assert normal_time(text) == shown
 
 
+AS = 'as "2006-01-02T15:04:05Z07:00": cannot parse'
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", 'as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006"'),
-        ("2020-01-01", 'as "2006-01-02T15:04:05Z07:00": cannot parse "" as "T"'),
-        ("2020-1-01T00:00:00Z", 'as "2006-01-02T15:04:05Z07:00": cannot parse "1-01T00:00:00Z" as "01"'),
-        ("2020-01-01T00:00:00", 'as "2006-01-02T15:04:05Z07:00": cannot parse "" as "Z07:00"'),
+        ("", f'{AS} "" as "2006"'),
+        ("2020-01-01", f'{AS} "" as "T"'),
+        ("2020-1-01T00:00:00Z", f'{AS} "1-01T00:00:00Z" as "01"'),
+        ("2020-01-01T00:00:00", f'{AS} "" as "Z07:00"'),
         ("2020-01-01T00:00:00Zx", ': extra text: "x"'),
         ("2020-13-01T00:00:00Z", ": month out of range"),
         ("2021-02-29T00:00:00Z", ": day out of range"),
@@ -125,7 +125,7 @@ def test_digits_of_other_scripts_are_none(text: str):
         normal_time(text)
 
 
-def test_control_characters_are_escaped_in_the_text():
+def test_error_of_a_time_escapes_control_characters():
     with pytest.raises(InvalidTime, match=r'parsing time "a\\"b\\\\c\\x0a"'):
         normal_time('a"b\\c\n')
 
