@@ -271,7 +271,7 @@ def _measure(peers: Sequence[Peer], parts: Sequence[str], options: SimpleNamespa
         progress.note(what)
 
     progress = Progress()
-    taking = [Taking.of(peer, built) for peer, built in ready]
+    taking = [Taking(peer.name, built.program, lacks_of(peer)) for peer, built in ready]
     budget = Budget(options.minutes * 60, cut)
     suite = Suite(taking, parts, results, rounds=rounds, sizes=sizes, save=save, budget=budget)
     progress.note(f"{len(taking)} programs, {rounds} rounds; figures go to {path}")

@@ -1,6 +1,6 @@
 """Measure the speed of devcluster, next to the real control plane.
 
-    python -m benchmarks.devcluster_speed [--scale 1.0] [--only start requests watch objects]
+    python -m benchmarks.devcluster_speed [--only start requests watch objects]
 
 The real control plane takes part when KUBEBUILDER_ASSETS names the folder with its programs. Each client has
 its own process. CPU is the sum over the server's processes, and is more reliable than the rate on a busy
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 STARTS = 5
 # The order matters: earlier kinds create the objects of later ones.
 KINDS = ("create ConfigMap", "get ConfigMap", "apply ConfigMap", "create custom object", "patch status")
+REQUESTS = 5_000
 LISTED = 5_000
 HELD = 50_000
 EVENTS = 500
@@ -138,19 +139,18 @@ def both(measure: Callable[[Served], Rows]) -> Rows:
     return ours if why_not() else [one + other[1:] for one, other in zip(ours, on(real), strict=True)]
 
 
-def start(_: float) -> Rows:
+def start() -> Rows:
     """Measure the seconds until the first response (median)."""
     return [["start, s", statistics.median(start_seconds() for _ in range(STARTS))]]
 
 
-def requests(scale: float) -> Rows:
+def requests() -> Rows:
     """Measure requests per second and CPU per request, in µs, of one client with 16 connections."""
-    count = round(5_000 * scale)
-    rows = both(lambda served: [[kind, *_load(served, kind, count)] for kind in KINDS])
+    rows = both(lambda served: [[kind, *_load(served, kind, REQUESTS)] for kind in KINDS])
     return [[*row, row[1] / row[3]] if len(row) > 3 else row for row in rows]
 
 
-def watch(_: float) -> Rows:
+def watch() -> Rows:
     """Measure the delay from a write to its event, in ms: the median and the 99th percentile."""
 
     def measure(served: Served) -> Rows:
@@ -169,7 +169,7 @@ def watch(_: float) -> Rows:
     return both(measure)
 
 
-def objects(_: float) -> Rows:
+def objects() -> Rows:
     """Measure lists of many objects, and their memory."""
 
     def listed(served: Served, query: str = "") -> list[float]:
@@ -192,7 +192,7 @@ def objects(_: float) -> Rows:
 
 
 HEADER = ["", "devcluster", "", "real", ""]
-PARTS: dict[str, tuple[Callable[[float], Rows], list[str]]] = {
+PARTS: dict[str, tuple[Callable[[], Rows], list[str]]] = {
     "start": (start, HEADER[:2]),
     "requests": (requests, ["", "/s", "CPU us", "real /s", "real CPU us", "times as fast"]),
     "watch": (watch, HEADER),
@@ -202,7 +202,6 @@ PARTS: dict[str, tuple[Callable[[float], Rows], list[str]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of requests")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
     if reason := why_not():
@@ -210,7 +209,7 @@ def main() -> None:
     print(f"load of the machine before: {os.getloadavg()[0]:.1f}", file=sys.stderr)
     for name in options.only:
         measure, header = PARTS[name]
-        print(table(header, [row + [""] * (len(header) - len(row)) for row in measure(options.scale)]))
+        print(table(header, [row + [""] * (len(header) - len(row)) for row in measure()]))
         print(flush=True)
 
 

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from apis.cache.v1.memcached import Memcached
 from benchmarks.table import table
 from controllers.cache.memcached import MemcachedOperator
 from manager.kube.transport import Transport
@@ -65,7 +64,10 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @cache
 def sample(kind: str) -> bytes:
-    """Return a converged `memcached` or its `deployment`, as a real API server and controllers left it."""
+    """Return a converged `memcached`, its `deployment`, or the record of its `applied` fields.
+
+    They are as a real API server and controllers left them.
+    """
     return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
 
 
@@ -326,7 +328,10 @@ async def changes() -> AsyncIterator[Work]:
 
         for number in range(1, OBJECTS + 1):
             deployment = _sampled("deployment", str(number))
-            _apply_once(world, deployment)
+            # As after an update, and not only after its creation.
+            entry = deployment["metadata"]["managedFields"][0]
+            entry |= {"manager": world.client.field_manager, "operation": "Apply"}
+            entry["fieldsV1"] = _sampled("applied", str(number))
             server.deployments[deployment["metadata"]["name"]] = deployment
             server.send_event("ADDED", DEPLOYMENTS, deployment)
         for number in range(1, OBJECTS + 1):
@@ -346,43 +351,6 @@ async def changes() -> AsyncIterator[Work]:
 
         next(sizes)
         yield work
-
-
-def _apply_once(world: World, deployment: Object) -> None:
-    """Record the Deployment's fields as after an update, not only as after its creation."""
-    wanted = world.operator.deployment(Memcached.decode(sample("memcached"))).to_wire()
-    entry = deployment["metadata"]["managedFields"][0]
-    entry |= {"manager": world.operator.client.field_manager, "operation": "Apply"}
-    entry["fieldsV1"] = _applied_record(deployment, wanted["spec"])
-
-
-def _recorded(fields: Any) -> Object:
-    """Return the fields that the server would have recorded for an apply."""
-    if not isinstance(fields, dict):
-        return {}
-    record: Object = {}
-    for name, value in fields.items():
-        if name in {"containers", "ports"}:
-            key = "name" if name == "containers" else None
-            record[f"f:{name}"] = {_list_key(item, key): {".": {}, **_recorded(item)} for item in value}
-        else:
-            record[f"f:{name}"] = _recorded(value)
-    return record
-
-
-def _list_key(item: Object, key: str | None) -> str:
-    names = (key,) if key else ("containerPort", "protocol")
-    return "k:" + orjson.dumps({name: item[name] for name in names}).decode()
-
-
-def _applied_record(obj: Object, spec: Object) -> Object:
-    """Return the record of an apply of this spec, and of the object's labels and owner."""
-    metadata = obj["metadata"]
-    record = _recorded({"metadata": {"labels": metadata["labels"]}, "spec": spec})
-    [reference] = metadata["ownerReferences"]
-    key = "k:" + orjson.dumps({"uid": reference["uid"]}).decode()
-    record["f:metadata"]["f:ownerReferences"] = {key: {}}
-    return record
 
 
 WORK: dict[str, Callable[[], AbstractAsyncContextManager[Work]]] = {

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from benchmarks.machine import Pace
 from benchmarks.parts import PARTS, WORKED
-from benchmarks.peers import lacks_of
 from benchmarks.peers.ours import ALL_FIVE
 from benchmarks.program import Setting
 from benchmarks.results import Recorder
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from benchmarks.parts import Sizes
-    from benchmarks.peers import Peer, Ready
     from benchmarks.program import Program
     from benchmarks.progress import Budget, Progress
     from benchmarks.results import Results
@@ -43,11 +41,6 @@ class Taking:
     name: str
     program: Program
     lacks: Mapping[str, str]
-
-    @classmethod
-    def of(cls, peer: Peer, ready: Ready) -> Taking:
-        """Return the entry of a built peer."""
-        return cls(peer.name, ready.program, lacks_of(peer))
 
 
 class Suite:

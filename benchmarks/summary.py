@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Results
 
-__all__ = ["STEADY", "Summary", "failure", "quantile", "requests", "summarize"]
+__all__ = ["STEADY", "Summary", "failure", "median", "quantile", "requests", "summarize"]
 
 STEADY = 1.15
 """The maximum ratio between two times of the same work, minutes apart, on a steady machine."""
@@ -56,6 +56,12 @@ def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | 
         best = min((figures[pace] for figures in found), default=0.0)
         found = [figures for figures in found if figures[pace] <= STEADY * best]
     return Summary.of([figures[figure] for figures in found]) if found else None
+
+
+def median(results: Results, part: str, peer: str, figure: str) -> float | None:
+    """Return the median of a figure's rounds; None when no round has it."""
+    summary = summarize(results, part, peer, figure)
+    return None if summary is None else summary.median
 
 
 def failure(results: Results, part: str, peer: str, group: str = "") -> str | None:

@@ -1,6 +1,6 @@
 """Measure webhooks: responses in the process, responses per second over TLS, many Pets in one review.
 
-    python -m benchmarks.webhook_speed [--reviews 5000] [--connections 16] [--objects 5000]
+    python -m benchmarks.webhook_speed
 
 The reviews are for the Pet operator, as the API server sends them. The TLS server has its own process, whose
 CPU seconds show the capacity of one core. The clients keep their connections.
@@ -15,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from tests.support.admission import webhooks_of
 from tests.support.daemon import Daemon
 from tests.support.ports import PortBlock
 
+REVIEWS, CONNECTIONS, OBJECTS = 5_000, 16, 5_000
 GROUP = "petstore.example.com"
 SAMPLES = Path(__file__).with_name("samples")
 SPECS = {
@@ -65,11 +65,11 @@ def admission_review(*, tidy: bool) -> bytes:
     return orjson.dumps(review)
 
 
-def conversion_review(objects: int, *, start: str, end: str) -> bytes:
+def conversion_review(start: str, end: str) -> bytes:
     request = {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
         "desiredAPIVersion": f"{GROUP}/{end}",
-        "objects": [pet(f"pet-{number}", start) for number in range(objects)],
+        "objects": [pet(f"pet-{number}", start) for number in range(OBJECTS)],
     }
     return orjson.dumps(
         {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
@@ -100,7 +100,7 @@ async def ask(connection: Connection, path: str, body: bytes) -> float:
     return time.perf_counter() - begun
 
 
-async def within(endpoint: Any, body: bytes, count: int) -> list[float]:
+async def within(endpoint: Any, body: bytes, count: int = REVIEWS) -> list[float]:
     """Return the seconds of each response in the process."""
     seconds = []
     for _ in range(count):
@@ -110,14 +110,12 @@ async def within(endpoint: Any, body: bytes, count: int) -> list[float]:
     return seconds
 
 
-async def over_tls(
-    server: Daemon, port: int, path: str, body: bytes, count: int, connections: int
-) -> list[object]:
+async def over_tls(server: Daemon, port: int, path: str, body: bytes) -> list[object]:
     """Return the columns of a row: responses per second and per server CPU second, and the median in ms."""
-    clients = [await connected(port) for _ in range(connections)]
+    clients = [await connected(port) for _ in range(CONNECTIONS)]
     for client in clients:
         await ask(client, path, body)
-    numbers = iter(range(count))
+    numbers = iter(range(REVIEWS))
     seconds: list[float] = []
 
     async def work(client: Connection) -> None:
@@ -132,10 +130,10 @@ async def over_tls(
     elapsed, used = time.perf_counter() - begun, server.cpu_seconds() - used
     for client in clients:
         await client.close()
-    return [count / elapsed, count / used, statistics.median(seconds) * 1e3]
+    return [REVIEWS / elapsed, REVIEWS / used, statistics.median(seconds) * 1e3]
 
 
-async def measure(server: Daemon, port: int, options: argparse.Namespace) -> None:
+async def measure(server: Daemon, port: int) -> None:
     for _ in range(100):
         try:
             await (await connected(port)).close()
@@ -152,56 +150,44 @@ async def measure(server: Daemon, port: int, options: argparse.Namespace) -> Non
     )
     rows: list[list[object]] = []
     for label, sort, body in admissions:
-        seconds = await within(endpoints[paths[sort]], body, options.reviews)
+        seconds = await within(endpoints[paths[sort]], body)
         quantiles = statistics.quantiles(seconds, n=100)
         rows.append([label, len(body), quantiles[49] * 1e6, quantiles[98] * 1e6])
     print(table(["within the process", "bytes", "median µs", "99th percentile µs"], rows))
     rows = []
     for label, sort, body in admissions:
-        rows.append(
-            [label, *await over_tls(server, port, paths[sort], body, options.reviews, options.connections)]
-        )
+        rows.append([label, *await over_tls(server, port, paths[sort], body)])
     print(table(["over TLS, kept alive", "a second", "a CPU second of the server", "median ms"], rows))
     rows = []
     for start, end in (("v1alpha1", "v1beta1"), ("v1beta1", "v1alpha1")):
-        body = conversion_review(options.objects, start=start, end=end)
+        body = conversion_review(start, end)
         inside = min(await within(endpoints["/convert"], body, 5))
         client = await connected(port)
         outside = min([await ask(client, "/convert", body) for _ in range(5)])
         await client.close()
-        rows.append(
-            [f"{options.objects} Pets, {start} to {end}", len(body) / 1e6, inside * 1e3, outside * 1e3]
-        )
+        rows.append([f"{OBJECTS} Pets, {start} to {end}", len(body) / 1e6, inside * 1e3, outside * 1e3])
     print(table(["conversion in one review", "MB", "within the process ms", "over TLS ms"], rows))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--reviews", type=int, default=5000)
-    parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--objects", type=int, default=5000)
     parser.add_argument("--serve", type=int, metavar="PORT", help="only serve, on this port")
-    options = parser.parse_args(argv)
+    options = parser.parse_args()
     with configured(level="warn", log_format="json"):
-        return run(options)
-
-
-def run(options: argparse.Namespace) -> int:
-    if options.serve is not None:
-        uvloop.run(serve(options.serve))
-        return 0
-    with PortBlock(1) as ports, tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "benchmarks.webhook_speed", f"--serve={ports[0]}"]
-        server = Daemon("webhooks", command, log=Path(folder) / "log")
-        server.start()
-        try:
-            uvloop.run(measure(server, ports[0], options))
-        finally:
-            server.kill()
-    return 0
+        if options.serve is not None:
+            uvloop.run(serve(options.serve))
+            return
+        with PortBlock(1) as ports, tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "benchmarks.webhook_speed", f"--serve={ports[0]}"]
+            server = Daemon("webhooks", command, log=Path(folder) / "log")
+            server.start()
+            try:
+                uvloop.run(measure(server, ports[0]))
+            finally:
+                server.kill()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -51,6 +51,8 @@ _CHECK_INTERVAL = 10.0
 _BACKLOG = 512
 _COMPRESSED_FROM = 128 * 1024
 """Bytes above which a body is compressed for clients that accept gzip, as by the real server."""
+_PIECE = 256 * 1024
+"""Bytes of an answer that the server encrypts before other requests get their turn."""
 _LONGEST_MESSAGE = 4 * 1024 * 1024
 """Bytes of a message on a WebSocket; a longer one ends the connection."""
 _WARNINGS_LIMIT = 4096
@@ -202,8 +204,16 @@ class HttpServer:
             answer.headers["Content-Encoding"] = "gzip"
             answer.headers["Vary"] = "Accept-Encoding"
             content = await asyncio.to_thread(_gzip, content)  # zlib releases the GIL
-        response = web.Response(status=answer.status, headers=_head_of(answer), body=content)
-        await self._begin(request, response)
+        if len(content) <= _PIECE:
+            response: web.StreamResponse = web.Response(
+                status=answer.status, headers=_head_of(answer), body=content
+            )
+            await self._begin(request, response)
+        else:
+            response = web.StreamResponse(status=answer.status, headers=_head_of(answer))
+            response.content_length = len(content)
+            await self._begin(request, response)
+            await _write(response, content)
         await response.write_eof()
         return response
 
@@ -216,7 +226,7 @@ class HttpServer:
         async with self._ends_with_server(request, task), contextlib.aclosing(stream) as parts:
             async for part in parts:
                 if part:
-                    await response.write(part)
+                    await _write(response, part)
         await response.write_eof()
         return response
 
@@ -333,6 +343,17 @@ def server_context(identity: tuple[Path, Path], authority: Path) -> ssl.SSLConte
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+async def _write(response: web.StreamResponse, content: bytes) -> None:
+    """Send content piece by piece."""
+    if len(content) <= _PIECE:
+        await response.write(content)
+        return
+    view = memoryview(content)
+    for start in range(0, len(content), _PIECE):
+        await response.write(view[start : start + _PIECE])
+        await asyncio.sleep(0)
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:

@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import math
 import re
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from random import Random
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
 import orjson
@@ -41,14 +40,13 @@ from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import current_record
 from manager.util import clock
-from manager.util.backoff import Backoff, ExponentialDelay
+from manager.util.backoff import ExponentialDelay
 from manager.util.rate_limit import Repeats, TokenBucket
 
 EventType = Literal["Normal", "Warning"]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
+class ObjectReference(NamedTuple):
     """The fields that `kubectl describe` needs to find the Events about an object.
 
     `of` makes it from a model; make it by hand only for an object without one. References to two versions of
@@ -60,7 +58,7 @@ class ObjectReference:
     namespace: str
     name: str
     uid: str = ""
-    resource_version: str = field(default="", compare=False)
+    resource_version: str = ""
 
     @classmethod
     def of(cls, obj: Resource) -> ObjectReference:
@@ -70,15 +68,25 @@ class ObjectReference:
 
     def to_wire(self) -> dict[str, str]:
         """Return the JSON form of `involvedObject`."""
-        values = (getattr(self, name) for name in _REFERENCE)
-        return {key: value for key, value in zip(_REFERENCE.values(), values, strict=True) if value}
+        wire = dict(zip(_REFERENCE, self, strict=True))
+        return wire if all(self) else {name: value for name, value in wire.items() if value}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectReference) and self[:-1] == other[:-1]
+
+    def __ne__(self, other: object) -> bool:  # a tuple has its own
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-_REFERENCE = {each.name: to_camel(each.name) for each in dataclasses.fields(ObjectReference)}
-"""The fields of a reference, and their names in JSON."""
+_REFERENCE = tuple(map(to_camel, ObjectReference._fields))
+"""The names in JSON of a reference's fields."""
+
 
 # The limits of the API server.
 MESSAGE_BYTES = 1024
@@ -90,6 +98,8 @@ _LONGEST = 253
 
 def bounded(text: str, limit: int) -> str:
     """Return `text` as at most `limit` bytes of UTF-8, with an ellipsis where something was cut off."""
+    if len(text) <= limit and text.isascii():
+        return text
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= limit:
         return encoded.decode()
@@ -171,9 +181,10 @@ class Correlator:
         similar = (reference, type, reason)
         combined = self._is_one_of_many(similar, message)
         series = self._series_of(similar, None if combined else message)
+        if series.count:
+            series.last = clock.now()
         series.count += 1
         series.message = bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message
-        series.last = clock.now()
         if series.waiting:
             return series, "merged"
         is_within_budget = self._budget_of(reference).try_acquire()
@@ -181,16 +192,16 @@ class Correlator:
 
     def _begin(self, similar: _SimilarKey, _message: str | None) -> Series:
         now = clock.now()
-        return Series(*similar, name=self.new_name(similar[0]), first=now, last=now)
+        return Series(*similar, name=self.new_name(similar[0], now), first=now, last=now)
 
     def renew(self, series: Series) -> None:
         """Continue the series in a new Event object."""
-        series.name, series.stored = self.new_name(series.reference), False
+        series.name, series.stored = self.new_name(series.reference, clock.now()), False
 
-    def new_name(self, reference: ObjectReference) -> str:
+    def new_name(self, reference: ObjectReference, now: datetime) -> str:
         """Return a new name for an Event: the object's name, a dot, and the time in hex, as is usual."""
         # The clock tells microseconds; the rest is chance, so that two processes do not meet.
-        nanoseconds = int(clock.now().timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
+        nanoseconds = int(now.timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
         self._last_name = max(self._last_name + 1, nanoseconds)
         suffix = f".{self._last_name:x}"
         base = reference.name[: _LONGEST - len(suffix)].rstrip("-.")
@@ -286,7 +297,6 @@ class EventRecorder:
         # All of them are there from the start, at zero.
         self._counters = {outcome: metrics.events_total.labels(outcome) for outcome in get_args(Outcome)}
         self._correlator = Correlator(rng)
-        self._rng = rng
         self._budget = TokenBucket(rate=SENT_RATE, burst=SENT_BURST)
         self._backlog: OrderedDict[str, deque[Series]] = OrderedDict()
         """Each once, by namespaces, which take turns: a large Event, or a flood of them, delays its own."""
@@ -294,6 +304,7 @@ class EventRecorder:
         """How many are in it."""
         self._aside: dict[Series, asyncio.TimerHandle] = {}
         """Those on which the server has failed, until they are put back."""
+        self._delay = ExponentialDelay(base=1.0, cap=10.0, jitter=0.5, rng=rng)
         self._delay_aside = ExponentialDelay(base=1.0, cap=100.0, jitter=0.5, rng=rng)
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
@@ -364,7 +375,9 @@ class EventRecorder:
         self._counters[outcome].inc(number)
 
     def _append(self, series: Series) -> None:
-        self._backlog.setdefault(series.reference.namespace, deque()).append(series)
+        if (line := self._backlog.get(series.reference.namespace)) is None:
+            line = self._backlog[series.reference.namespace] = deque()
+        line.append(series)
         self._waiting += 1
         self._empty.clear()
         self._filled.set()
@@ -412,16 +425,16 @@ class EventRecorder:
             turn = now - quiet_since >= _QUIET or now - started >= _PATIENCE
             if turn and self._budget.try_acquire():
                 return
-            await asyncio.sleep(_LOOK if quiet_since == math.inf else _QUIET)
+            # Without a token, nothing is to be seen before there is one.
+            await asyncio.sleep(_LOOK if quiet_since == math.inf else max(_QUIET, self._budget.shortage()))
 
     async def _send(self, series: Series) -> None:
-        backoff = Backoff(base=1.0, cap=10.0, jitter=0.5, rng=self._rng)
         try:
             outcome = await self._attempt(series)
-            for _ in range(_ATTEMPTS - 1):
+            for failures in range(_ATTEMPTS - 1):
                 if outcome != "failed":
                     break
-                await asyncio.sleep(backoff.next())
+                await asyncio.sleep(self._delay(failures))
                 outcome = await self._attempt(series)
         except asyncio.CancelledError:
             self._count("unsent")
@@ -532,4 +545,4 @@ def _events_path(series: Series) -> str:
 
 
 def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.isoformat()[:19]}Z"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -16,24 +16,14 @@ from manager.api.confidential import masked
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
 from manager_console.explanation import unix_offset
 
-BUDGET = 4 * 1024 * 1024
-"""Bytes of JSON, before and after together; beyond them the oldest change is dropped."""
+BUDGET = 4 * 1024 * 1024  # bytes of JSON, before and after together; then the oldest change is dropped
+LARGEST = 64 * 1024  # a larger object's change is not kept; in bytes
+MOST_CHANGES, MOST_FIELDS = 20, 40  # shown for an object and its children, and for each change
+_LOOK = 5.0  # seconds between two checks for new caches
 
-LARGEST = 64 * 1024
-"""A larger object's change is not kept; in bytes."""
-
-MOST_CHANGES, MOST_FIELDS = 20, 40
-"""Changes shown for an object and its children, and fields shown for each change."""
-
-_LOOK = 5.0
-"""Seconds between two checks for new caches."""
-
+# Fields that change whenever others do, and add nothing.
 _NOISE = {f".metadata.{name}" for name in ("managedFields", "resourceVersion", "generation")}
 _NOT_TOLD = {".lastTransitionTime", ".lastUpdateTime", ".observedGeneration"}
-"""Fields that change whenever others do, and add nothing."""
-
-_KEYS = ("type", "name")
-"""Fields that identify an item of a list, such as a condition or a container."""
 
 
 class Field(NamedTuple):
@@ -52,9 +42,6 @@ class Change(NamedTuple):
     at: float
     before: bytes
     after: bytes
-
-
-MayGet = Callable[[WatchSpec, ObjectKey], Awaitable[bool]]
 
 
 class Changes:
@@ -101,12 +88,14 @@ class Changes:
         if (change := self._changes.pop(of, None)) is not None:
             self._bytes -= len(change.before) + len(change.after)
 
-    async def of(self, uid: str, may_get: MayGet) -> list[tuple[Change, list[Field]]]:
+    async def of(
+        self, uid: str, may_get: Callable[[WatchSpec, ObjectKey], Awaitable[bool]]
+    ) -> list[tuple[Change, list[Field]]]:
         """Return the last changes of an object and of its children that the user may get, latest first."""
-        uids = dict.fromkeys([uid])
+        uids = {uid}
         for informer in filter(_is_kept, tuple(self._cache.informers)):
             await informer.prepare(owner_uid=uid)
-            uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
+            uids |= {record.uid for record in informer.list(owner_uid=uid)}
         found = [change for of, change in self._changes.items() if of[0] in uids]
         changes = list[tuple[Change, list[Field]]]()
         for change in sorted(found, key=lambda each: -each.at)[:MOST_CHANGES]:
@@ -146,24 +135,22 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """Return the parts of a value by the suffix of their path; none of one that is shown as a whole."""
+    """Return the parts of a value by the suffix of their path; none of one that is shown as a whole.
+
+    Items of a list are told apart by a field that identifies each, such as a condition's or a container's.
+    """
     if isinstance(value, dict):
         return {f".{name}": each for name, each in value.items()}
-    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
-        return {f"[{name}]": each for name, each in zip(_names(value), value, strict=True)}
-    return {}
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        return {}
+    for key in "type", "name":
+        names = {each[key]: each for each in value if isinstance(each.get(key), str)}
+        if len(names) == len(value):
+            return {f"[{name}]": each for name, each in names.items()}
+    return {f"[{number}]": each for number, each in enumerate(value)}
 
 
 def _text(value: Any) -> str:
     if value is _ABSENT or isinstance(value, dict) or _parts(value):
         return ""
     return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-def _names(items: Sequence[dict[str, Any]]) -> Sequence[object]:
-    """Return the names that tell the items of a list apart, or their numbers."""
-    for key in _KEYS:
-        names = [each.get(key) for each in items]
-        if all(isinstance(name, str) for name in names) and len(set(names)) == len(items):
-            return names
-    return range(len(items))

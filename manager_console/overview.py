@@ -1,190 +1,257 @@
-"""The overview's figures. The names of objects are not among them."""
+"""The figures of the overview, without names of objects, and the search for objects."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
+import orjson
 from prometheus_client import Counter as Metric
 from prometheus_client import Histogram
 
 from manager.api import ObjectKey
-from manager.cache import CacheEvent, Informer
+from manager.cache import CacheEvent, Informer, Record
 from manager.controller import Controller
 from manager.process.manager import Manager
 from manager.util import clock
-from manager.util.loop import in_thread
-from manager_console.search import readiness_of, sources
+from manager.util.loop import Portions, in_thread
+from manager_console.readiness import SILENT, Verdict, judge
 
-WINDOW = 600.0
-"""The last seconds whose reconciles are counted."""
+STATES = {
+    "": "in any state",
+    "not-ready": "not ready",
+    "failing": "failing",
+    "waiting": "waiting for a worker, or for its next try",
+    "running": "being reconciled",
+    "slow": "slow: its last reconcile took longer than",
+    "stuck": "failing or running for longer than",
+}
 
-_MOST = 5000
-"""The most reconciles of a controller that are counted."""
+MOST_FOUND = 200
+_SMALL = 64  # the work of checking a name or a queue, in bytes of JSON that take as long
 
-_AT_ONCE = 0.03
-"""Seconds in which objects of one kind are counted, for each look; one takes about 30 microseconds."""
-
-_KEPT = 10.0
-"""Seconds after a look for which the next one counts changed objects only."""
-
+WINDOW = 600.0  # the last seconds whose reconciles are counted
+_MOST = 5000  # reconciles of a controller that are counted
+_AT_ONCE = 0.03  # seconds for counting objects of one kind, for each look; one takes about 30 microseconds
+_KEPT = 10.0  # seconds after a look for which the next one counts changed objects only
 _MINUTE, _BARS = 60.0, 60
-_WIDTH, _HEIGHT = 120, 24
-_TOO_MANY = "429"
 
 
-class _Count(NamedTuple):
-    informer: Informer
-    pending: dict[ObjectKey, None]
-    """Objects that are to be judged, as they are new or have changed."""
+async def search(
+    manager: Manager, resources: Collection[str], query: Mapping[str, str], seconds: float = 0.0
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the rows of found objects, in order, and whether there are more than are returned.
 
-    bad: set[ObjectKey]
+    `query` may have `kind`, which is a resource, `namespace`, `name`, a part of the name, and `state`, one of
+    `STATES`. Empty ones match everything. `seconds` is for states that say `longer than`.
+    """
+    found, portions = list[dict[str, Any]](), Portions()
+    kind, namespace, name, state = (query.get(each, "") for each in ("kind", "namespace", "name", "state"))
+    for controller, informer in sources(manager):
+        spec = informer.spec
+        if spec.resource not in resources or kind not in ("", spec.resource):
+            continue
+        for record in informer.list(namespace=namespace):
+            await portions.begin(_SMALL)
+            if name.lower() not in record.key.name.lower():
+                continue
+            doing, since, states = _activity(controller, record.key, seconds)
+            if state in states and not states[state]:
+                continue
+            await portions.begin(len(record.raw))
+            verdict = _readiness_of(informer, record)
+            if state == "not-ready" and verdict.ready is not False:
+                continue
+            if len(found) == MOST_FOUND:
+                return found, True
+            row = {"resource": spec.resource, "kind": spec.gvk.kind, "key": record.key, "verdict": verdict}
+            found.append({**row, "controller": controller.name, "doing": doing, "since": since})
+    return found, False
 
-    def hear(self, event: CacheEvent) -> None:
-        self.pending[event.key] = None
 
-    def look(self) -> tuple[int, bool]:
-        ends = time.perf_counter() + _AT_ONCE
-        while self.pending and time.perf_counter() < ends:
-            key, _ = self.pending.popitem()
-            record = self.informer.get(key)
-            is_bad = record is not None and readiness_of(self.informer, record).ready is False
-            (self.bad.add if is_bad else self.bad.discard)(key)
-        return len(self.bad), not self.pending
+def _activity(
+    controller: Controller, key: ObjectKey, seconds: float
+) -> tuple[str, float | None, dict[str, bool]]:
+    """Return what a controller does with an object, for how many seconds, and the states that it is in."""
+    last, waiting = controller.runs.last(key), controller.waiting(key)
+    doing, began = "", None
+    if (running := controller.running(key)) is not None:
+        doing, began = "running", running.started
+    elif last is not None and last.outcome == "error":
+        doing, began = "failing", last.started
+        for run in reversed(controller.runs.of(key)):
+            if run.outcome != "error":
+                break
+            began = run.started
+    elif waiting is not None:
+        doing, began = "waiting", waiting.since if waiting.due is None else None
+    since = None if began is None else asyncio.get_running_loop().time() - began
+    return (
+        doing,
+        since,
+        {
+            "failing": doing == "failing",
+            "running": doing == "running",
+            "waiting": waiting is not None,
+            "slow": last is not None and last.seconds > seconds,
+            "stuck": doing in ("failing", "running") and (since or 0.0) > seconds,
+        },
+    )
 
 
-class ReadinessCount:
-    """A count of each controller's objects that report that they are not ready."""
+def kinds(manager: Manager) -> list[str]:
+    """Return the resources that can be searched, such as `pets.petstore.example.com`."""
+    return list(dict.fromkeys(informer.spec.resource for _, informer in sources(manager)))
 
-    def __init__(self, manager: Manager) -> None:
-        self._manager = manager
-        self._counts: dict[str, _Count] = {}
-        self._subscriptions = ExitStack()
+
+def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
+    """Yield each controller with the cache of its kind."""
+    for controller in manager.controllers:
+        for informer in manager.cache.informers:
+            if informer.spec.gvk == controller.primary and not informer.cuts_others:
+                yield controller, informer
+                break
+
+
+def _readiness_of(informer: Informer, record: Record) -> Verdict:
+    try:
+        return judge({"kind": informer.spec.gvk.kind, **orjson.loads(record.raw)})
+    except ValueError:  # nested deeper than the parser reads
+        return SILENT
+
+
+class Figures:
+    """Figures of one controller: its recent reconciles, and its objects that are not ready.
+
+    The record of reconciles drops some before their time, so each one is noted. Objects are counted in time
+    slices, and then changed ones alone, as long as the number is asked for.
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._runs: dict[str, tuple[float, float, bool]] = {}
+        """By the record's ID, in the order of their ends: the end, seconds, and whether it failed."""
+        self._pending: dict[ObjectKey, None] = {}
+        """Objects that are to be judged, as they are new or have changed."""
+        self._bad = set[ObjectKey]()
+        self._unsubscribe: Callable[[], None] | None = None
         self._end: asyncio.TimerHandle | None = None
 
-    def not_ready(self) -> dict[str, tuple[int, bool]]:
-        """Return by controller how many objects are not ready so far, and whether all have been counted."""
+    def not_ready(self, informer: Informer) -> tuple[int, bool]:
+        """Return how many objects are not ready so far, and whether all have been counted."""
         if self._end is not None:
             self._end.cancel()
-        for controller, informer in sources(self._manager) if self._end is None else ():
-            pending = dict.fromkeys(record.key for record in informer.list())
-            count = self._counts[controller.name] = _Count(informer, pending, set())
-            self._subscriptions.callback(informer.subscribe(count.hear, replay=False))
+        if self._unsubscribe is None:
+            self._pending = dict.fromkeys(record.key for record in informer.list())
+            self._unsubscribe = informer.subscribe(self._hear, replay=False)
         self._end = asyncio.get_running_loop().call_later(_KEPT, self._forget)
-        return {name: count.look() for name, count in self._counts.items()}
+        ends = time.perf_counter() + _AT_ONCE
+        while self._pending and time.perf_counter() < ends:
+            key, _ = self._pending.popitem()
+            record = informer.get(key)
+            is_bad = record is not None and _readiness_of(informer, record).ready is False
+            (self._bad.add if is_bad else self._bad.discard)(key)
+        return len(self._bad), not self._pending
+
+    def _hear(self, event: CacheEvent) -> None:
+        self._pending[event.key] = None
 
     def _forget(self) -> None:
-        self._end = None
-        self._counts.clear()
-        self._subscriptions.close()
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        self._unsubscribe, self._pending = None, {}
+        self._bad.clear()
 
+    def rates(self) -> dict[str, Any]:
+        """Return the counts of recent reconciles, and their durations."""
+        now = asyncio.get_running_loop().time()
+        self._read(now - WINDOW)
+        runs = self._runs.values()
+        taken = sorted(seconds for _, seconds, _ in runs)
+        bars, failed = [0] * _BARS, [0] * _BARS
+        for at, _, is_failure in runs:
+            bar = _BARS - 1 - min(int((now - at) * _BARS / WINDOW), _BARS - 1)
+            bars[bar] += 1
+            failed[bar] += is_failure
+        return {
+            "per_minute": sum(at > now - _MINUTE for at, _, _ in runs),
+            "runs": len(runs),
+            "errors": sum(failed),
+            "p50": taken[len(taken) // 2] if taken else None,
+            "p99": taken[int(len(taken) * 0.99)] if taken else None,
+            "bars": bars,
+            "failed": failed,
+        }
 
-class _Ended(NamedTuple):
-    at: float
-    seconds: float
-    failed: bool
-
-
-class Rates:
-    """Counts of each controller's recent reconciles, and their durations."""
-
-    def __init__(self) -> None:
-        self._recent: dict[str, dict[str, _Ended]] = {}
-        """By controller and the record's ID."""
-
-    def _read(self, controller: Controller) -> Collection[_Ended]:
+    def _read(self, since: float) -> None:
         """Read the records that were added since the last look, which are in the order of their ends."""
-        since = asyncio.get_running_loop().time() - WINDOW
-        known = self._recent.get(controller.name, {})
-        last = max((each.at for each in known.values()), default=since)
-        for record in islice(controller.runs.latest(), _MOST):
+        last = max((at for at, _, _ in self._runs.values()), default=since)
+        for record in islice(self._controller.runs.latest(), _MOST):
             at = record.started + record.seconds
             if at < last:
                 break
-            known[record.id] = _Ended(at, record.seconds, record.outcome == "error")
-        recent = sorted((each for each in known.items() if each[1].at >= since), key=lambda each: each[1].at)
-        self._recent[controller.name] = dict(recent[-_MOST:])
-        return self._recent[controller.name].values()
-
-    def of(self, controller: Controller) -> dict[str, Any]:
-        """Return the figures of one controller."""
-        now = asyncio.get_running_loop().time()
-        runs = self._read(controller)
-        taken = sorted(each.seconds for each in runs)
-        bars, failed = [0] * _BARS, [0] * _BARS
-        for each in runs:
-            bar = _BARS - 1 - min(int((now - each.at) * _BARS / WINDOW), _BARS - 1)
-            bars[bar] += 1
-            failed[bar] += each.failed
-        return {
-            "per_minute": sum(each.at > now - _MINUTE for each in runs),
-            "runs": len(runs),
-            "errors": sum(each.failed for each in runs),
-            "p50": taken[len(taken) // 2] if taken else None,
-            "p99": taken[int(len(taken) * 0.99)] if taken else None,
-            "curve": _points(bars, max(bars)),
-            "failed_curve": _points(failed, max(bars)) if any(failed) else "",
-        }
+            self._runs[record.id] = at, record.seconds, record.outcome == "error"
+        recent = sorted((each for each in self._runs.items() if each[1][0] >= since), key=itemgetter(1))
+        self._runs = dict(recent[-_MOST:])
 
 
-def _points(bars: list[int], most: int) -> str:
-    step = _WIDTH / (_BARS - 1)
-    return " ".join(
-        f"{number * step:.1f},{_HEIGHT - 1 - bar * (_HEIGHT - 2) / (most or 1):.1f}"
-        for number, bar in enumerate(bars)
-    )
+class Overview:
+    """The overview: the manager's own objects, and figures made of its metrics."""
 
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self._figures: dict[str, Figures] = {}
 
-async def overview(manager: Manager, rates: Rates, readiness_count: ReadinessCount) -> dict[str, Any]:
-    """Return what the overview shows: the manager's own objects, and figures made of its metrics."""
-    not_ready, metrics, readiness = (
-        readiness_count.not_ready(),
-        manager.metrics,
-        manager.health.readiness,
-    )
-    certificates = [(name, await in_thread(each.valid)) for name, each in manager.certificates.items()]
-    resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
-    restarts: dict[str, dict[str, int]] = {}
-    for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):
-        restarts.setdefault(kind, {})[reason] = count
-    codes, reviews = Counter[str](), dict[str, Counter[str]]()
-    for code, _, count in _counts(metrics.rest_requests, "code", "method"):
-        codes[code] += count
-    for path, code, count in _counts(metrics.webhook_requests, "webhook", "code"):
-        reviews.setdefault(path, Counter())[code] += count
-    return {
-        "manager": manager,
-        "now": asyncio.get_running_loop().time(),
-        "problems": [
-            (name, said) for name in readiness.names if (said := readiness.problem(name)) is not None
-        ],
-        "certificates": [
-            (name, (clock.now() - valid[0]).total_seconds(), (valid[1] - clock.now()).days)
-            for name, valid in certificates
-            if valid is not None
-        ],
-        "controllers": [
-            (
-                each,
-                resources.get(each.primary) if each.primary else None,
-                not_ready.get(each.name),
-                rates.of(each),
+    async def look(self) -> dict[str, Any]:
+        """Return what the page shows."""
+        manager, metrics, readiness = self._manager, self._manager.metrics, self._manager.health.readiness
+        informers = {controller.name: informer for controller, informer in sources(manager)}
+        resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
+        controllers = list[dict[str, Any]]()
+        for each in manager.controllers:
+            figures = self._figures.setdefault(each.name, Figures(each))
+            informer = informers.get(each.name)
+            controllers.append(
+                {
+                    "it": each,
+                    "resource": each.primary and resources.get(each.primary),
+                    "not_ready": None if informer is None else figures.not_ready(informer),
+                    "rates": figures.rates(),
+                }
             )
-            for each in manager.controllers
-        ],
-        "restarts": restarts,
-        "requests": codes.total(),
-        "throttled": codes[_TOO_MANY],
-        "unanswered": sum(count for code, count in codes.items() if code.startswith(("5", "<"))),
-        "quantile": _quantile,
-        "tasks": len(asyncio.all_tasks()),
-        "webhooks": {path: each for path, each in reviews.items() if each.total()},
-    }
+        restarts, reviews, codes = dict[str, Counter[str]](), dict[str, Counter[str]](), Counter[str]()
+        for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):
+            restarts.setdefault(kind, Counter())[reason] = count
+        for path, code, count in _counts(metrics.webhook_requests, "webhook", "code"):
+            reviews.setdefault(path, Counter())[code] += count
+        for code, _, count in _counts(metrics.rest_requests, "code", "method"):
+            codes[code] += count
+        certificates = [(name, await in_thread(each.valid)) for name, each in manager.certificates.items()]
+        return {
+            "manager": manager,
+            "now": asyncio.get_running_loop().time(),
+            "problems": [
+                (name, said) for name in readiness.names if (said := readiness.problem(name)) is not None
+            ],
+            "certificates": [
+                (name, (clock.now() - valid[0]).total_seconds(), (valid[1] - clock.now()).days)
+                for name, valid in certificates
+                if valid is not None
+            ],
+            "controllers": controllers,
+            "restarts": restarts,
+            "requests": codes.total(),
+            "throttled": codes["429"],
+            "unanswered": sum(count for code, count in codes.items() if code.startswith(("5", "<"))),
+            "quantile": _quantile,
+            "tasks": len(asyncio.all_tasks()),
+            "webhooks": {path: each for path, each in reviews.items() if each.total()},
+        }
 
 
 def _counts(counter: Metric, *names: str) -> Iterator[tuple[str, str, int]]:
@@ -196,11 +263,10 @@ def _counts(counter: Metric, *names: str) -> Iterator[tuple[str, str, int]]:
 
 def _quantile(histogram: Histogram, part: float, *, webhook: str | None = None) -> float | None:
     """Return a quantile's upper bound in seconds; None without observations."""
-    buckets: dict[float, float] = {}
+    buckets = Counter[float]()
     for family in histogram.collect():
         for sample in family.samples:
             if sample.name.endswith("_bucket") and webhook in (None, sample.labels.get("webhook")):
-                bound = float(sample.labels["le"])
-                buckets[bound] = buckets.get(bound, 0.0) + sample.value
-    total = buckets.get(float("inf"), 0.0)
+                buckets[float(sample.labels["le"])] += int(sample.value)
+    total = buckets[float("inf")]
     return next((bound for bound, count in sorted(buckets.items()) if total and count >= total * part), None)

@@ -1,4 +1,4 @@
-"""Answers of the console: who gets them, templates and static files, and the debug pages."""
+"""Answers of the console: templates and static files, and the debug pages."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ import cProfile
 import hashlib
 import io
 import pstats
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from aiohttp.typedefs import Handler as Page
-from aiohttp.web import Request, Response, StreamResponse
+from aiohttp.typedefs import Handler
+from aiohttp.web import Request, Response
 
 from manager.api import ObjectKey
-from manager.server.access import Access, Place
-from manager.server.server import guarded
 from manager.telemetry.logs import on_one_line, shortened
 from manager.telemetry.watchdog import frames_of
-from manager.util.address import is_loopback, split_address
 from manager.util.duration import format_duration
 from manager.util.loop import in_thread
 from manager.util.program import Program
@@ -29,9 +26,6 @@ from manager_console.explanation import ago, next_run, owner_text, reason_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-Asks = Callable[[Request], tuple[str, str | Place]]
-"""Returns the verb, and the object or the path, that a user needs the right to."""
 
 _HERE = Path(__file__).parent
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -74,37 +68,6 @@ def html(text: str, status: int = 200) -> Response:
     return answer(status, {**_POLICY, "Content-Type": "text/html; charset=utf-8"}, text.encode())
 
 
-def allowed_only(page: Page, access: Access | None, asks: Asks | None) -> Page:
-    """Return the page, for users with the right that it asks for alone; None is no right at all.
-
-    Without `access`, the page is for all users of this machine. The request's Host has to be a name of this
-    machine then: a web page in a browser here could read it otherwise, by a name that leads here.
-    """
-    if access is not None:
-        return page if asks is None else guarded(page, access, asks)
-
-    async def show(request: Request) -> StreamResponse:
-        host = request.headers.get("Host", "")
-        named = split_address(host) or split_address(f"{host}:0")
-        if named is None or not is_loopback(named[0]):
-            return plain("not a name of this machine\n", 421)
-        return await page(request)
-
-    return show
-
-
-def from_own_page(page: Page) -> Page:
-    """Return the page, for requests from the console's own pages alone: a browser sends their Origin."""
-
-    async def act(request: Request) -> StreamResponse:
-        _, _, origin = request.headers.get("Origin", "").partition("://")
-        if not origin or origin != request.headers.get("Host"):
-            return plain("not from a page of this console\n", 403)
-        return await page(request)
-
-    return act
-
-
 class Assets(NamedTuple):
     """The templates of pages, and the files that they load."""
 
@@ -131,14 +94,8 @@ def read_assets() -> Assets:
         auto_reload=False,
         finalize=_printable,
     )
-    environment.filters |= {
-        "ago": ago,
-        "said": reason_of,
-        "next_run": next_run,
-        "owner": owner_text,
-        "taking": _taking,
-        "address": object_address,
-    }
+    filters = {"ago": ago, "said": reason_of, "next_run": next_run, "owner": owner_text}
+    environment.filters |= {**filters, "taking": _taking, "address": object_address}
     for name in environment.list_templates():
         environment.get_template(name)
     return Assets(environment, files, hashlib.sha256(b"".join(files.values())).hexdigest()[:8])
@@ -189,7 +146,7 @@ def _taking(seconds: float | None) -> str:
     return format_duration(round(seconds, 1 if seconds < 10 else None))  # noqa: PLR2004 - as people round
 
 
-def debug_pages() -> Mapping[str, Page]:
+def debug_pages() -> Mapping[str, Handler]:
     """Return the debug pages by path: tasks with their stacks, a profile of the event loop's thread."""
     profiling = asyncio.Lock()
 

@@ -7,13 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from manager.api.condition import AVAILABLE, DEGRADED, PROGRESSING, ConditionType
-from manager.api.resource import fields, number, objects, text
+from manager.api.resource import number, objects, text
 from manager_kinds.pod_health import PodHealth, Problem, problem_of_pods
 
 if TYPE_CHECKING:
     from manager.api import ObjectMeta
 
 __all__ = ["DeploymentMethods", "SecretMethods"]
+
+
+_FAILURES = (("ReplicaFailure", "True", "ReplicaFailure"), ("Progressing", "False", "NotProgressing"))
+"""Types and statuses of conditions by which a Deployment reports a failure, and the reason if it has none."""
 
 
 class SecretMethods:
@@ -37,11 +41,16 @@ class DeploymentMethods:
 
     @property
     def _status(self) -> Mapping[str, Any]:
-        return fields(getattr(self, "status", None))
+        status = getattr(self, "status", None)
+        return status if isinstance(status, dict) else {}
 
-    @property
-    def _conditions(self) -> dict[str, Mapping[str, Any]]:
-        return {text(each.get("type")): each for each in objects(self._status.get("conditions"))}
+    def _condition(self, name: str) -> Mapping[str, Any]:
+        """Return the condition of that type; empty if there is none."""
+        if conditions := self._status.get("conditions"):
+            for each in objects(conditions):
+                if each.get("type") == name:
+                    return each
+        return {}
 
     @property
     def ready_replicas(self) -> int:
@@ -51,23 +60,23 @@ class DeploymentMethods:
     @property
     def is_available(self) -> bool:
         """Return whether the Deployment reports that enough of its pods are up."""
-        return text(self._conditions.get("Available", {}).get("status")) == "True"
+        return self._condition("Available").get("status") == "True"
 
     def is_rolled_out(self, size: int) -> bool:
         """Return whether all replicas are of the latest spec, ready, and as many as `size`."""
-        seen = number(self._status.get("observedGeneration")) >= self.metadata.generation
-        counts = (number(self._status.get(each)) for each in ("replicas", "updatedReplicas", "readyReplicas"))
-        return seen and all(each == size for each in counts)
+        status = self._status
+        if number(status.get("observedGeneration")) < self.metadata.generation:
+            return False
+        counts = (number(status.get(each)) for each in ("replicas", "updatedReplicas", "readyReplicas"))
+        return all(each == size for each in counts)
 
     @property
     def failure(self) -> Problem | None:
         """Why it does not get on: its pods are refused, or do not become ready in time; None if it does."""
-        conditions = self._conditions
-        for name, wrong in (("ReplicaFailure", "True"), ("Progressing", "False")):
-            condition = conditions.get(name, {})
-            if text(condition.get("status")) == wrong:
-                reason = text(condition.get("reason")) or {"Progressing": "NotProgressing"}.get(name, name)
-                return Problem(reason, text(condition.get("message")))
+        for name, wrong, otherwise in _FAILURES:
+            condition = self._condition(name)
+            if condition and condition.get("status") == wrong:
+                return Problem(text(condition.get("reason")) or otherwise, text(condition.get("message")))
         return None
 
     def problem(self, size: int, pods: Sequence[PodHealth] = ()) -> Problem | None:
@@ -75,7 +84,7 @@ class DeploymentMethods:
 
         A pod's own problem says more than a Deployment's message that pods do not become ready in time.
         """
-        of_pods = problem_of_pods(pods, missing=self.ready_replicas < size)
+        of_pods = problem_of_pods(pods, missing=self.ready_replicas < size) if pods else None
         failure = self.failure
         if of_pods is None or failure is None or failure.reason == "ProgressDeadlineExceeded":
             return of_pods or failure
@@ -90,9 +99,10 @@ class DeploymentMethods:
         each with its status, reason and message. With a problem, the first two have its reason if they are
         not as wanted. `pods` are the ones of `ctx.pods`.
         """
-        ready = f"{self.ready_replicas} of {size} replicas are ready"
-        available, rolled_out, problem = self.is_available, self.is_rolled_out(size), self.problem(size, pods)
-        if available:
+        count = self.ready_replicas
+        ready = f"{count} of {size} replicas are ready"
+        rolled_out, problem = self.is_rolled_out(size), self.problem(size, pods)
+        if self.is_available:
             yield AVAILABLE, True, "EnoughReady", ready
         else:
             yield AVAILABLE, False, problem.reason if problem else "NotEnoughReady", ready
@@ -100,7 +110,7 @@ class DeploymentMethods:
             yield PROGRESSING, False, "RolledOut", ready
         elif problem is not None:
             yield PROGRESSING, True, problem.reason, f"{ready}; {problem.message}"
-        elif self.ready_replicas >= size:
+        elif count >= size:
             yield PROGRESSING, True, "RollingOut", f"{ready}, and not all are up to date"
         else:
             yield PROGRESSING, True, "RollingOut", ready

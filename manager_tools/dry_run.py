@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from devcluster.patch.json_patch import json_patch, merge_patch
 from manager.client.ownership import place_in, release
 from manager.client.write import APPLY_PATCH, DRY_RUN, JSON, JSON_PATCH, merge_diff
 from manager.kube.decoding import json_object
@@ -202,7 +203,7 @@ class DryRunTransport(Transport):
         if applies:
             after = await self._applied(where, planned, after, write.query)
         if planned.stored is not None and planned.after is not None:
-            after = _merged(planned.after, merge_diff(planned.stored, after))
+            after = merge_patch(planned.after, merge_diff(planned.stored, after))
         if write.content_type == JSON_PATCH and b"/metadata/managedFields/" in (write.body or b""):
             operations = orjson.loads(write.body or b"[]")
             ours = [each["value"] for each in operations if each["op"] == "replace"]
@@ -277,9 +278,10 @@ class _Write(NamedTuple):
             return None
         wanted: Any = orjson.loads(self.body or b"null")
         if self.content_type == JSON_PATCH:
-            return _patched(there, wanted)
+            # Only the server can test what it has stored.
+            return cast("Object", json_patch(there, [each for each in wanted if each["op"] != "test"]))
         if self.content_type != JSON:
-            return cast("Object", _merged(there, wanted))
+            return cast("Object", merge_patch(there, wanted))
         return {**there, "status": wanted.get("status")} if self.subresource else cast("Object", wanted)
 
 
@@ -313,18 +315,6 @@ def _not_found(path: str) -> ApiError:
     return NotFound(404, "NotFound", f'{plural} "{name}" not found', details={"name": name, "kind": plural})
 
 
-def _merged(there: Any, patch: Any) -> Any:
-    if not isinstance(patch, Mapping):
-        return patch
-    result = dict(there) if isinstance(there, Mapping) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = _merged(result.get(name), value)
-    return result
-
-
 def _has(there: Any, wanted: Any) -> bool:
     """Return whether an object has all that an apply of `wanted` would set."""
     if isinstance(wanted, dict):
@@ -332,30 +322,6 @@ def _has(there: Any, wanted: Any) -> bool:
     if isinstance(wanted, list):
         return isinstance(there, list) and all(any(_has(one, each) for one in there) for each in wanted)
     return bool(there == wanted)
-
-
-def _patched(there: Object, operations: list[Any]) -> Object:
-    """Apply a JSON patch as the client writes it; only the server tests the `test` operations."""
-    document = copy.deepcopy(there)
-    at: Any
-    for each in operations:
-        steps = [part.replace("~1", "/").replace("~0", "~") for part in each["path"].split("/")[1:]]
-        if each["op"] == "test" or not steps:
-            continue
-        at = document
-        for step in steps[:-1]:
-            at = at[int(step)] if isinstance(at, list) else at.setdefault(step, {})
-        last: Any = steps[-1]
-        if isinstance(at, list):
-            if each["op"] == "add":
-                at.insert(len(at) if last == "-" else int(last), each["value"])
-                continue
-            last = int(last)
-        if each["op"] == "remove":
-            del at[last]
-        else:
-            at[last] = each["value"]
-    return document
 
 
 def _with_released(body: bytes | None, planned: _Planned) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks.parts import PARTS, Sizes
 from benchmarks.report.tables import DASH, number
 from benchmarks.results import pace_of
-from benchmarks.summary import summarize
+from benchmarks.summary import median, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -67,18 +67,12 @@ def all_aims(results: Results) -> list[Aim]:
     """Return every aim, also without figures."""
     all_done = "start with {own:,} own objects, all done"
     cold, server = "cold convergence", "the API server's CPU per object"
+    single = f"{cold}: at least 1.4 times the objects/s of {SINGLE}"
     return [
-        *_at_least(results, "cold", "rate", 1.0, f"{cold}: no fewer objects/s"),
-        *_at_least(
-            results,
-            "cold",
-            "rate",
-            1.4,
-            f"{cold}: at least 1.4 times the objects/s of {SINGLE}",
-            (SINGLE,),
-        ),
-        *_at_most(results, "cold", "cpu_ms", 1.25, f"{cold}: at most 1.25 times Go's client CPU per object"),
-        *_at_most(
+        *_compare(results, "cold", "rate", 1.0, f"{cold}: no fewer objects/s", best=max),
+        *_compare(results, "cold", "rate", 1.4, single, (SINGLE,), best=max),
+        *_compare(results, "cold", "cpu_ms", 1.25, f"{cold}: at most 1.25 times Go's client CPU per object"),
+        *_compare(
             results,
             "cold",
             "server_cpu_ms",
@@ -87,19 +81,19 @@ def all_aims(results: Results) -> list[Aim]:
             (BARE,),
         ),
         *_none(results, "cold", "conflicts", f"{cold}: no write refused with a conflict"),
-        *_at_most(results, "latency", "at_50.p50_ms", 1.1, "latency at 50/s: p50 at most 1.1 times Go's"),
-        *_at_most(
+        *_compare(results, "latency", "at_50.p50_ms", 1.1, "latency at 50/s: p50 at most 1.1 times Go's"),
+        *_compare(
             results, "memory", "pods-metadata.mb", 0.25, "50,000 Pods as metadata in a quarter of Go's memory"
         ),
-        *_at_most(results, "memory", "idle.mb", 2.0, "idle memory at most twice Go's"),
-        *_at_most(results, "startup", "ready_s", 1.5, "ready after at most 1.5 times as long"),
+        *_compare(results, "memory", "idle.mb", 2.0, "idle memory at most twice Go's"),
+        *_compare(results, "startup", "ready_s", 1.5, "ready after at most 1.5 times as long"),
         *_others(results),
         *_none(results, "done", "writes", f"{all_done}: no write, only reads"),
-        *_at_most(results, "done", "cpu_s", 1.5, f"{all_done}: at most 1.5 times Go's CPU"),
-        *_at_most(results, "done", "mb", 0.5, f"{all_done}: at most half of Go's memory"),
+        *_compare(results, "done", "cpu_s", 1.5, f"{all_done}: at most 1.5 times Go's CPU"),
+        *_compare(results, "done", "mb", 0.5, f"{all_done}: at most half of Go's memory"),
         *_backlog(results),
-        *_at_most(results, "takeover", "sigterm.seconds", NOISE, "takeover after SIGTERM no slower"),
-        *_at_most(results, "takeover", "sigkill.seconds", NOISE, "takeover after kill -9 no slower"),
+        *_compare(results, "takeover", "sigterm.seconds", NOISE, "takeover after SIGTERM no slower"),
+        *_compare(results, "takeover", "sigkill.seconds", NOISE, "takeover after kill -9 no slower"),
         *_change(results),
         *_independent(results),
         *_one_watch(results),
@@ -123,7 +117,7 @@ def asides_of(results: Results) -> list[tuple[str, str]]:
         asked += [(part, figure, peer, text) for peer in others if peer.startswith(f"{OURS}-")]
     found = []
     for part, figure, peer, text in asked:
-        ours, theirs = _median(results, part, OURS, figure), _median(results, part, peer, figure)
+        ours, theirs = median(results, part, OURS, figure), median(results, part, peer, figure)
         if ours is not None and theirs:
             found.append((f"{text}, next to {peer}", _compared(ours, theirs)))
     return found
@@ -132,7 +126,7 @@ def asides_of(results: Results) -> list[tuple[str, str]]:
 def _others(results: Results) -> Iterator[Aim]:
     text = f"{{others:,}} Deployments of others, {{among:,}} of ours: at most {AND_OURS} times metadata's MB"
     whole, metadata = (
-        _median(results, "others", OURS, f"{group}.mb") for group in ("memcached", "deployments-metadata")
+        median(results, "others", OURS, f"{group}.mb") for group in ("memcached", "deployments-metadata")
     )
     if whole is None or not metadata:
         yield _open(results, "others", text)
@@ -149,58 +143,51 @@ def _backlog(results: Results) -> Iterator[Aim]:
         yield from _none(results, "backlog", f"{group.key}.errors", text)
 
 
-def _at_least(
-    results: Results, part: str, figure: str, factor: float, text: str, peers: Iterable[str] = GO
-) -> Iterator[Aim]:
-    yield _against(results, part, figure, factor, text, peers, best=max)
-
-
-def _at_most(
-    results: Results, part: str, figure: str, factor: float, text: str, peers: Iterable[str] = GO
-) -> Iterator[Aim]:
-    yield _against(results, part, figure, factor, text, peers, best=min)
-
-
-def _against(
+def _compare(
     results: Results,
     part: str,
     figure: str,
     factor: float,
     text: str,
-    peers: Iterable[str],
+    peers: Iterable[str] = GO,
     *,
-    best: Callable[[Iterable[float]], float],
-) -> Aim:
-    """Compare with the peers; decide only if the verdict is the same after correction for the pace."""
-    ours, rivals = _median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
+    best: Callable[[Iterable[float]], float] = min,
+) -> Iterator[Aim]:
+    """Compare with the peers; decide only if the verdict is the same after correction for the pace.
+
+    With `max` as the best, ours has to be at least as much.
+    """
+    ours, rivals = median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
     theirs = best(value for value, _ in rivals) if rivals else None
     if ours is None or not theirs:
-        return _open(results, part, text)
+        yield _open(results, part, text)
+        return
     fair = best(value * slower if best is min else value / slower for value, slower in rivals)
     verdicts = {ours == best((ours, factor * each)) for each in (theirs, fair)}
-    found = _compared(ours, theirs)
+    found, text = _compared(ours, theirs), _filled(results, part, text)
     if len(verdicts) > 1:
-        return Aim(part, _filled(results, part, text), f"{found}; {ours / fair:.2f} at one pace", None)
-    return Aim(part, _filled(results, part, text), found, verdicts.pop())
+        yield Aim(part, text, f"{found}; {ours / fair:.2f} at one pace", None)
+    else:
+        yield Aim(part, text, found, verdicts.pop())
 
 
 def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
     """Yield each peer's figure, and how many times slower the machine was during our measurement."""
     for peer in peers:
-        value = _median(results, part, peer, figure)
+        value = median(results, part, peer, figure)
         if value is not None:
             yield value, _slower(results, part, (OURS, figure), (peer, figure))
 
 
 def _slower(results: Results, part: str, one: tuple[str, str], other: tuple[str, str]) -> float:
     first, second = (
-        (pace := pace_of(figure)) and _median(results, part, peer, pace) for peer, figure in (one, other)
+        (pace := pace_of(figure)) and median(results, part, peer, pace) for peer, figure in (one, other)
     )
     return first / second if first and second else 1.0
 
 
 def _within(results: Results, part: str, figure: str, most: float, text: str) -> Iterator[Aim]:
-    ours, text = _median(results, part, OURS, figure), text.replace("{}", number(most))
+    ours, text = median(results, part, OURS, figure), text.replace("{}", number(most))
     if ours is None:
         yield _open(results, part, text)
     else:
@@ -219,7 +206,7 @@ def _filled(results: Results, part: str, text: str) -> str:
 def _change(results: Results) -> Iterator[Aim]:
     for group in PARTS["change"].groups:
         text = f"client CPU of one change {group.label} at most 1.3 times Go's"
-        yield from _at_most(results, "change", f"{group.key}.cpu_ms", 1.3, text)
+        yield from _compare(results, "change", f"{group.key}.cpu_ms", 1.3, text)
 
 
 def _none(results: Results, part: str, figure: str, text: str) -> Iterator[Aim]:
@@ -234,7 +221,7 @@ def _none(results: Results, part: str, figure: str, text: str) -> Iterator[Aim]:
 
 def _independent(results: Results) -> Iterator[Aim]:
     """Decide whether the cost of a change is independent of the number of objects."""
-    few, many = (_median(results, "change", OURS, f"{group}.cpu_ms") for group in ("few", "many"))
+    few, many = (median(results, "change", OURS, f"{group}.cpu_ms") for group in ("few", "many"))
     text = "the CPU of one change does not grow with the number of objects"
     if few and many is not None:
         found = f"{number(few)} ms among few, {number(many)} ms among many"
@@ -257,8 +244,3 @@ def _one_watch(results: Results) -> Iterator[Aim]:
 def _compared(ours: float, theirs: float) -> str:
     times = f"{ours / theirs:.2f} times" if theirs else ""
     return f"{number(ours)} against {number(theirs)}, {times}"
-
-
-def _median(results: Results, part: str, peer: str, figure: str) -> float | None:
-    summary = summarize(results, part, peer, figure)
-    return summary.median if summary else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from benchmarks.parts import PARTS
 from benchmarks.report.aims import OURS
 from benchmarks.report.tables import DASH, group_label, number
-from benchmarks.summary import summarize
+from benchmarks.summary import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -101,8 +101,8 @@ def _worse_rows(results: Results) -> Iterator[list[str]]:
             label = f", {group_label(group, results.run_of(part.key))}" if group.label else ""
             for figure in (figure for figure in part.figures if figure.key not in NEUTRAL):
                 key = group.of(figure)
-                ours = _median(results, OURS, part.key, key)
-                theirs = [_median(results, peer, part.key, key) for peer in OTHERS]
+                ours = median(results, part.key, OURS, key)
+                theirs = [median(results, part.key, peer, key) for peer in OTHERS]
                 if ours is not None and any(
                     each is not None and _times(figure, ours, each) > 1 for each in theirs
                 ):
@@ -150,13 +150,8 @@ def _own(part: str, figure: str, unit: str) -> Callable[[Results], str]:
 
 
 def _figure(results: Results, peer: str, part: str, figure: str) -> str:
-    median = _median(results, peer, part, figure)
-    return "" if median is None else number(median)
-
-
-def _median(results: Results, peer: str, part: str, figure: str) -> float | None:
-    summary = summarize(results, part, peer, figure)
-    return summary.median if summary else None
+    value = median(results, part, peer, figure)
+    return "" if value is None else number(value)
 
 
 QUOTES: Mapping[str, Callable[[Results], str]] = {

@@ -80,7 +80,7 @@ class Discovery:
         self._made: dict[tuple[str, ...], bytes | None] = {}
         self._generation = registry.generation
 
-    def answer(self, request: ApiRequest) -> ApiResponse | None:
+    async def answer(self, request: ApiRequest) -> ApiResponse | None:
         """Answer `/`, `/version`, `/api`, `/apis` and the paths below; None for other paths.
 
         Raises:
@@ -113,7 +113,7 @@ class Discovery:
                 return None
         if document is None:
             raise StatusError(404, "NotFound", _NOT_FOUND, details={})
-        return encode(document, negotiate(request.headers.get("accept", "")))
+        return await encode(document, negotiate(request.headers.get("accept", "")))
 
     def _document(self, make: Callable[..., Any], *arguments: str) -> bytes | None:
         """Return a document as JSON; None if there is nothing to describe."""

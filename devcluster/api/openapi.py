@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -204,8 +206,9 @@ class OpenApi:
         self._hashes: dict[str, str] = {}
         self._made: dict[str, tuple[str, bytes]] = {}
         """The hash and the body of each document."""
+        self._making = asyncio.Lock()
 
-    def answer(self, request: ApiRequest) -> ApiResponse | None:
+    async def answer(self, request: ApiRequest) -> ApiResponse | None:
         """Answer `/openapi/v2`, `/openapi/v3` and the paths below; None for other paths.
 
         Version 3 is served as JSON only; clients that do not accept JSON get 406.
@@ -216,7 +219,7 @@ class OpenApi:
         if request.path == "/openapi/v3":
             return ApiResponse(content_type="text/plain; charset=utf-8", body=self._index())
         if request.path == "/openapi/v2":
-            return self._version_2(request, accepted)
+            return await self._version_2(request, accepted)
         if not request.path.startswith(_PREFIX):
             return None
         path = request.path.removeprefix(_PREFIX)
@@ -229,7 +232,8 @@ class OpenApi:
         if asked and asked != current:
             headers = {"Location": f"{_PREFIX}{path}?hash={current}", "ETag": f'"{current}"'}
             return ApiResponse(status=301, headers=headers | {"Vary": "Accept"})
-        body = self._body(path, current, lambda: orjson.dumps(_make(self._groups[path])))
+        resources = self._groups[path]
+        body = await self._body(path, current, lambda: _encode(_make(resources)))
         return _answer(request, current, body, immutable=bool(asked))
 
     def _index(self) -> bytes:
@@ -240,41 +244,49 @@ class OpenApi:
         }
         return orjson.dumps({"paths": paths})
 
-    def _version_2(self, request: ApiRequest, accepted: list[str]) -> ApiResponse:
+    async def _version_2(self, request: ApiRequest, accepted: list[str]) -> ApiResponse:
         wanted = next((each for each in accepted if each in _ACCEPTED | _PROTOBUF), None)
         if wanted is None:
             return _not_acceptable()
+        everything = [resource for path in sorted(self._groups) for resource in self._groups[path]]
 
         def make() -> bytes:
-            everything = [resource for path in sorted(self._groups) for resource in self._groups[path]]
             document = to_v2(_make(everything))
-            return encode_document(document) if wanted in _PROTOBUF else orjson.dumps(document)
+            return encode_document(document) if wanted in _PROTOBUF else _encode(document)
 
         current = _digest("".join(self._hashes.values()).encode())
-        body = self._body("v2 protobuf" if wanted in _PROTOBUF else "v2", current, make)
+        body = await self._body("v2 protobuf" if wanted in _PROTOBUF else "v2", current, make)
         answer = _answer(request, current, body)
         if wanted in _PROTOBUF:
             answer.content_type = MEDIA_TYPE
         return answer
 
-    def _body(self, name: str, current: str, make: Callable[[], bytes]) -> bytes:
-        """Return a document of that hash, made anew only if it has changed."""
-        made = self._made.get(name)
-        if made is None or made[0] != current:
-            made = self._made[name] = current, make()
-        return made[1]
+    async def _body(self, name: str, current: str, make: Callable[[], bytes]) -> bytes:
+        """Return a document of that hash; a thread makes it anew if it has changed, which takes seconds."""
+        async with self._making:
+            made = self._made.get(name)
+            if made is None or made[0] != current:
+                made = self._made[name] = current, await asyncio.to_thread(make)
+            return made[1]
 
     def _refresh(self) -> None:
         if self._generation == self._registry.generation:
             return
         self._generation = self._registry.generation
-        self._groups = {}
+        before, self._groups = self._groups, {}
         documented = (each for each in self._registry.all() if each.custom or each.schema.openapi_name)
         for resource in sorted(documented, key=lambda each: each.plural):
             base = f"apis/{resource.group}" if resource.group else "api"
             self._groups.setdefault(f"{base}/{resource.version}", []).append(resource)
-        self._hashes = {path: _fingerprint(resources) for path, resources in self._groups.items()}
+        self._hashes = {
+            path: self._hashes[path] if _are_same(resources, before.get(path)) else _fingerprint(resources)
+            for path, resources in self._groups.items()
+        }
         self._made = {path: made for path, made in self._made.items() if self._hashes.get(path) == made[0]}
+
+
+def _are_same(resources: list[Resource], before: list[Resource] | None) -> bool:
+    return before is not None and len(resources) == len(before) and all(map(operator.is_, resources, before))
 
 
 def _answer(request: ApiRequest, hashed: str, body: bytes, *, immutable: bool = False) -> ApiResponse:
@@ -289,6 +301,15 @@ def _answer(request: ApiRequest, hashed: str, body: bytes, *, immutable: bool = 
 
 def _not_acceptable() -> ApiResponse:
     return ApiResponse(status=406, content_type="", headers={"Vary": "Accept"})
+
+
+def _encode(document: dict[str, Any]) -> bytes:
+    """Return the JSON of a document; orjson holds the interpreter, so each schema is encoded alone."""
+    where, name = (
+        (document, "definitions") if "definitions" in document else (document["components"], "schemas")
+    )
+    where[name] = {key: orjson.Fragment(orjson.dumps(each)) for key, each in where[name].items()}
+    return orjson.dumps(document)
 
 
 def _make(resources: list[Resource]) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class PlainPaths:
         self._collectors.register(_Collector(metrics, store, registry))
         ProcessCollector(registry=self._collectors)
 
-    def answer(self, request: ApiRequest) -> ApiResponse:
+    async def answer(self, request: ApiRequest) -> ApiResponse:
         """Return the document at a path, or a 404."""
         path = request.path.rstrip("/") or "/"
         first, _, rest = path.lstrip("/").partition("/")
@@ -139,12 +139,12 @@ class PlainPaths:
         if path == "/metrics":
             return ApiResponse(content_type=CONTENT_TYPE, body=generate_latest(self._collectors))
         if not request.path.startswith("/openapi/"):
-            return self._discovery.answer(request) or page_not_found()
+            return await self._discovery.answer(request) or page_not_found()
         if self._openapi is None:
             from devcluster.api.openapi import OpenApi  # noqa: PLC0415 -- loads the table of types
 
             self._openapi = OpenApi(self._registry)
-        return self._openapi.answer(request) or page_not_found()
+        return await self._openapi.answer(request) or page_not_found()
 
     def unknown(self, target: Attributes) -> ApiResponse:
         """Return the 404 for an unknown resource."""

@@ -232,6 +232,24 @@ def _bad_byte(token: str) -> int:
 
 _PORTION: Final = 500
 """How many objects are converted for selection at a time: a list with a limit may not need all of them."""
+_TURN: Final = 1 << 20
+"""Bytes of JSON that a request decodes before others get their turn, which takes about 10 ms."""
+_LEAST: Final = 2 << 10
+"""Bytes of JSON whose decoding takes as long as the smallest object's."""
+
+
+class _Turns:
+    """Turns of other requests while one of them works on many objects."""
+
+    def __init__(self) -> None:
+        self._left = _TURN
+
+    async def worked(self, size: int) -> None:
+        """Note work on an object of `size` bytes, after which others may get a turn."""
+        self._left -= max(size, _LEAST)
+        if self._left < 0:
+            self._left = _TURN
+            await asyncio.sleep(0)
 
 
 class Reader:
@@ -261,9 +279,9 @@ class Reader:
         data = (conversion.known if version else conversion.rewritten)(resource, stored)
         if data is None:
             data = orjson.dumps(await conversion.read(resource, stored, anew=not version))
-        return self.one(call, data, representation)
+        return await self.one(call, data, representation)
 
-    def one(
+    async def one(
         self, call: Call, data: bytes, representation: Representation, *, status: int = 200
     ) -> ApiResponse:
         """Build a response with one object; `data` is its JSON.
@@ -272,15 +290,15 @@ class Reader:
             StatusError: 406 for a representation that one object does not have.
         """
         if not representation.transform:
-            return encode(data, representation, status=status)
+            return await encode(data, representation, status=status)
         if representation.transform == "PartialObjectMetadataList":
             raise tables.not_transformed(call.resource, is_list=False)
         if representation.transform == "PartialObjectMetadata":
-            return encode(tables.partial_metadata(data, representation), representation, status=status)
+            return await encode(tables.partial_metadata(data, representation), representation, status=status)
         obj = orjson.loads(data)
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
         rows = self._rows(call, [obj], representation)
-        return encode(self._table(call, rows, metadata, representation), representation, status=status)
+        return await encode(self._table(call, rows, metadata, representation), representation, status=status)
 
     async def list_objects(
         self, call: Call, options: ListOptions, representation: Representation
@@ -306,13 +324,13 @@ class Reader:
         if representation.transform:
             metadata = {name: value for name, value in metadata.items() if name != "shardInfo"}
         if representation.transform == "Table":
-            data, rows = await conversion.data_of(call.resource, items), []
-            for start in range(0, len(data), _PORTION):
-                part = data[start : start + _PORTION]
-                rows += self._rows(call, map(orjson.loads, part), representation)
-                await asyncio.sleep(0)  # other requests get their turn
-            return encode(self._table(call, rows, metadata, representation), representation)
-        return encode(await self._list(call, items, metadata, representation), representation)
+            rows: list[Object] = []
+            turns = _Turns()
+            for each in await conversion.data_of(call.resource, items):
+                rows += self._rows(call, [orjson.loads(each)], representation)
+                await turns.worked(len(each))
+            return await encode(self._table(call, rows, metadata, representation), representation)
+        return await encode(await self._list(call, items, metadata, representation), representation)
 
     async def select(
         self, call: Call, options: ListOptions, selection: Selection
@@ -345,7 +363,7 @@ class Reader:
         metadata: Object = {"resourceVersion": str(version)}
         limit, count = options.limit, len(items)
         if not selection.everything:
-            items, more = await _matching(items, selection, limit)
+            items, more = await matching(items, selection, limit)
         else:
             more = limit > 0 and count > limit
         if more and not (options.version == "0" and not options.match):
@@ -394,8 +412,13 @@ class Reader:
                 metadata = {"continue": "", **metadata}
             shown = await self._items(call, items)
         head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()
-        joined = b"[%b]" % b",".join(shown) if shown or not representation.transform else b"null"
-        return b"".join((head, orjson.dumps(metadata), b',"items":', joined, b"}"))
+        head += orjson.dumps(metadata) + b',"items":'
+        if not shown:
+            return head + (b"null}" if representation.transform else b"[]}")
+        # One copy of a long list.
+        shown[0] = head + b"[" + shown[0]
+        shown[-1] += b"]}"
+        return b",".join(shown)
 
     async def _items(self, call: Call, items: Sequence[Stored]) -> list[bytes]:
         """Return the objects as a list contains them: built-in kinds without kind and apiVersion."""
@@ -454,15 +477,22 @@ def check_export(call: Call) -> None:
         raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
 
 
-async def _matching(items: Sequence[Stored], selection: Selection, limit: int) -> tuple[list[Stored], bool]:
-    """Return the first `limit` selected objects (0: all), and whether any objects follow them."""
-    matching: list[Stored] = []
+async def matching(
+    items: Sequence[Stored], selection: Selection, limit: int = 0
+) -> tuple[list[Stored], bool]:
+    """Return the first `limit` selected objects (0: all), and whether any objects follow them.
+
+    Raises:
+        StatusError: 500, the conversion webhook failed.
+    """
+    found: list[Stored] = []
+    turns = _Turns()
     for index, each in enumerate(items, 1):
         if index % _PORTION == 1:
             await selection.ready(items[index - 1 : index - 1 + _PORTION])
-            await asyncio.sleep(0)  # other requests get their turn
+        await turns.worked(len(each.data) if selection.decodes else 0)
         if selection.matches(each):
-            matching.append(each)
-            if len(matching) == limit:
-                return matching, index < len(items)
-    return matching, False
+            found.append(each)
+            if len(found) == limit:
+                return found, index < len(items)
+    return found, False

@@ -141,7 +141,7 @@ class ApiServer:
     async def _answer(self, request: ApiRequest, user: User, target: Attributes, since: float) -> ApiResponse:
         self.authorize(user, _with_selected_name(request, target))
         if not target.resource:
-            answer = self.plain_paths.answer(request)
+            answer = await self.plain_paths.answer(request)
             self.metrics.count_page(target, answer, since)
             return answer
         resource = self.registry.find(target.group, target.version, target.resource)
@@ -248,7 +248,7 @@ class ApiServer:
         if self.reviews is not None and call.resource.verbs == ("create",):
             await self.writer.record_new(call, obj, options)
             reviewed = await self.reviews.review(call.resource.kind, obj, call.user)
-            return encode(reviewed, representation, status=201)
+            return await encode(reviewed, representation, status=201)
         return await self._written(call, await self.writer.create(call, obj, options), representation)
 
     async def _update(self, call: Call, representation: Representation) -> ApiResponse:
@@ -281,9 +281,9 @@ class ApiServer:
         options = decode_delete_options(call)
         deleted = await self.deleter.delete(call, options)
         await self.store.durable(deleted.version)
-        return self._deleted(call, options, deleted, representation)
+        return await self._deleted(call, options, deleted, representation)
 
-    def _deleted(
+    async def _deleted(
         self, call: Call, options: DeleteOptions, deleted: Deleted, representation: Representation
     ) -> ApiResponse:
         resource = call.resource
@@ -293,9 +293,9 @@ class ApiServer:
             details["uid"] = deleted.obj["metadata"].get("uid", "")
             status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
             status["details"] = details
-            return encode(status, Representation(representation.media_type))
+            return await encode(status, Representation(representation.media_type))
         code = 202 if not deleted.gone and options.orphan is False else 200
-        return self.reader.one(call, orjson.dumps(deleted.obj), representation, status=code)
+        return await self.reader.one(call, orjson.dumps(deleted.obj), representation, status=code)
 
     async def _delete_collection(self, call: Call, representation: Representation) -> ApiResponse:
         listed = self._list_options(call)
@@ -332,7 +332,7 @@ class ApiServer:
         data = written.data
         if data is None:
             data = orjson.dumps(await conversion.to_request(call.resource, written.obj))
-        return self.reader.one(call, data, representation, status=201 if written.created else 200)
+        return await self.reader.one(call, data, representation, status=201 if written.created else 200)
 
 
 def _not_allowed(resource: Resource, target: Attributes) -> StatusError:

@@ -81,7 +81,7 @@ class ScaleRequests:
             await self._writer.store.durable(written.version)
             obj = written.obj
         data = orjson.dumps(_scale_of(call.resource, obj))
-        return self._reader.one(self._part(call), data, representation)
+        return await self._reader.one(self._part(call), data, representation)
 
     async def _update(self, call: Call) -> Written:
         options = WriteOptions.of(call.request.query, "UpdateOptions")
@@ -306,4 +306,4 @@ class Subresources:
             **asked["metadata"],
         }
         asked = await self._writer.admit(call, asked, (kind.group, kind.version, kind.kind), options=options)
-        return encode(self.tokens.issue(account, asked), representation, status=201)
+        return await encode(self.tokens.issue(account, asked), representation, status=201)

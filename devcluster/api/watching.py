@@ -15,7 +15,7 @@ from devcluster.api import conversion, tables
 from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import Representation
 from devcluster.api.options import ListOptions
-from devcluster.api.reading import Reader, Selection, future_version, parse_version
+from devcluster.api.reading import Reader, Selection, future_version, matching, parse_version
 from devcluster.clock import Clock
 from devcluster.errors import StatusError, expired
 from devcluster.http_call import ApiResponse
@@ -129,7 +129,7 @@ class _Stream:
         initial: Sequence[Stored] | None = None
         try:
             if self._options.initial_events or (version == 0 and self._options.initial_events is None):
-                initial = self._initial()
+                initial = self._store.select(*self._call.resource.stored, self._namespace)
                 watch = self._open(None)
                 self._seen = self._store.version
             elif version == 0 or version >= self._store.version:
@@ -168,17 +168,11 @@ class _Stream:
             if initial is not None:
                 await self._store.settled(self._seen)
                 try:
-                    convert = functools.partial(conversion.data_of, self._call.resource, initial)
-                    await self._patiently(convert, min(end, loop.time() + _PATIENCE))
-                except StatusError:
-                    # The version is one that a watch cache without the latest changes would have.
-                    resource = self._call.resource
-                    unknown = [each for each in initial if conversion.known(resource, each) is None]
-                    behind = min(each.version for each in unknown) - 1
-                    yield _error(future_version(self._seen, behind))
+                    async for chunk in self._initial_lines(initial, min(end, loop.time() + _PATIENCE)):
+                        yield chunk
+                except StatusError as error:
+                    yield _error(error)
                     return
-                async for chunk in self._initial_lines(initial):
-                    yield chunk
             bookmark = self._next_bookmark(loop.time(), end)
             while (now := loop.time()) < end:
                 try:
@@ -210,11 +204,21 @@ class _Stream:
             await conversion.data_of(self._call.resource, [each for each in shown if each is not None])
         return b"".join([line for change in changes for line in await self._events(change)])
 
-    async def _initial_lines(self, initial: Sequence[Stored]) -> AsyncGenerator[bytes]:
+    async def _initial_lines(self, initial: Sequence[Stored], end: float) -> AsyncGenerator[bytes]:
+        """Yield the lines of the selected objects; raises StatusError if they are not converted at `end`."""
+        resource, selection = self._call.resource, self._selection
+        if not selection.converts:
+            initial, _ = await matching(initial, selection)
+        try:
+            await self._patiently(functools.partial(conversion.data_of, resource, initial), end)
+        except StatusError:
+            # The version is one that a watch cache without the latest changes would have.
+            unknown = [each.version for each in initial if conversion.known(resource, each) is None]
+            raise future_version(self._seen, min(unknown) - 1) from None
+        if selection.converts:
+            initial, _ = await matching(initial, selection)
         size, lines = 0, []
         for stored in initial:
-            if not self._selection.matches(stored):
-                continue
             line = await self._line("ADDED", stored)
             lines.append(line)
             size += len(line)
@@ -250,12 +254,6 @@ class _Stream:
         )
         self._head = False
         return line
-
-    def _initial(self) -> Sequence[Stored]:
-        items = self._store.select(*self._call.resource.stored, self._namespace)
-        if self._selection.everything or self._selection.converts:  # converted when they are sent
-            return items
-        return [each for each in items if self._selection.matches(each)]
 
     def _open(self, since: int | None) -> Watch:
         return self._store.watch(*self._call.resource.stored, self._namespace, since=since)

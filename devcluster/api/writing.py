@@ -22,6 +22,7 @@ from devcluster.errors import (
     bad_request,
     conflict,
     field_invalid,
+    forbidden,
     invalid,
     not_found,
 )
@@ -350,6 +351,9 @@ class _Attempt:
             metadata["creationTimestamp"] = context.now
             if metadata.get("generateName") and not metadata.get("name"):
                 metadata["name"] = self._free_name(metadata["generateName"])
+            if self._resource.closing:
+                why = "create not allowed while custom resource definition is terminating"
+                raise forbidden(self._resource.group, self._resource.plural, metadata.get("name") or "", why)
             strategy.prepare_create(obj, context)
             return
         if generation := old["metadata"].get("generation"):

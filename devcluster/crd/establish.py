@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -20,6 +22,8 @@ from devcluster.schema.node import Schema
 from devcluster.storage.records import Change, Key, Object, Stored
 from devcluster.storage.store import Store
 
+_PORTION = 200
+"""Objects that are deleted before other requests get their turn."""
 _SINGLE = (("plural", "Plural"), ("singular", "Singular"), ("kind", "Kind"), ("listKind", "ListKind"))
 _KINDS = frozenset({"kind", "listKind"})
 _ORDER = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
@@ -114,9 +118,11 @@ class Establisher:
         self._clock = clock
         self._metadata = metadata
         self._call_webhook = call_webhook
-        self._served: dict[str, tuple[tuple[str, str], Any]] = {}
-        """By definition: the (group, plural) served for it, and the state it was built from."""
+        self._served: dict[str, tuple[tuple[str, str], Any, bool]] = {}
+        """By definition: the (group, plural) served, the state it was built from, and whether it closes."""
         self._closing: dict[tuple[str, str], str] = {}
+        self._removing: dict[tuple[str, str], Iterator[Stored]] = {}
+        """The objects of deleted definitions that are still to be deleted or marked."""
         self._due: dict[str, None] = {}
         self._scheduled: asyncio.Handle | None = None
         self._unsubscribe: Callable[[], None] | None = None
@@ -133,16 +139,23 @@ class Establisher:
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
+        self._unschedule()
+
+    def _unschedule(self) -> None:
         if self._scheduled is not None:
             self._scheduled.cancel()
             self._scheduled = None
 
     def settle(self) -> None:
-        """Do all that is due now: write statuses, remove objects and definitions."""
-        self._scheduled = None
+        """Do all that is due: write statuses, remove objects and definitions."""
         while self._due:
-            name = next(iter(self._due))
-            del self._due[name]
+            self._settle_due()
+
+    def _settle_due(self) -> None:
+        """Do all that is due now; the event loop comes back for more, after other requests."""
+        self._unschedule()
+        due, self._due = self._due, {}
+        for name in due:
             stored = self._store.get(_key(name))
             if stored is not None:
                 self._settle(name, stored.decode())
@@ -151,7 +164,9 @@ class Establisher:
         key = change.key
         if (key.group, key.plural) != (GROUP, PLURAL):
             closing = self._closing.get((key.group, key.plural))
-            if closing is not None and change.new is None:
+            if closing is not None and None in {change.old, change.new}:
+                if change.old is None:  # of a request that began before the deletion
+                    self._removing.pop((key.group, key.plural), None)
                 self._later(closing)
             return
         if change.new is not None:
@@ -161,6 +176,7 @@ class Establisher:
         if served is not None:
             self._registry.replace(*served[0], ())
             self._closing.pop(served[0], None)
+            self._removing.pop(served[0], None)
         # The deletion has freed names that other definitions may wait for.
         for stored in self._group_of(key.name):
             self._later(stored.key.name)
@@ -172,13 +188,19 @@ class Establisher:
 
     def _serve(self, name: str, obj: Object) -> None:
         spec = obj["spec"]
-        made_of = (
-            spec,
-            (obj.get("status") or {}).get("acceptedNames"),
+        names = (spec["group"], spec["names"]["plural"])
+        now = (
+            names,
+            (spec, (obj.get("status") or {}).get("acceptedNames")),
             "deletionTimestamp" in obj["metadata"],
         )
         served = self._served.get(name)
-        if served is not None and served[1] == made_of:
+        if served == now:
+            return
+        if served is not None and served[:2] == now[:2]:
+            self._served[name] = now
+            versions = self._registry.versions(*names)
+            self._registry.replace(*names, [dataclasses.replace(each, closing=now[2]) for each in versions])
             return
         from devcluster.crd.resources import resources_of  # noqa: PLC0415 -- most clusters begin without any
 
@@ -187,8 +209,7 @@ class Establisher:
         except Exception:  # noqa: BLE001 -- a definition that an earlier version of this program let in
             _log.exception("the definition %s cannot be served", name)
             return
-        names = (spec["group"], spec["names"]["plural"])
-        self._served[name] = (names, made_of)
+        self._served[name] = now
         self._registry.replace(*names, resources)
 
     def _later(self, name: str) -> None:
@@ -198,7 +219,7 @@ class Establisher:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
                 return  # a caller without an event loop calls settle
-            self._scheduled = loop.call_soon(self.settle)
+            self._scheduled = loop.call_soon(self._settle_due)
 
     def _settle(self, name: str, obj: Object) -> None:
         if "deletionTimestamp" in obj["metadata"]:
@@ -245,7 +266,7 @@ class Establisher:
             message = "CustomResource deletion is in progress"
             update_condition(obj, "Terminating", "True", "InstanceDeletionInProgress", message, now)
             obj = self._write(name, obj)
-            self._remove_objects(names)
+            self._remove_objects(name, names)
             if self._store.count(*names):
                 return
             reason, message = "InstanceDeletionCompleted", "removed all instances"
@@ -261,8 +282,17 @@ class Establisher:
         if not finalizers:
             self._store.delete(_key(name))
 
-    def _remove_objects(self, names: tuple[str, str]) -> None:
-        for stored in list(self._store.select(*names)):
+    def _remove_objects(self, name: str, names: tuple[str, str]) -> None:
+        """Delete a portion of a definition's objects, and mark those with finalizers."""
+        if names not in self._removing:
+            self._removing[names] = iter(self._store.select(*names))
+        portion = list(itertools.islice(self._removing[names], _PORTION))
+        if portion:
+            self._later(name)
+        for each in portion:
+            stored = self._store.get(each.key)
+            if stored is None:
+                continue
             obj = stored.decode()
             metadata = obj["metadata"]
             if not metadata.get("finalizers"):

@@ -13,7 +13,7 @@ import orjson
 
 from devcluster import names
 from devcluster.crd.json_path import nested
-from devcluster.errors import FieldError, StatusError, field_invalid, field_required, forbidden
+from devcluster.errors import FieldError, StatusError, field_invalid, field_required
 from devcluster.kinds.registry import version_priority
 from devcluster.kinds.resource import Column, Convert, Resource, ScalePaths
 from devcluster.kinds.strategy import Context, Strategy
@@ -54,23 +54,14 @@ class CustomStrategy(Strategy):
     has_generation = True
     status_reset = ("spec", "metadata")
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        status: bool,
-        scale: ScalePaths | None = None,
-        closing: tuple[str, str] | None = None,
-    ) -> None:
+    def __init__(self, schema: Schema, *, status: bool, scale: ScalePaths | None = None) -> None:
         """Compile what the schema asks for.
 
         Args:
             schema: Of the version, as the definition has it.
             status: Whether the status is written apart.
             scale: Where the scale subresource finds its fields.
-            closing: (group, plural), when the definition is about to go and takes no more objects.
         """
-        self._closing = closing
         self.status_fields = ("status",) if status else ()
         self._schema = schema
         self._scale = scale
@@ -90,9 +81,6 @@ class CustomStrategy(Strategy):
         }
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        if self._closing is not None:
-            why = "create not allowed while custom resource definition is terminating"
-            raise forbidden(*self._closing, new["metadata"].get("name") or "", why)
         super().prepare_create(new, context)
         self._default_status(new)
 
@@ -436,7 +424,6 @@ def resources_of(
     """
     spec = definition["spec"]
     names = (definition.get("status") or {}).get("acceptedNames") or spec["names"]
-    closing = (spec["group"], names["plural"]) if "deletionTimestamp" in definition["metadata"] else None
     stored = next(each["name"] for each in spec["versions"] if each.get("storage"))
     conversion = spec.get("conversion") or {}
     convert = None
@@ -458,21 +445,21 @@ def resources_of(
             convert=convert,
             custom=True,
             custom_versions=versions,
-            closing=closing is not None,
+            closing="deletionTimestamp" in definition["metadata"],
             deprecation=_deprecation(version, spec, names["kind"]),
             selectable_fields=tuple(each["jsonPath"] for each in version.get("selectableFields") or ()),
-            **_parts(version, metadata, closing),
+            **_parts(version, metadata),
         )
         for version in spec["versions"]
         if version.get("served")
     ]
 
 
-def _parts(version: Object, metadata: Schema | None, closing: tuple[str, str] | None) -> dict[str, Any]:
+def _parts(version: Object, metadata: Schema | None) -> dict[str, Any]:
     source = _source(version)
     subresources = version.get("subresources") or {}
     status, scale = subresources.get("status") is not None, _scale(subresources.get("scale"))
-    schema, strategy = _made_of(orjson.dumps(source), metadata, status, scale, closing)
+    schema, strategy = _made_of(orjson.dumps(source), metadata, status, scale)
     return {
         "schema": schema,
         "strategy": strategy,
@@ -486,16 +473,12 @@ def _parts(version: Object, metadata: Schema | None, closing: tuple[str, str] | 
 
 @functools.lru_cache(maxsize=64)
 def _made_of(
-    source: bytes,
-    metadata: Schema | None,
-    status: bool,
-    scale: ScalePaths | None,
-    closing: tuple[str, str] | None,
+    source: bytes, metadata: Schema | None, status: bool, scale: ScalePaths | None
 ) -> tuple[Schema, CustomStrategy]:
     """Parse a definition's schema; cached, since every cluster of a process may have the same definition."""
     bare = _parsed(source)
     schema = bare if metadata is None else parse(bare.source, metadata=metadata)
-    return schema, CustomStrategy(bare, status=status, scale=scale, closing=closing)
+    return schema, CustomStrategy(bare, status=status, scale=scale)
 
 
 @functools.lru_cache(maxsize=64)

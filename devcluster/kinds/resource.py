@@ -118,7 +118,7 @@ class Resource:
     custom: bool = False
     """Defined by a CustomResourceDefinition."""
     closing: bool = False
-    """Whether the definition is being deleted: discovery then shows no writing verbs."""
+    """Whether the definition is being deleted: no object is created, and discovery shows no writing verbs."""
     deprecation: str = ""
     """The warning that each request gets; empty when the version is not deprecated."""
     selectable_fields: tuple[str, ...] = ()

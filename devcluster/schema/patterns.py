@@ -1,4 +1,4 @@
-"""Regular expressions in Go's syntax, parsed as strictly as Go does, and written anew for Python's `re`."""
+"""Regular expressions in Go's syntax: checked as strictly as Go does, and matched by RE2 in linear time."""
 
 from __future__ import annotations
 
@@ -6,36 +6,20 @@ import dataclasses
 import functools
 import re
 import sys
-import unicodedata
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-_Range = tuple[int, int]
+import re2
 
-_LAST = sys.maxunicode
-_MOST_REPEATS = 1000
+_LAST: Final = sys.maxunicode
+_MOST_REPEATS: Final = 1000
 """The maximum of a repetition, and of the product of nested repetitions."""
-_DEEPEST = 1000
-_HIGHEST_ASCII = 0x7F
-_NAMED = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_PERL = {"d": "0-9", "s": "\t\n\f\r\x20", "w": "0-9A-Za-z_"}
-_POSIX = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "ascii": "\x00-\x7f",
-    "blank": "\t ",
-    "cntrl": "\x00-\x1f\x7f",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": "!-/:-@[-`{-~",
-    "space": "\t\n\v\f\r ",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
-}
+_DEEPEST: Final = 1000
+_HIGHEST_ASCII: Final = 0x7F
+_SURROGATES: Final = range(0xD800, 0xE000)
+_NAMED: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_POSIX_NAMES = """
+alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit
+"""
 _CATEGORY_NAMES = """
 C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs
 """
@@ -58,24 +42,28 @@ Saurashtra Sharada Shavian Siddham SignWriting Sinhala Sogdian Sora_Sompeng Soyo
 Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Takri Tamil Tangsa Tangut Telugu Thaana Thai Tibetan
 Tifinagh Tirhuta Toto Ugaritic Vai Vithkuqi Wancho Warang_Citi Yezidi Yi Zanabazar_Square
 """
-_CATEGORIES, _SCRIPTS = frozenset(_CATEGORY_NAMES.split()), frozenset(_SCRIPT_NAMES.split())
-_NAMED_BY_WORDS = {"Han": "CJK"}
-"""Scripts whose characters' names begin with another word."""
+_POSIX: Final = frozenset(_POSIX_NAMES.split())
+_PROPERTIES: Final = frozenset(("Any", *_CATEGORY_NAMES.split(), *_SCRIPT_NAMES.split()))
+
+# Python's own expressions, which re2 would use for syntax that RE2 lacks, may take for ever.
+re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
 
 
 @functools.lru_cache(maxsize=4096)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile the pattern, to be used with `search`.
+def compile_pattern(pattern: str) -> Any:
+    """Compile the pattern, to be used with `search` and `finditer` as one of Python's.
 
     Raises:
         ValueError: it is no pattern of Go; with the text for people.
     """
     try:
-        return re.compile(_Parser(pattern).parse())
+        checked = _Parser(pattern).parse()
     except _Mistake as error:
         raise ValueError(f"error parsing regexp: {error.what}: `{error.where}`") from None
-    except (re.error, OverflowError, RecursionError):
-        raise ValueError(f"error parsing regexp: expression nests too deeply: `{pattern}`") from None
+    try:
+        return re2.compile(checked, re2.ASCII)
+    except re2.error:
+        raise ValueError(f"error parsing regexp: expression too large: `{pattern}`") from None
 
 
 class _Mistake(Exception):
@@ -87,16 +75,6 @@ class _Mistake(Exception):
         self.where = where
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Flags:
-    """The state of `(?imsU)`."""
-
-    i: bool = False
-    m: bool = False
-    s: bool = False
-    U: bool = False
-
-
 class _Repeat(NamedTuple):
     """The maximum count of a repetition, with the repetitions within it."""
 
@@ -105,55 +83,39 @@ class _Repeat(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class _Atom:
-    """The target of a repetition that follows."""
-
-    text: str
-    repeats: tuple[_Repeat, ...] = ()
-    empty: bool = False
-    """Whether the part matches the empty string between characters.
-
-    Python repeats such parts only in parentheses."""
-
-
-@dataclasses.dataclass(slots=True)
 class _Group:
     """An open parenthesis, or the whole pattern."""
 
-    opening: str
-    outer_flags: _Flags
-    alternatives: list[list[_Atom]] = dataclasses.field(default_factory=lambda: [[]])
-
-    def add(self, text: str, repeats: tuple[_Repeat, ...] = (), *, empty: bool = False) -> None:
-        self.alternatives[-1].append(_Atom(text, repeats, empty))
-
-    def text(self) -> str:
-        return "|".join("".join(atom.text for atom in atoms) for atoms in self.alternatives)
-
-    def repeats(self) -> tuple[_Repeat, ...]:
-        return tuple(each for atoms in self.alternatives for atom in atoms for each in atom.repeats)
+    atoms: list[tuple[_Repeat, ...]] = dataclasses.field(default_factory=list)
+    """The repetitions within each part that can be repeated."""
+    start: int = 0
+    """The index of the current alternative's first part."""
 
 
 class _Parser:
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
-        self._flags = _Flags()
-        self._groups = [_Group("", self._flags)]
+        self._parts: list[str] = []
+        self._groups = [_Group()]
         self._repeated_at: int | None = None
         """The start of the repetition that has just ended; another one may not follow it."""
 
     def parse(self) -> str:
-        """Return the pattern in Python's syntax."""
+        """Return the pattern as RE2 reads it: escapes of characters are written in one way."""
         while self._at < len(self._pattern):
             repeated_at, self._repeated_at = self._repeated_at, None
             self._step(repeated_at)
         if len(self._groups) > 1:
             raise _Mistake("missing closing )", self._pattern)
-        return self._groups[0].text()
+        return "".join(self._parts)
+
+    def _add(self, text: str, repeats: tuple[_Repeat, ...] = ()) -> None:
+        self._parts.append(text)
+        self._groups[-1].atoms.append(repeats)
 
     def _step(self, repeated_at: int | None) -> None:
-        group, text, at = self._groups[-1], self._pattern, self._at
+        text, at = self._pattern, self._at
         self._at += 1
         match text[at]:
             case "(":
@@ -161,19 +123,16 @@ class _Parser:
             case ")":
                 self._close()
             case "|":
-                group.alternatives.append([])
-            case "^":
-                group.add("(?m:^)" if self._flags.m else r"\A", empty=True)
-            case "$":
-                group.add("(?m:$)" if self._flags.m else r"\Z", empty=True)
-            case ".":
-                group.add("(?s:.)" if self._flags.s else "[^\\n]")
+                self._parts.append("|")
+                self._groups[-1].start = len(self._groups[-1].atoms)
+            case "^" | "$" | ".":
+                self._add(text[at])
             case "[":
-                group.add(self._class(at))
+                self._class(at)
             case "*" | "?":
-                self._repeat(at, 0, repeated_at, text[at])
+                self._repeat(at, 0, repeated_at)
             case "+":
-                self._repeat(at, 1, repeated_at, "+")
+                self._repeat(at, 1, repeated_at)
             case "{" if counts := re.compile(r"(0|[1-9]\d*)(,(0|[1-9]\d*)?)?\}", re.ASCII).match(
                 text, at + 1
             ):
@@ -182,7 +141,7 @@ class _Parser:
             case "\\":
                 self._escape(at)
             case character:
-                group.add(self._literal(ord(character)))
+                self._add(_written(ord(character)))
 
     # Parentheses
 
@@ -191,43 +150,41 @@ class _Parser:
         if len(self._groups) > _DEEPEST:
             raise _Mistake("expression nests too deeply", text)
         if not text.startswith("?", at + 1):
-            self._groups.append(_Group("(", self._flags))
+            self._begin("(")
         elif text.startswith(("(?P<", "(?<"), at):
             end = text.find(">", at)
             if end < 0:
                 raise _Mistake("invalid named capture", text[at:])
             if not re.fullmatch("[0-9A-Za-z_]+", text[text.index("<", at) + 1 : end]):
                 raise _Mistake("invalid named capture", text[at : end + 1])
-            self._groups.append(_Group("(", self._flags))
+            self._begin("(")
             self._at = end + 1
         else:
             self._set_flags(at)
 
+    def _begin(self, opening: str) -> None:
+        self._parts.append(opening)
+        self._groups.append(_Group())
+
     def _set_flags(self, at: int) -> None:
         """Read `(?i)`, whose flags hold to the end of the group, or `(?i:`, whose flags hold in a new one."""
-        flags, on, said = self._flags, True, True
-        for position, character in enumerate(self._pattern[at + 2 :], at + 2):
-            if character in "imsU":
-                flags, said = dataclasses.replace(flags, **{character: on}), True
-            elif character == "-" and on:
-                on = said = False
-            elif character in ":)" and said:
-                if character == ":":
-                    self._groups.append(_Group("(?:", self._flags))
-                self._flags, self._at = flags, position + 1
-                return
-            else:
-                break
-        else:
-            position = len(self._pattern) - 1
-        raise _Mistake("invalid or unsupported Perl syntax", self._pattern[at : position + 1])
+        text = self._pattern
+        found = re.compile(r"\(\?(?:[imsU]*(?:-[imsU]+)?)([:)])").match(text, at)
+        if found is None:
+            wrong = re.compile(r"\(\?[imsU]*(?:-[imsU]*)?.?", re.DOTALL).match(text, at)
+            assert wrong is not None
+            raise _Mistake("invalid or unsupported Perl syntax", wrong[0])
+        self._at = found.end()
+        if found[1] == ":":
+            self._begin(found[0])
+        elif found[0] != "(?)":
+            self._parts.append(found[0])
 
     def _close(self) -> None:
         if len(self._groups) == 1:
             raise _Mistake("unexpected )", self._pattern)
         group = self._groups.pop()
-        self._flags = group.outer_flags
-        self._groups[-1].add(f"{group.opening}{group.text()})", group.repeats())
+        self._add(")", tuple(each for repeats in group.atoms for each in repeats))
 
     # Repetitions
 
@@ -235,55 +192,39 @@ class _Parser:
         least, most = int(counts[1]), int(counts[3] or -1) if counts[2] else int(counts[1])
         if max(least, most) > _MOST_REPEATS or 0 <= most < least:
             raise _Mistake("invalid repeat count", self._pattern[at : self._at])
-        self._repeat(at, least if most < 0 else most, repeated_at, counts[0].join(("{", "")))
+        self._repeat(at, least if most < 0 else most, repeated_at)
 
-    def _repeat(self, at: int, count: int, repeated_at: int | None, operator: str) -> None:
-        text, atoms = self._pattern, self._groups[-1].alternatives[-1]
-        lazy = text.startswith("?", self._at)
-        self._at += lazy
+    def _repeat(self, at: int, count: int, repeated_at: int | None) -> None:
+        text, group = self._pattern, self._groups[-1]
+        end = self._at
+        self._at += text.startswith("?", end)
         if repeated_at is not None:
             raise _Mistake("invalid nested repetition operator", text[repeated_at : self._at])
-        if not atoms:
+        if len(group.atoms) == group.start:
             raise _Mistake("missing argument to repetition operator", text[at : self._at])
-        atom, counted = atoms[-1], operator[0] == "{"
-        repeat = _Repeat(count if counted else 0, atom.repeats)
+        counted = text[at] == "{"
+        repeat = _Repeat(count if counted else 0, group.atoms[-1])
         if counted and count > 1 and not _fits(repeat, _MOST_REPEATS):
             raise _Mistake("invalid repeat count", text[at : self._at])
-        repeated = f"(?:{atom.text})" if atom.empty or atom.repeats else atom.text
-        atoms[-1] = _Atom(repeated + operator + ("?" if lazy != self._flags.U else ""), (repeat,))
+        self._parts.append(text[at : self._at])
+        group.atoms[-1] = (repeat,)
         self._repeated_at = at
 
     # Characters
 
-    def _literal(self, code: int) -> str:
-        text = re.escape(chr(code))
-        return f"(?i:{text})" if self._flags.i and text.isalpha() else text
-
     def _escape(self, at: int) -> None:
-        group, text = self._groups[-1], self._pattern
+        text = self._pattern
         match text[at + 1 : at + 2]:
-            case "A":
-                group.add(r"\A", empty=True)
-            case "z":
-                group.add(r"\Z", empty=True)
-            case "b":
-                group.add(r"(?a:\b)", empty=True)
-            case "B":
-                group.add(r"(?!(?a:\b))", empty=True)  # Python's own finds none in an empty text
+            case "A" | "z" | "b" | "B":
+                self._at = at + 2
+                self._add(text[at : self._at])
             case "Q":
                 end = text.find(r"\E", at)
                 for character in text[at + 2 : end if end >= 0 else None]:
-                    group.add(self._literal(ord(character)))
+                    self._add(_written(ord(character)))
                 self._at = end + 2 if end >= 0 else len(text)
-                return
             case _:
-                members = self._members(at)
-                if members is None:
-                    group.add(self._literal(self._escaped(at)))
-                else:
-                    group.add(self._written(members))
-                return
-        self._at = at + 2
+                self._add(self._members(at) or _written(self._escaped(at)))
 
     def _escaped(self, at: int) -> int:
         """Return the character that the escape sequence stands for."""
@@ -315,26 +256,28 @@ class _Parser:
 
     # Classes
 
-    def _class(self, at: int) -> str:
+    def _class(self, at: int) -> None:
         text = self._pattern
-        negated = text.startswith("^", self._at)
-        self._at += negated
-        members: list[_Range] = []
+        self._at += text.startswith("^", self._at)
+        members = [text[at : self._at]]
         first = self._at
         while not text.startswith("]", self._at) or self._at == first:
-            begin = self._at
-            end = text.find(":]", begin + 2) if text.startswith("[:", begin) else -1
-            if end >= 0:
-                members += _posix(text[begin : end + 2])
-                self._at = end + 2
-            elif (found := self._members(begin)) is not None:
-                members += found
-            else:
-                members.append(self._range(at))
+            members.append(self._named_class() or self._members(self._at) or self._range(at))
         self._at += 1
-        return self._written(_complement(members) if negated else members)
+        self._add("".join(members) + "]")
 
-    def _range(self, of: int) -> _Range:
+    def _named_class(self) -> str:
+        """Read `[:alpha:]`; return nothing where there is none."""
+        text, begin = self._pattern, self._at
+        end = text.find(":]", begin + 2) if text.startswith("[:", begin) else -1
+        if end < 0:
+            return ""
+        self._at = end + 2
+        if text[begin + 2 : end].removeprefix("^") not in _POSIX:
+            raise _Mistake("invalid character class range", text[begin : self._at])
+        return text[begin : self._at]
+
+    def _range(self, of: int) -> str:
         text, begin = self._pattern, self._at
         low = high = self._member(of)
         if text.startswith("-", self._at) and self._at + 1 < len(text) and text[self._at + 1] != "]":
@@ -342,7 +285,7 @@ class _Parser:
             high = self._member(of)
             if high < low:
                 raise _Mistake("invalid character class range", text[begin : self._at])
-        return low, high
+        return f"{_written(low)}-{_written(high)}"
 
     def _member(self, of: int) -> int:
         if self._at >= len(self._pattern):
@@ -353,35 +296,26 @@ class _Parser:
         self._at += 1
         return ord(character)
 
-    def _members(self, at: int) -> list[_Range] | None:
-        """Read an escape that stands for several characters; None where there is none."""
+    def _members(self, at: int) -> str:
+        """Read an escape that stands for several characters; return nothing where there is none."""
         text = self._pattern
-        name = text[at + 1 : at + 2]
-        if not text.startswith("\\", at) or not name:
-            return None
-        if name.lower() in _PERL:
-            self._at = at + 2
-            members = _ranges(_PERL[name.lower()])
-        elif name in "pP" and at + 2 < len(text):
-            found = re.compile(r"\{(.*?)\}|([^{])", re.DOTALL).match(text, at + 2)
-            if found is None:
+        found = re.compile(r"\\(?:[dDsSwW]|[pP](?:\{\^?(.*?)\}|([^{])))", re.DOTALL).match(text, at)
+        if found is None:
+            if re.compile(r"\\[pP].").match(text, at):
                 raise _Mistake("invalid character class range", text[at:])
-            self._at = found.end()
-            inner = found[2] or found[1]
-            members = _property(inner.removeprefix("^"), text[at : self._at])
-            if inner.startswith("^"):
-                members = _complement(members)
-        else:
-            return None
-        return members if name.islower() else _complement(members)
+            return ""
+        self._at = found.end()
+        if text[at + 1] in "pP" and (found[1] or found[2]) not in _PROPERTIES:
+            raise _Mistake("invalid character class range", found[0])
+        return found[0]
 
-    def _written(self, members: Iterable[_Range]) -> str:
-        text = "".join(
-            f"\\U{low:08x}" + (f"-\\U{high:08x}" if high > low else "") for low, high in _merged(members)
-        )
-        if not text:
-            return "(?!)"
-        return f"(?i:[{text}])" if self._flags.i else f"[{text}]"
+
+def _written(code: int) -> str:
+    """Return a character as RE2 reads it, within a class and outside."""
+    if code in _SURROGATES:  # no text has one
+        return "\ufffd"
+    character = chr(code)
+    return character if code > _HIGHEST_ASCII or character.isalnum() else f"\\x{code:02x}"
 
 
 def _fits(repeat: _Repeat, most: int) -> bool:
@@ -390,68 +324,3 @@ def _fits(repeat: _Repeat, most: int) -> bool:
         return False
     most = most // repeat.times if repeat.times > 0 else most
     return all(_fits(each, most) for each in repeat.inner)
-
-
-def _ranges(text: str) -> list[_Range]:
-    """Read the members of a class without escapes."""
-    found = re.findall(r"(.)(?:-(.))?", text, re.DOTALL)
-    return [(ord(low), ord(high or low)) for low, high in found]
-
-
-def _posix(text: str) -> list[_Range]:
-    name = text[2:-2]
-    if name.removeprefix("^") not in _POSIX:
-        raise _Mistake("invalid character class range", text)
-    members = _ranges(_POSIX[name.removeprefix("^")])
-    return _complement(members) if name.startswith("^") else members
-
-
-def _property(name: str, text: str) -> list[_Range]:
-    if name == "Any":
-        return [(0, _LAST)]
-    if name in _CATEGORIES:
-        return list(_of_category(name))
-    if name in _SCRIPTS:
-        return list(_of_script(name))
-    raise _Mistake("invalid character class range", text)
-
-
-@functools.cache
-def _of_category(name: str) -> tuple[_Range, ...]:
-    unassigned = "Cn"
-    return tuple(
-        _merged(
-            (code, code)
-            for code in range(_LAST + 1)
-            if (category := unicodedata.category(chr(code))).startswith(name) and category != unassigned
-        )
-    )
-
-
-@functools.cache
-def _of_script(name: str) -> tuple[_Range, ...]:
-    """Return about a script's characters: Python knows the characters' names, but not their scripts."""
-    word = _NAMED_BY_WORDS.get(name, name.upper().replace("_", " ")) + " "
-    return tuple(
-        _merged((code, code) for code in range(_LAST + 1) if unicodedata.name(chr(code), "").startswith(word))
-    )
-
-
-def _merged(members: Iterable[_Range]) -> Iterator[_Range]:
-    """Join ranges that touch or overlap, in order."""
-    begin = end = None
-    for low, high in sorted(members):
-        if begin is None or end is None:
-            begin, end = low, high
-        elif low > end + 1:
-            yield begin, end
-            begin, end = low, high
-        else:
-            end = max(end, high)
-    if begin is not None and end is not None:
-        yield begin, end
-
-
-def _complement(members: Iterable[_Range]) -> list[_Range]:
-    edges = [(-1, -1), *_merged(members), (_LAST + 1, _LAST + 1)]
-    return [(before[1] + 1, after[0] - 1) for before, after in pairwise(edges) if before[1] + 1 < after[0]]

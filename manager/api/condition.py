@@ -93,12 +93,18 @@ def set_condition(
     Raises:
         pydantic.ValidationError: the server would refuse such a condition.
     """
-    old = find_condition(conditions, type)
+    index, old = len(conditions), None
+    for at, each in enumerate(conditions):
+        if each.type == type:
+            index, old = at, each
+            break
     moved = None if old is None or old.status != status else old.last_transition_time
     if (
         old is not None
         and moved is not None
-        and (old.reason, old.message, old.observed_generation) == (reason, message, generation)
+        and old.reason == reason
+        and old.message == message
+        and old.observed_generation == generation
     ):
         return False
     new = Condition(
@@ -110,10 +116,7 @@ def set_condition(
         # Whole seconds, as every timestamp of the API.
         last_transition_time=moved or now().replace(microsecond=0),
     )
-    if old is None:
-        conditions.append(new)
-    else:
-        conditions[conditions.index(old)] = new
+    conditions[index : index + 1] = [new]
     return True
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from types import new_class
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, Unpack
 
@@ -67,6 +67,10 @@ class ObjectKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+# A named tuple's constructor is a function of Python, and keys are made all the time.
+_new_key: Callable[[tuple[str, str]], ObjectKey] = partial(tuple.__new__, ObjectKey)
 
 
 class OwnerReference(ApiModel):
@@ -211,7 +215,8 @@ class Resource(ApiModel):
     @property
     def key(self) -> ObjectKey:
         """The namespace and the name of the object."""
-        return ObjectKey(self.metadata.namespace, self.metadata.name)
+        metadata = self.metadata
+        return _new_key((metadata.namespace, metadata.name))
 
     def __eq__(self, other: object) -> bool:
         """Equal when all fields are; where they were read from does not matter."""
@@ -348,13 +353,15 @@ def recommended_labels(
     it.
     """
     labels = {
-        "name": name or owner.gvk.kind.lower(),
-        "instance": owner.metadata.name,
-        "component": component,
-        "part-of": part_of,
-        "managed-by": program,
+        "app.kubernetes.io/name": name or owner.gvk.kind.lower(),
+        "app.kubernetes.io/instance": owner.metadata.name,
+        "app.kubernetes.io/managed-by": program,
     }
-    return {f"app.kubernetes.io/{label}": value for label, value in labels.items() if value}
+    if component:
+        labels["app.kubernetes.io/component"] = component
+    if part_of:
+        labels["app.kubernetes.io/part-of"] = part_of
+    return labels
 
 
 def is_controlled_by(meta: ObjectMeta, owner: Resource) -> bool:

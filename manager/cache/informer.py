@@ -269,17 +269,18 @@ class Informer:
         `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
         Raises ProtocolError when it is not an object of this kind.
         """
-        record, meta = self._decoder.take(self._decoder.look(raw))
+        arrival = self._decoder.look(raw)
+        key, uid, version, meta = arrival.key, arrival.uid, arrival.version, arrival.meta
         if before is not None:
-            note_own_write(Change(record.uid, before, record.version))
-        if not self.covers(record.key.namespace):
+            note_own_write(Change(uid, before, version))
+        if not self.covers(key.namespace):
             return
-        if self.filter is not None and not self._takes(record.key, meta):
+        if self.filter is not None and not self._takes(key, meta):
             return
         if meta.deletion_timestamp is not None and is_removed(raw, meta):
-            self._publish(self._store.observe_deletion(record.key, record.uid, record.version))
-        else:
-            self._publish(self._store.observe_write(record, meta))
+            self._publish(self._store.observe_deletion(key, uid, version))
+        elif self._store.is_news(key, uid, version):  # the watch may have been faster
+            self._publish(self._store.observe_write(*self._decoder.take(arrival)))
 
     def _takes(self, key: ObjectKey, meta: Meta) -> bool:
         return any(

@@ -101,8 +101,9 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
         return model.decode(self.raw)
 
 
-KEY = b'"managedFields"'
-KEY_AND_COLON = re.compile(KEY + rb"\s*:\s*")
+_MANAGED_FIELDS = b'"managedFields"'
+_MANAGER = b'{"manager":"'
+"""The beginning of an entry in it, as API servers write it."""
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -139,7 +140,7 @@ class _Arriving(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Arriving).decode
 
 
-class Arrival(NamedTuple):
+class Arrival(msgspec.Struct, gc=False):
     """An object with only its metadata decoded: enough to see whether the cache has this version already."""
 
     raw: bytes | msgspec.Raw
@@ -207,14 +208,14 @@ class RecordDecoder:
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
         """Return the record and metadata of an `Arrival`; raises as a call does."""
-        raw, key, uid, version, arriving, kind = arrival
+        raw, kind, arriving = arrival.raw, arrival.kind, arrival.meta
         meta: Meta = arriving
         managed = bytes(arriving.managed_fields)
         try:
             own = self._managers.own_entries(managed) if managed and self._managers is not None else b""
             is_foreign = self.owners is not None and not own and _is_foreign(meta, self.owners)
             only_metadata = self._metadata_only or is_foreign
-            if kind in {self._kind, ""}:
+            if kind == self._kind or not kind:
                 kept = PARTIAL % bytes(_decode_object(raw)["metadata"]) if only_metadata else bytes(raw)
             elif only_metadata and kind == PARTIAL_KIND:
                 kept = bytes(raw)
@@ -228,8 +229,8 @@ class RecordDecoder:
                 meta = msgspec.structs.replace(meta, **less)
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
-        record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
-        return record, meta
+        deleting = meta.deletion_timestamp is not None
+        return Record(arrival.key, kept, arrival.uid, arrival.version, meta.generation, deleting), meta
 
 
 def _is_foreign(meta: Meta, owners: set[tuple[str, str]]) -> bool:
@@ -280,26 +281,31 @@ class FieldManagers:
 
     def __init__(self, own: str) -> None:
         self._own = own
-        self._patterns = {_pattern(own)}
+        self._names = {_encoded(own)}
         self.add(())
 
     def add(self, names: Iterable[str]) -> None:
         """Keep the entries of these managers, too, in objects that are read from now on."""
-        self._patterns |= {_pattern(name) + rb'["+]' for name in names if name != self._own}
+        self._names |= {_encoded(name) + end for name in names if name != self._own for end in (b'"', b"+")}
+        self._beginnings = tuple(_MANAGER + each for each in self._names)
         # The text stands nowhere else in an entry: quotes within its strings are escaped.
-        any_of = b"|".join(sorted(self._patterns))
-        self._find = re.compile(rb'"manager"\s*:\s*"(?:' + any_of + rb")").search
+        any_of = b"|".join(map(re.escape, sorted(self._names)))
+        self._find = re.compile(rb'"manager"\s*:\s*"(?:%b)' % any_of).search
 
     def own_entries(self, value: bytes) -> bytes:
         """Return the JSON list of these managers' entries in a `managedFields`, empty when there are none."""
         if self._find(value) is None:
             return b""
-        own = [entry for entry in map(bytes, _decode_entries(value)) if self._find(entry)]
+        own = [
+            entry
+            for entry in map(bytes, _decode_entries(value))
+            if (entry.startswith(self._beginnings) if entry.startswith(_MANAGER) else self._find(entry))
+        ]
         return b"[%b]" % b",".join(own) if own else b""
 
 
-def _pattern(name: str) -> bytes:
-    return re.escape(msgspec.json.encode(name)[1:-1])
+def _encoded(name: str) -> bytes:
+    return msgspec.json.encode(name)[1:-1]
 
 
 def _with_managed_fields(raw: bytes, value: bytes, own: bytes) -> bytes:
@@ -309,17 +315,16 @@ def _with_managed_fields(raw: bytes, value: bytes, own: bytes) -> bytes:
     """
     if own == value:
         return raw
-    key = KEY_AND_COLON.search(raw)
-    if key is None or raw.count(KEY) != 1:
+    start = raw.find(_MANAGED_FIELDS)
+    colon = start + len(_MANAGED_FIELDS)
+    if start < 0 or raw.find(_MANAGED_FIELDS, colon) >= 0 or not raw.startswith(b":" + value, colon):
         # The object has a field of that name somewhere else too, or it is written in another way.
         return _rebuild(raw, {"managedFields": own})
-    before, after = raw[: key.start()], raw[key.end() + len(value) :]
+    end = colon + 1 + len(value)
     if own:
-        return b"".join((before, key[0], own, after))
-    before, after = before.rstrip(), after.lstrip()
-    if before.endswith(b","):
-        return before[:-1] + after
-    return before + after.removeprefix(b",")
+        return b"".join((raw[: colon + 1], own, raw[end:]))
+    before, after = raw[:start].rstrip(), raw[end:].lstrip()
+    return before[:-1] + after if before.endswith(b",") else before + after.removeprefix(b",")
 
 
 def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:

@@ -58,7 +58,8 @@ async def server_version(transport: Transport, config: ClusterConfig) -> str:
     except Forbidden:
         return "unknown"  # it is there and knows us
     except Unauthorized as error:
-        raise ServerUnusable(f"{server} does not accept the credentials: {error}") from error
+        expired = "" if config.tls is None else await config.tls.expired_certificate()
+        raise ServerUnusable(f"{server} does not accept the credentials: {expired or error}") from error
     except TransportError as error:
         untrusted = isinstance(error.__cause__, ssl.SSLCertVerificationError)
         kind = ServerUnusable if untrusted else ServerUnavailable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from manager.client.client import Applied, Client, Outcome, Propagation, connect
 from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
-from manager.client.pod_streams import ContainerStreams, ExecResult, Output, PortConnection
 from manager.client.reader import LiveList, ObjectList
 from manager.client.write import ChildLabel
 
@@ -13,16 +12,12 @@ __all__ = [
     "ApplyConflict",
     "ChildLabel",
     "Client",
-    "ContainerStreams",
-    "ExecResult",
     "FieldConflict",
     "LiveList",
     "NotCached",
     "ObjectList",
     "Outcome",
-    "Output",
     "OwnedByOther",
-    "PortConnection",
     "Propagation",
     "Undecodable",
     "connect",

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
@@ -41,7 +41,6 @@ from manager.client.ownership import (
     refused_lists,
     without_fields,
 )
-from manager.client.pod_streams import PodStreams
 from manager.client.reader import (
     CachedReader,
     LiveList,
@@ -91,7 +90,8 @@ from manager.util import clock
 from manager.util.loop import own_turn
 
 if TYPE_CHECKING:
-    from manager.client.kubernetes_client import TransportApiClient
+    from manager_kubernetes.api_client import TransportApiClient
+    from manager_kubernetes.pod_streams import PodStreams
 
 R = TypeVar("R", bound=Resource)
 
@@ -195,8 +195,7 @@ class Client(CachedReader):
     and no read shows it.
 
     Attributes: `metadata` reads kinds that are watched as metadata only; `uncached` reads from the server;
-    `status` writes the status subresource; `pod_streams` leads into pods; `child_label` is a label that
-    `apply` gives to children.
+    `status` writes the status subresource; `child_label` is a label that `apply` gives to children.
     """
 
     def __init__(
@@ -213,7 +212,6 @@ class Client(CachedReader):
         super().__init__(cache, live=self.uncached)
         self.metadata = MetadataReader(cache, live=self.uncached)
         self.status = StatusClient(self._send)
-        self.pod_streams = PodStreams(transport)
         self._transport = transport
         self._mapper = mapper
         self.field_manager = field_manager
@@ -234,6 +232,13 @@ class Client(CachedReader):
         """By UID: the state whose repair the server has refused, until when it is not repeated, and why."""
         self._kubernetes_client: TransportApiClient | None = None
 
+    @cached_property
+    def pod_streams(self) -> PodStreams:
+        """Commands in pods, their processes, ports and logs."""
+        from manager_kubernetes.pod_streams import PodStreams  # noqa: PLC0415 - few operators need it
+
+        return PodStreams(self._transport)
+
     def kubernetes_client(self) -> TransportApiClient:
         """Return an `ApiClient` of kubernetes-asyncio on this client's transport.
 
@@ -248,7 +253,7 @@ class Client(CachedReader):
         """
         if self._kubernetes_client is None:
             try:
-                from manager.client.kubernetes_client import TransportApiClient  # noqa: PLC0415 - 43 MB, 0.3 s
+                from manager_kubernetes.api_client import TransportApiClient  # noqa: PLC0415 - 43 MB, 0.3 s
             except ModuleNotFoundError as error:
                 raise ConfigError(
                     f"kubernetes_client needs {error.name}: install operator-manager[kubernetes-asyncio]"
@@ -525,7 +530,7 @@ class Client(CachedReader):
         found = await self._find_known(kind, key, owner, adopt=adopt)
         if found is None:
             try:
-                return await self._create(obj, wanted, given_up, dry_run=dry_run)
+                return await self._create(obj, key, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by another client a moment ago: look before touching it.
                 found = await self._read(kind, key)
@@ -666,18 +671,21 @@ class Client(CachedReader):
     # Writing.
 
     async def _create(
-        self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
+        self, obj: R, key: ObjectKey, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
     ) -> Applied[R]:
-        kind, key, encoded = type(obj), obj.key, encode_applied(wanted, obj)
-        whole, kept = orjson.loads(encoded), encoded
-        for path in given_up:
-            if without_fields(whole, (path,)) == whole:
-                raise ValueError(f"{kind.gvk.kind} {key} is created without its initial {field_name(path)}")
+        kind, encoded = type(obj), encode_applied(wanted, obj)
+        kept = encoded
         if given_up:
+            whole = orjson.loads(encoded)
+            for path in given_up:
+                if without_fields(whole, (path,)) == whole:
+                    what = f"{kind.gvk.kind} {key} is created"
+                    raise ValueError(f"{what} without its initial {field_name(path)}")
             kept = orjson.dumps(without_fields(whole, given_up))
-        if may_repeat_keys(whole):
+        if may_repeat_keys(encoded):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
+            whole = orjson.loads(encoded)
             whole["metadata"]["resourceVersion"] = "1"
             try:
                 raw = await self._send_apply(kind, key, whole, dry_run=dry_run, creates=True)

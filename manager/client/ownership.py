@@ -345,21 +345,32 @@ KEYS = frozenset(
 checked by the server when they are created, too."""
 
 
-def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
-    """Return whether any list of an object's JSON may have two items with one key, or a value twice.
+_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_texts_in = re.compile(_TEXT).findall
+_longer_lists = re.compile(rb'\[(?=(%b(?:,%b)++\])|%b,|[^][{}"]*,)' % (_TEXT, _TEXT, _TEXT)).finditer
+"""Finds lists of more than one plain value; of those with texts alone, the group has these."""
+
+
+def may_repeat_keys(encoded: bytes) -> bool:
+    """Return whether any list of an object's compact JSON may have two items with one key, or a value twice.
 
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    # One loop without calls: every creation comes by.
-    pending: list[dict[str, Any] | list[Any]] = [wanted]
-    for each in pending:  # with those that it finds
-        if isinstance(each, list) and len(each) > 1 and _repeats_keys(each):
-            return True
-        for item in each.values() if isinstance(each, dict) else each:
-            if isinstance(item, (dict, list)):
-                pending.append(item)  # noqa: PERF401 - an `extend` would not see its own additions
-    return False
+    # Every creation comes by, and few have long lists, so these are looked for without decoding. What looks
+    # like a list within a text costs a walk at most.
+    if b"},{" not in encoded and b"],[" not in encoded:
+        longer = [found[1] and _texts_in(found[1]) for found in _longer_lists(encoded)]
+        if all(texts and len({*texts}) == len(texts) for texts in longer):
+            return False
+    return _has_repeats(orjson.loads(encoded))
+
+
+def _has_repeats(there: Any) -> bool:
+    if isinstance(there, list) and len(there) > 1 and _repeats_keys(there):
+        return True
+    below = there.values() if isinstance(there, dict) else there if isinstance(there, list) else ()
+    return any(map(_has_repeats, below))
 
 
 def _repeats_keys(items: list[Any]) -> bool:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 import orjson
 
-from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource, Unstructured, is_crd
+from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource, is_crd
 from manager.api.model import conditions_by_type, merged_by_type, without_defaults
 from manager.api.resource import reference_to
 from manager.client.errors import name_nearest
@@ -26,7 +24,6 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.runs import current_record
 from manager.util.loop import own_turn
-from manager_kinds.factory import kind_of, kinds_named
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -208,14 +205,8 @@ def plain_fields(kind: type[Resource]) -> dict[str, str] | None:
 _OF_ALL_KINDS = {"api_version", "kind", "metadata", "status"}
 
 
-# Models of kubernetes-asyncio, such as `V1Deployment`. The package is not imported here: the caller of
-# `resource_of` has imported its model.
-
-_named = re.compile(r"(V[0-9]+(?:(?:alpha|beta)[0-9]+)?)([A-Z]\w*)").fullmatch
-
-
 class KubernetesModel(Protocol):
-    """A model of kubernetes-asyncio, as far as its types tell."""
+    """A model of kubernetes-asyncio, such as `V1Deployment`, as far as its types tell."""
 
     def to_dict(self, serialize: bool = False) -> dict[str, Any]:
         """Return its fields by their Python names."""
@@ -223,14 +214,9 @@ class KubernetesModel(Protocol):
 
 
 def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
-    """Return the object that a model stands for, as the package itself serialises it; an object as it is.
+    """Return the object that a model stands for, of one of `kinds` if they have it; an object as it is.
 
-    Its class is the one of `kinds` with that apiVersion and kind, else the library's, else `Unstructured`.
-    A model without them is taken for the library's kind of its name: `V1Deployment`, `V1ConfigMap`.
-
-    Raises:
-        TypeError: it is no model.
-        ValueError: no kind has the model's name, so it has to name `api_version` and `kind` itself.
+    Raises TypeError if it is neither; see `manager_kubernetes.models.to_resource`.
     """
     if isinstance(obj, Resource):
         return obj
@@ -238,25 +224,9 @@ def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]]
         raise TypeError(
             f"{type(obj).__name__} is neither an object of manager.api nor a kubernetes-asyncio model"
         )
-    wire = _serializer().sanitize_for_serialization(obj)
-    name, gvk = type(obj).__name__, None
-    if "apiVersion" in wire and "kind" in wire:
-        gvk = GroupVersionKind.from_api_version(wire["apiVersion"], wire["kind"])
-    elif (found := _named(name)) is not None:
-        gvk = next(iter(kinds_named(found[1].lower(), found[2])), None)
-    if gvk is None:
-        raise ValueError(f"{name} has to name its kind: {name}(api_version=..., kind=..., ...)")
-    kind = next((each for each in kinds if each.gvk == gvk), None) or kind_of(gvk)
-    if kind is None:
-        namespaced = bool(wire.get("metadata", {}).get("namespace"))
-        kind = Unstructured.of(gvk.api_version, gvk.kind, namespaced=namespaced)
-    return kind.model_validate({**wire, "apiVersion": gvk.api_version, "kind": gvk.kind})
+    from manager_kubernetes.models import to_resource  # noqa: PLC0415 - it imports the package
 
-
-@cache
-def _serializer() -> Any:
-    client = import_module("kubernetes_asyncio.client").ApiClient
-    return client.__new__(client)  # its constructor opens a session
+    return to_resource(obj, kinds)
 
 
 class SubresourceClient:
@@ -351,13 +321,13 @@ class StatusClient:
         """
         after = _status_of(obj)
         await self._write(obj, after)
-        raw = cached()
-        if raw is None or obj.origin is None:
+        raw, origin = cached(), obj.origin
+        if raw is None or origin is None:
             return False
         status = _status_in(raw, obj) or {}
         if status == after:
             return False  # as it is nearly always
-        before = _status_in(obj.origin, obj) or {}
+        before = _status_in(origin, obj) or {}
         return not _differing(before, status) <= _differing(before, after)
 
     def is_changed(self, obj: Resource) -> bool:
@@ -377,28 +347,29 @@ class StatusClient:
 
     async def _write(self, obj: Resource, after: Json, *, dry_run: bool = False) -> bytes | None:
         """Send the differences in `after`; return the object as stored, None when nothing was sent."""
-        if obj.origin is None:
-            return await self._send_patch(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
-        await own_turn(len(obj.origin))
-        cached: Json | None = _status_in(obj.origin, obj)
-        before, live, raw = cached, cached, obj.origin
-        key = (obj.kind, obj.key)
-        doubted = (self._in_doubt.get(key) if dry_run else self._in_doubt.pop(key, None)) or set()
+        raw, key = obj.origin, obj.key
+        if raw is None:
+            whole = [{"op": "add", "path": "/status", "value": after}]
+            return await self._send_patch(obj, key, whole, dry_run)
+        await own_turn(len(raw))
+        cached: Json | None = _status_in(raw, obj)
+        before, live, name = cached, cached, (obj.kind, key)
+        doubted = (self._in_doubt.get(name) if dry_run else self._in_doubt.pop(name, None)) or set()
         try:
             if doubted:
                 # The wanted status may be the one before the write in doubt, and there no more.
-                live, raw = await self._look(obj, dry_run)
+                live, raw = await self._look(obj, key, dry_run)
                 before = _in_place(before or {}, live or {}, doubted)
             changes = _changes(before, after, live, raw)
             if not changes:
-                record_spared("patch", type(obj), obj.key, "status")
+                record_spared("patch", type(obj), key, "status")
                 return None
             for _ in range(ATTEMPTS):
                 try:
-                    return await self._send_patch(obj, changes, dry_run)
+                    return await self._send_patch(obj, key, changes, dry_run)
                 except Invalid:
                     # A test has failed, which the server does not say, or the status is not valid.
-                    live, raw = await self._look(obj, dry_run)
+                    live, raw = await self._look(obj, key, dry_run)
                     before = _with_defaults(before, live, obj)
                     tried, changes = changes, _changes(before, after, live, raw)
                     if orjson.dumps(changes) == orjson.dumps(tried):
@@ -406,30 +377,30 @@ class StatusClient:
                     if not changes:
                         return raw  # another client has written just that
         except (TransportError, ServerError, asyncio.CancelledError):
-            remember(self._in_doubt, key, doubted | _differing(cached or {}, after), _MOST_IN_DOUBT)
+            remember(self._in_doubt, name, doubted | _differing(cached or {}, after), _MOST_IN_DOUBT)
             raise
-        raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} keeps being changed")
+        raise Conflict(409, "Conflict", f"the status of {obj.kind} {key} keeps being changed")
 
-    async def _send_patch(self, obj: Resource, patch: list[Json], dry_run: bool) -> bytes:
+    async def _send_patch(self, obj: Resource, key: ObjectKey, patch: list[Json], dry_run: bool) -> bytes:
         if obj.metadata.uid:
             # The server ignores a uid in the body of a status write. Without this test, the status of a
             # deleted object would be written to one that was created under its name meanwhile.
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         booked: Any = {"content_type": JSON_PATCH, "subresource": "status", "dry_run": dry_run}
-        return await self._send("PATCH", type(obj), obj.key, patch, **booked)
+        return await self._send("PATCH", type(obj), key, patch, **booked)
 
-    async def _look(self, obj: Resource, dry_run: bool) -> tuple[Json | None, bytes]:
+    async def _look(self, obj: Resource, key: ObjectKey, dry_run: bool) -> tuple[Json | None, bytes]:
         """Return the current status, and the object that has it.
 
         It sends a patch that changes nothing, because a client that may write a status may lack the right to
         get. Raises Conflict if another object of the same name has replaced the object.
         """
         try:
-            raw = await self._send_patch(obj, [], dry_run)
+            raw = await self._send_patch(obj, key, [], dry_run)
         except Invalid as error:
             if error.details.get("causes"):  # of its fields; a test that has failed has none
                 raise
-            message = f"{obj.kind} {obj.key} was replaced by another object of its name"
+            message = f"{obj.kind} {key} was replaced by another object of its name"
             raise Conflict(409, "Conflict", message) from error
         status = _status_in(raw, obj)
         if not isinstance(status, dict | None):

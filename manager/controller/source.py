@@ -48,7 +48,7 @@ def generation_changed(event: CacheEvent) -> bool:
     old, new = event.old, event.new
     if old is None or new is None:
         return True
-    return new.generation != old.generation or new.generation == 0 or _is_replaced(event)
+    return new.generation != old.generation or new.generation == 0 or new.uid != old.uid
 
 
 def label_changed(event: CacheEvent) -> bool:
@@ -67,10 +67,15 @@ def desired_state_changed(event: CacheEvent) -> bool:
     Status changes do not pass, whichever client wrote them. An operator's default predicate also passes
     status changes by other clients: `any_of(desired_state_changed, status_changed)`.
     """
+    old, new = event.old, event.new
+    if old is None or new is None or generation_changed(event) or new.deleting > old.deleting:
+        return True
+    before, after = event.old_meta, event.meta
     return (
-        generation_changed(event)
-        or termination_started(event)
-        or _differs(event, lambda meta: (meta.labels, meta.annotations, meta.finalizers))
+        before is None
+        or after.labels != before.labels
+        or after.annotations != before.annotations
+        or after.finalizers != before.finalizers
     )
 
 

@@ -229,6 +229,12 @@ class Lease:
         version = str(self.metadata.get("resourceVersion", ""))
         return int(version) if version.isdecimal() and len(version) <= _VERSION_DIGITS else None
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the holder's renewals change, each part cut: the same of the lease and of its outline."""
+        spec = _only(self.spec, "holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
+        return {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
+
     def renews(self, other: Lease) -> bool:
         """Return whether the two differ only in the time of renewal and the resourceVersion."""
         key = self._sent_key
@@ -295,9 +301,7 @@ class Lease:
             metadata[key] = {
                 name: str(own[name])[:_CUT] for name in own if name.startswith(prefix) and len(name) < _CUT
             }
-        spec = _only(self.spec, "holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
-        spec = {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
-        return Lease(metadata, spec, is_outline=True)
+        return Lease(metadata, self.record, is_outline=True)
 
     @property
     def _sent_key(self) -> str:

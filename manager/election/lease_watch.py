@@ -111,7 +111,7 @@ class LeaseObservation:
         known = self._lease
         silent = now >= min(self.expires_at, self.since + self._timing.lease_duration)
         renewed = known is not None and lease.renews(known) and not (silent or self._gone or self.doubtful)
-        if known is None or (lease.uid, lease.spec) != (known.uid, known.spec):
+        if known is None or (lease.uid, lease.record) != (known.uid, known.record):
             sent = lease.sent_at(self._timing.clock)
             self.since = now if sent is None else min(sent, now)
         self._lease, self.newest = lease, lease.version
@@ -133,7 +133,8 @@ class LeaseObservation:
 
         Of a deleted lease it is the last one, without a version.
         """
-        if self.doubtful or (self._lease is not None and self._lease.is_outline):
+        self.doubtful = self.doubtful or (self._lease is not None and self._lease.is_outline)
+        if self.doubtful:
             await self.read(leases, timeout=timeout)
         if self._lease is None:
             return Lease.new(namespace=leases.namespace, name=leases.name)
@@ -157,24 +158,20 @@ class LeaseObservation:
         self.saw(lease, now=clock.monotonic())
 
     async def claim(self, leases: Leases, lease: Lease, *, timeout: float) -> float:
-        """Write that state of the lease as held by this replica from now on; return the time of sending.
-
-        Until the answer, and without one, the observation is in doubt.
-        """
+        """Write that state of the lease as held by this replica from now on; return the time of sending."""
         timing, sent = self._timing, clock.monotonic()
         wanted = lease.claimed(identity=self._identity, seconds=timing.lease_seconds, now=clock.now())
         await self.write(leases, wanted.sent(timing.clock, sent), timeout=timeout)
         return sent
 
     async def write(self, leases: Leases, lease: Lease, *, timeout: float) -> None:
-        """Write that state of the lease."""
-        self.doubtful, sent = True, clock.monotonic()
+        """Write that state of the lease; without an answer, the observation is in doubt."""
+        sent = clock.monotonic()
         try:
             stored = await leases.write(lease, timeout=timeout)
         except BaseException:
-            self.doubtful = True  # the watch may have shown an earlier state meanwhile
+            self.doubtful = True  # only now: the watch may show the write before its answer, as no news
             raise
-        self.doubtful = False
         self.saw(stored, now=sent)
 
     @property

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
+from multidict import CIMultiDict
 
 from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.wire import LONGEST
@@ -30,6 +31,8 @@ HEAD_LIMIT = 256 * 1024
 The warnings of admission policies can be long.
 """
 
+_INFORMATIONAL, _END = (b"HTTP/1.1 1", b"HTTP/1.0 1"), b"\r\n\r\n"
+
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
@@ -39,28 +42,34 @@ class Headers(Mapping[str, str]):
     Of most answers none is looked up, so they stay as they came until then.
     """
 
-    __slots__ = ("lines",)
+    __slots__ = ("_head",)
 
-    def __init__(self) -> None:
-        self.lines: list[tuple[bytes, bytes]] = []
+    def __init__(self, head: bytes) -> None:
+        """Take the head of an answer, without the empty line that ends it."""
+        self._head = head
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a header, or the default."""
-        wanted = name.lower().encode()
-        length = len(wanted)
-        values = [value for each, value in self.lines if len(each) == length and each.lower() == wanted]
-        return b", ".join(values).decode("utf-8", "replace") if values else default
+        there = name.lower().encode() in self._head.lower()
+        return self._parsed().get(name, default) if there else default
 
     def __getitem__(self, name: str) -> str:
-        if (value := self.get(name)) is None:
-            raise KeyError(name)
-        return str(value)
+        return self._parsed()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({name.lower(): name.decode("latin-1") for name, _ in self.lines}.values())
+        return iter(self._parsed())
 
     def __len__(self) -> int:
-        return len({name.lower() for name, _ in self.lines})
+        return len(self._parsed())
+
+    def _parsed(self) -> CIMultiDict[str]:
+        """Read the lines, in which the parser of the connection has found no fault."""
+        found = CIMultiDict[str]()
+        for line in self._head.decode("utf-8", "replace").split("\r\n")[1:]:
+            name, _, value = line.partition(":")
+            before = [found[name]] if name in found else []
+            found[name] = ", ".join((*before, value.strip(" \t")))
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +80,9 @@ class Answer:
     status: int = 0
     """The HTTP status code; 0 until the whole head is there."""
 
-    headers: Headers = field(default_factory=Headers)
+    headers: Headers = field(init=False)
+    """Set together with `status`."""
+
     parts: list[bytes] = field(default_factory=list)
     """The body as far as it has arrived and was not read, of `held` bytes."""
 
@@ -148,7 +159,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
-        self._lines: list[tuple[bytes, bytes]] = []  # the headers as they come
+        self._head: list[bytes] = []  # what has come until the head of the answer is complete
         self._sending = False
         self._besides = 0  # bytes of the answer since the last ones of its body
         self._may_end_with_connection = False
@@ -178,7 +189,6 @@ class Connection(asyncio.Protocol):
         if permit is not None:
             permit()
         answer = self._answer = Answer(transport)
-        self._lines = answer.headers.lines
         self._besides, self._may_end_with_connection = 0, False
         if len(body) <= PIECE:
             transport.write(head + body)
@@ -237,6 +247,8 @@ class Connection(asyncio.Protocol):
             self.abort()  # data without a request
             return
         self._besides += len(data)
+        if not answer.status:
+            self._head.append(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -273,18 +285,17 @@ class Connection(asyncio.Protocol):
         if self._answer is None:
             raise ValueError("more than was asked for")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._lines.append((name, value))
-
     def on_headers_complete(self) -> None:
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()
         if status < HTTPStatus.OK:
-            self._lines.clear()
             return  # the answer proper is still to come
-        answer.status = status
-        self._lines = []  # for trailers, which have no reader
+        head = b"".join(self._head).lstrip()
+        self._head.clear()
+        while head.startswith(_INFORMATIONAL):
+            head = head[head.find(_END) + len(_END) :]
+        answer.status, answer.headers = status, Headers(head[: head.find(_END)])
         self._may_end_with_connection = True
         answer.wake()
         if self._sending:
@@ -297,12 +308,13 @@ class Connection(asyncio.Protocol):
         self._besides = 0
         answer.parts.append(part)
         answer.held += len(part)
-        is_much = answer.held > answer.limit
-        if is_much and not answer.paused and not answer.transport.is_closing():
-            answer.paused = True
-            answer.transport.pause_reading()
-        if is_much or not answer.whole:
-            answer.wake()
+        if answer.held > answer.limit:
+            if not answer.paused and not answer.transport.is_closing():
+                answer.paused = True
+                answer.transport.pause_reading()
+        elif answer.whole:
+            return
+        answer.wake()
 
     def on_message_complete(self) -> None:
         """Finish the response, unless it is informational (1xx) and the final one follows."""

@@ -6,11 +6,13 @@ import asyncio
 import os
 import ssl
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from manager.kube.errors import ConfigError
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable, present, trust
+from manager.util import clock
 from manager.util.loop import in_thread
 from manager.util.small_file import read_small_file
 
@@ -122,10 +124,11 @@ class Tls:
         clock = asyncio.get_running_loop().time
         if self.latest is None or clock() >= self.check_at:
             async with self._renewing:
-                now = clock()
-                if self.latest is None or now >= self.check_at:
+                while self.latest is None or clock() >= self.check_at:
+                    self.check_at = now = clock()
                     self.latest = await in_thread(self._renewed)
-                    self.check_at = now + RECHECK_INTERVAL
+                    if self.check_at == now:  # else a new look was asked for during this one
+                        self.check_at = now + RECHECK_INTERVAL
         return self.latest
 
     def present(self, certificate: tuple[Pem, Pem] | None) -> None:
@@ -134,6 +137,11 @@ class Tls:
         self._files = replace(self._files, certificate=chain, key=key)
         self._contents = None
         self.check_at = 0.0
+
+    async def expired_certificate(self) -> str:
+        """Return which client certificate is presented although it has expired, and when; else ""."""
+        certificate, now = self._files.certificate, clock.now()
+        return "" if certificate is None else await in_thread(lambda: _expired(certificate, now))
 
     def _renewed(self) -> ssl.SSLContext:
         try:
@@ -152,3 +160,15 @@ class Tls:
             return self.latest
         self._contents = contents
         return context
+
+
+def _expired(certificate: Pem, now: datetime) -> str:
+    from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography takes 0.1 s
+
+    try:
+        found = certificates_in(certificate.read())
+    except ConfigError:
+        return ""  # the file is gone, and the context has what was in it
+    if not found or now <= found[0].until:
+        return ""
+    return f"{certificate}: the client certificate has expired, at {found[0].until:%Y-%m-%d %H:%M:%S} UTC"

@@ -71,6 +71,10 @@ class ChildWrites:
     def _unstable(self, reason: str) -> int:
         return sum(each.reason == reason for writes in self._of.values() for each in writes.values())
 
+    def __contains__(self, owner: ObjectKey) -> bool:
+        """Return whether a child of the object was changed lately."""
+        return owner in self._of
+
     def pause(self, owner: Resource, child: Child) -> float:
         """Return for how many seconds the child is left as it is."""
         found = self._find(owner, child)
@@ -97,9 +101,10 @@ class ChildWrites:
         most: int = MOST_WRITES,
     ) -> tuple[str, str] | None:
         """Note a change; return the reason and the message if there are too many. `why` makes the message."""
-        triggers = () if outcome is Outcome.RESTORED or run is None else run.triggers
-        if any(_is_news(each, child) for each in triggers):
-            return None  # another change may be the reason that it is wanted differently
+        if outcome is not Outcome.RESTORED and run is not None:
+            for each in run.triggers:
+                if _is_news(each, child):
+                    return None  # another change may be the reason that it is wanted differently
         now = clock.monotonic()
         self._forget_before(now - WITHIN)
         found = self._find(owner, child)
@@ -128,15 +133,17 @@ class ChildWrites:
         self._forget(owner.key, child)
         return None
 
-    def unstable_children(self, owner: Resource, applied: set[Child]) -> Iterator[tuple[str, str]]:
+    def unstable_children(self, owner: ObjectKey, applied: set[Child]) -> list[tuple[str, str]]:
         """Return reason and message of each child that is changed too often and still applied."""
-        for child, found in list(self._of.get(owner.key, {}).items()):
+        unstable = []
+        for child, found in [*self._of.get(owner, {}).items()]:
             if found.pauses is None or found.most == MOST_LOOPS:
                 continue
             if child in applied:
-                yield found.reason, found.message
+                unstable.append((found.reason, found.message))
             else:
-                self._forget(owner.key, child)
+                self._forget(owner, child)
+        return unstable
 
     def forget(self, owner: ObjectKey) -> None:
         """Forget an object that is gone, or another replica's."""
@@ -169,12 +176,14 @@ class ChildWrites:
 
 def _is_news(trigger: Trigger, child: Child) -> bool:
     """Return whether the reconcile has a cause that the previous reconcile cannot have produced."""
+    if trigger.source == "for":
+        return trigger.change == "ADDED"
     kind, key = child
     if trigger.source == "watches":
         same_name = not key.name or trigger.name == key.name
         return not same_name or (trigger.kind, trigger.namespace) != (kind.gvk.kind, key.namespace)
     own = {"requeue", "timer", "resync", "back-off"}
-    return trigger.source not in {"for", "owns"} and trigger.why not in own
+    return trigger.source != "owns" and trigger.why not in own
 
 
 _SHOWN = 8

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, Self, get_args, get_origin
 
@@ -25,6 +23,7 @@ from manager.api import (
 from manager.api.condition import takes_conditions
 from manager.operator.children import CONDITION
 from manager.operator.declaration import bare
+from manager.util import clock
 from manager_kinds.factory import status_model_of
 
 
@@ -74,6 +73,10 @@ class ConditionList:
     """Whether the status is JSON, as in built-in kinds: `item` only says which fields a condition has."""
     named: tuple[ConditionType, ...] = ()
     """The types that the kind's `Status` names; empty where it takes any."""
+    known: frozenset[ConditionType] = frozenset()
+    """Those of `named` that the model of one condition takes, too."""
+    plain: type[Resource] | None = None
+    """The kind, if its model holds our own `Condition`, with which nothing needs to be converted."""
 
     @classmethod
     def of(cls, kind: type[Resource]) -> Self | None:
@@ -94,10 +97,15 @@ class ConditionList:
             return None
         fields = {each.alias or name: each for name, each in item.model_fields.items()}
         required = (name for name, each in fields.items() if each.is_required())
-        return cls(item, is_json, named) if takes_conditions(fields, required) else None
+        if not takes_conditions(fields, required):
+            return None
+        known = frozenset(each for each in named if _takes(item, each))
+        return cls(item, is_json, named, known, kind if item is Condition and not is_json else None)
 
     def takes(self, type: ConditionType) -> bool:  # noqa: A002 - the field's name
         """Return whether a condition can be of that type: `Status`, or the items' model, may name them."""
+        if type in self.known:
+            return True
         if self.named and type != CONDITION and type not in self.named:
             return False
         return self.item is None or _takes(self.item, type)
@@ -111,6 +119,9 @@ class ConditionList:
 
     def read(self, obj: Resource) -> list[Condition]:
         """Return the conditions that an object has; a missing list is an empty one."""
+        if type(obj) is self.plain:
+            held = getattr(obj.status, "conditions", None)  # type: ignore[attr-defined]
+            return [*held] if held else []
         status = obj.content.get("status") if isinstance(obj, Unstructured) else getattr(obj, "status", None)
         held = status.get("conditions") if isinstance(status, dict) else getattr(status, "conditions", None)
         if not held:
@@ -126,22 +137,22 @@ class ConditionList:
     def set(
         self,
         obj: Resource,
-        type: ConditionType,  # noqa: A002 - the field's name
+        kind: ConditionType,
         status: ConditionStatus,
         reason: str,
         message: str,
-        *,
-        now: Callable[[], datetime],
     ) -> None:
-        """Set one, as `set_condition` does, for the object's present generation."""
-        held, generation = _held(obj), obj.metadata.generation
-        if self.item is Condition and not self.is_json and not isinstance(obj, Unstructured):
-            set_condition(held, type, status, reason, message, generation=generation, now=now)
+        """Set the one of type `kind`, as `set_condition` does, for the object's present generation."""
+        generation = obj.metadata.generation
+        if type(obj) is self.plain:
+            held = getattr(obj.status, "conditions", None)  # type: ignore[attr-defined]
+            held = _held(obj) if held is None else held
+            set_condition(held, kind, status, reason, message, generation=generation, now=clock.now)
             return
-        ours = self.read(obj)
-        if not set_condition(ours, type, status, reason, message, generation=generation, now=now):
+        held, ours = _held(obj), self.read(obj)
+        if not set_condition(ours, kind, status, reason, message, generation=generation, now=clock.now):
             return
-        index = [each.type for each in ours].index(type)
+        index = [each.type for each in ours].index(kind)
         theirs: Any = ours[index]
         if self.item is None or not issubclass(self.item, Condition):
             theirs = self._as_theirs(theirs, _wire(held[index]) if index < len(held) else {})
@@ -179,13 +190,12 @@ def _held(obj: Resource) -> list[Any]:
         holder = obj.content["status"] = obj.content.get("status") or {}
     else:
         holder = status_of(obj)
-    if not isinstance(holder, dict):
-        if holder.conditions is None or "conditions" not in holder.model_fields_set:
-            # The assignment marks the field as set: a write leaves out unset fields.
-            holder.conditions = [] if holder.conditions is None else holder.conditions
-        return holder.conditions  # type: ignore[no-any-return]
-    holder["conditions"] = holder.get("conditions") or []
-    return holder["conditions"]  # type: ignore[no-any-return]
+    held: list[Any] | None
+    if isinstance(holder, dict):
+        held = holder["conditions"] = holder.get("conditions") or []
+    elif (held := holder.conditions) is None:
+        held = holder.conditions = []
+    return held
 
 
 def _wire(item: Any) -> dict[str, Any]:

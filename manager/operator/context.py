@@ -35,6 +35,7 @@ from manager.api import (
     ObjectMeta,
     Resource,
     Unstructured,
+    find_condition,
     is_controlled_by,
 )
 from manager.api.condition import CONDITION_REASON
@@ -43,17 +44,13 @@ from manager.cache import Meta, meta_in
 from manager.client import (
     Applied,
     Client,
-    ContainerStreams,
-    ExecResult,
     FieldConflict,
     ObjectList,
     Outcome,
     OwnedByOther,
-    PortConnection,
     Propagation,
 )
 from manager.client.client import ApplyOptions
-from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
 from manager.kube.errors import Conflict, Invalid, NotFound
@@ -68,7 +65,7 @@ from manager.operator.children import (
     is_rolled_out,
     is_workload,
 )
-from manager.operator.conditions import status_of
+from manager.operator.conditions import ConditionList, status_of
 from manager.telemetry.logs import LONGEST, reconcile_log, shortened
 from manager.telemetry.runs import LONGEST_TEXT, current_record
 from manager.util import clock
@@ -78,8 +75,15 @@ from manager_kinds.pod_health import PodHealth
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from manager.client.kubernetes_client import TransportApiClient
     from manager_kinds.apps_v1 import Deployment
+    from manager_kubernetes.api_client import TransportApiClient
+    from manager_kubernetes.pod_streams import (
+        ContainerStreams,
+        ExecOptions,
+        ExecResult,
+        LogOptions,
+        PortConnection,
+    )
 
 R = TypeVar("R", bound=Resource)
 C = TypeVar("C")
@@ -201,19 +205,21 @@ class Context:
     server, with the operator's own field manager.
     """
 
+    # Most reconciles change none of these: they are made with the first change.
+    _before: Sequence[Condition] | None = None
+    _confirmed = _blocked_now = _rolling_out = _waits_to_roll_out = False
+    created: frozenset[Child] = frozenset()
+    look_again_after: float | None = None
+
     def __init__(self, operator: OperatorBase, obj: Resource) -> None:
         self.object = obj
-        self._metadata = _writable(obj.metadata)
+        self.key = obj.key
         self.client: Client = operator.client
         self._operator = operator
-        self._before: dict[str, Condition] | None = None
+        self._metadata = _writable(obj.metadata)
         self._set: set[ConditionType] = set()
         self._later: list[Callable[[], object]] = []
         self._applied: set[Child] = set()
-        self._confirmed = self._blocked_now = False
-        self._rolling_out = self._waits_to_roll_out = False
-        self.created: set[Child] = set()
-        self.look_again_after: float | None = None
 
     @property
     def log(self) -> FilteringBoundLogger:
@@ -281,33 +287,31 @@ class Context:
         """
         if len(message) > LONGEST:
             message = shortened(message)
-        conditions = self._operator.condition_list
+        conditions, obj = self._operator.condition_list, self.object
         if conditions is None:
-            kind, hint = self.object.kind, self._operator.hint_of_status()
+            hint = self._operator.hint_of_status()
             raise Undeclared(
-                f"{kind} has no status.conditions that can be set: use ctx.event() for {type}{hint}"
+                f"{obj.kind} has no status.conditions that can be set: use ctx.event() for {type}{hint}"
             )
         if not conditions.takes(type):
-            kind, why = self.object.kind, conditions.why_refused(type)
-            raise Undeclared(f"{kind} takes no condition of type {type}: {why}")
+            raise Undeclared(f"{obj.kind} takes no condition of type {type}: {conditions.why_refused(type)}")
         if self._before is None:
-            self._before = {each.type: each for each in conditions.read(self.object)}
-        given: object = status  # "False" is true for Python
-        if isinstance(given, str) and given != "Unknown":
-            why = f'status {given!r} has to be True, False or "Unknown"'
-            raise TypeError(f"condition {type} of {self.object.kind}: {why}")
+            self._before = conditions.read(obj)
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
+        if value != "Unknown" and isinstance(status, str):  # "False" is true for Python
+            why = f'status {status!r} has to be True, False or "Unknown"'
+            raise TypeError(f"condition {type} of {obj.kind}: {why}")
         self._set.add(type)
         try:
-            conditions.set(self.object, type, value, reason, message, now=clock.now)
+            conditions.set(obj, type, value, reason, message)
         except ValidationError as error:
             first = error.errors()[0]
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             if first["loc"] == ("reason",):
                 why = f"reason {reason!r} has to be one word in CamelCase"
-            raise ValueError(f"condition {type} of {self.object.kind}: {why}") from None
+            raise ValueError(f"condition {type} of {obj.kind}: {why}") from None
         if event is not None:
-            said = self._before.get(type)
+            said = find_condition(self._before, type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
                 self.once_written(partial(self._record, event, reason, message))
 
@@ -324,7 +328,7 @@ class Context:
 
     def warn_of(self, type: ConditionType) -> None:  # noqa: A002 - the field's name
         """Record a Warning with a condition's reason and message if its status or reason has changed."""
-        before, now = (self._before or {}).get(type), self.conditions[type]
+        before, now = find_condition(self._before, type), self.conditions[type]
         if before is None or (before.status, before.reason) != (now.status, now.reason):
             self.event(now.reason, now.message, warning=True, once_written=True)
 
@@ -386,25 +390,14 @@ class Context:
         If 300 reconciles in a minute create children of one kind without such a cause, this raises Blocked,
         and creates at most one child a minute.
         """
-        child = resource_of(child, (each.kind for each in self._operator.sources))
-        kind, key, writes = type(child), child.key, self._operator.child_writes
+        operator = self._operator
+        if not isinstance(child, Resource):
+            child = resource_of(child, (each.kind for each in operator.sources))
+        kind, key, writes = type(child), child.key, operator.child_writes
         self._applied.add((kind, key))
-        if (pause := writes.pause(self.object, (kind, key))) > 0:
-            there = await self.client.find(kind, key)
-            if (
-                there is not None
-                and there.metadata.deletion_timestamp is None
-                and is_controlled_by(there.metadata, self.object)
-            ):
-                self.look_again_within(pause)
-                return there
-        of_kind = (kind, ObjectKey(self.object.metadata.namespace, ""))  # for all of them
-        pause = writes.loop_pause(self.object, of_kind)
-        if pause > 0 and await self.client.find(kind, key) is None:
-            why = f"{MOST_LOOPS} reconciles in a minute have created a {kind.gvk.kind} each"
-            text = f"{why}, and nothing else had changed; now one is created at most each minute"
-            raise Blocked(REASONS[Outcome.CREATED], text, retry_after=pause)
-        may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
+        if self.key in writes and (there := await self._left_alone(kind, key)) is not None:
+            return there
+        may_update = self._may_roll_out if operator.rollouts.limited and is_workload(child) else None
         how: ApplyOptions = {
             "owner": self.object,
             "initial": options.get("initial", ()),
@@ -422,15 +415,43 @@ class Context:
                 await self.confirm()
                 how["adopt"] = True
         if applied.outcome is Outcome.CREATED:
-            if not any(each is kind for each, _ in self.created):
+            if not self.created or not any(each is kind for each, _ in self.created):
+                of_kind = kind, self._any_name
                 writes.wrote(self.object, of_kind, Outcome.CREATED, current_record(), str, most=MOST_LOOPS)
-            self.created.add((kind, key))
-        elif applied.previous is None:
+            self.created |= {(kind, key)}
+            name = f"{child.gvk.kind} {applied.object.metadata.name}"
+            self.event("Created", f"Created {name} {options.get('created', '')}".rstrip())
+        elif applied.previous is not None:
+            self._announce(applied, applied.previous, child, options.get("changed"))
+        elif self.key in writes:
             self.look_again_within(writes.held(self.object, (kind, key)))
         if may_update is not None and not is_rolled_out(applied.object):
             self._rolling_out = True
-        self._announce(applied, child, **options)
         return applied.object
+
+    @property
+    def _any_name(self) -> ObjectKey:
+        """Return the key by which creations of all children of one kind are counted."""
+        return ObjectKey(self.object.metadata.namespace, "")
+
+    async def _left_alone(self, kind: type[R], key: ObjectKey) -> R | None:
+        """Return a child that was changed too often, and is left as it is for a while."""
+        owner, writes = self.object, self._operator.child_writes
+        if (pause := writes.pause(owner, (kind, key))) > 0:
+            there = await self.client.find(kind, key)
+            if (
+                there is not None
+                and there.metadata.deletion_timestamp is None
+                and is_controlled_by(there.metadata, owner)
+            ):
+                self.look_again_within(pause)
+                return there
+        pause = writes.loop_pause(owner, (kind, self._any_name))
+        if pause > 0 and await self.client.find(kind, key) is None:
+            why = f"{MOST_LOOPS} reconciles in a minute have created a {kind.gvk.kind} each"
+            text = f"{why}, and nothing else had changed; now one is created at most each minute"
+            raise Blocked(REASONS[Outcome.CREATED], text, retry_after=pause)
+        return None
 
     async def correct(self, child: R) -> R:
         """Write the metadata that was changed in a child since it was read; returns it as stored.
@@ -438,7 +459,8 @@ class Context:
         For children that are created and not applied. Events say `Updated` or `Restored`, as after `apply`.
         """
         applied = await self.client.correct(child)
-        self._announce(applied, child)
+        if applied.previous is not None:
+            self._announce(applied, applied.previous, child, None)
         return applied.object
 
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
@@ -451,7 +473,7 @@ class Context:
         key = ObjectKey(self.object.metadata.namespace, name)
         try:
             await self.client.refuse_foreign(kind, key, self.object)
-            self._operator.waits_for(kind, key, self.object.key)
+            self._operator.waits_for(kind, key, self.key)
             cache = self._operator.manager.cache
             if not (cache.has(kind, key) or cache.holds_all(kind, key.namespace)):
                 self.look_again_within(_UNSEEN_RETRY)
@@ -514,6 +536,8 @@ class Context:
             namespace=deployment.metadata.namespace,
             labels=deployment.spec["selector"]["matchLabels"],
         )
+        if not records:
+            return []
         pods, portions, now = [], Portions(), clock.now()
         for record in records:
             await portions.begin(len(record.raw))
@@ -645,7 +669,7 @@ class Context:
         self._operator.check_may_patch()
         writes, version = self._operator.child_writes, self.object.metadata.resource_version
         deleting = self.object.metadata.deletion_timestamp is not None
-        itself = (type(self.object), self.object.key)
+        itself = (type(self.object), self.key)
         if not deleting and (pause := writes.loop_pause(self.object, itself)) > 0:
             why = f"{MOST_LOOPS} reconciles in a minute have patched the object itself"
             text = f"{why}, and nothing else had changed; now it is patched at most once a minute"
@@ -680,19 +704,19 @@ class Context:
 
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
-        self._take_back()
-        self._set_children_stable()
-        if self._operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
-            self._operator.rollouts.end(self.object.key)
-        if self._operator.has_status:
-            if self._operator.has_observed_generation:
-                status_of(self.object).observed_generation = self.object.metadata.generation
+        operator, obj = self._operator, self.object
+        if operator.condition_list is not None:
+            self._settle_conditions(operator.condition_list)
+        if operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
+            operator.rollouts.end(self.key)
+        if operator.has_status:
+            if operator.has_observed_generation:
+                status_of(obj).observed_generation = obj.metadata.generation
             try:
-                differs = await self.client.status.report(self.object, cached=self._cached)
-                if differs and self._counts_status():
-                    self._operator.enqueue(self.object.key)
+                if await self.client.status.report(obj, cached=self._cached) and self._counts_status():
+                    operator.enqueue(self.key)
             except (Conflict, Invalid):
-                if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
+                if operator.finalizers and obj.metadata.deletion_timestamp is None:
                     self._confirmed = False
                     await self.confirm()  # another object may have its name now
                 raise
@@ -741,7 +765,7 @@ class Context:
 
     def blocked(self, set_before: AbstractSet[str]) -> None:
         """Note that the conditions which were set since `set_before` say that the object is blocked."""
-        self._operator.obstacles[self.object.key] = {
+        self._operator.obstacles[self.key] = {
             name: (each.reason, each.message)
             for name, each in self.conditions.items()
             if name in self.set_types - set_before
@@ -753,30 +777,37 @@ class Context:
         """Return the types of the conditions that were set in this reconcile."""
         return frozenset(self._set)
 
-    def _take_back(self) -> None:
-        """Take back what an earlier failure or obstacle had set, and is not set by now.
+    def _settle_conditions(self, conditions: ConditionList) -> None:
+        """Take back what an earlier failure or obstacle had set, and tell whether the children are stable.
 
-        Those of an earlier process are known by their message or reason, or by all conditions having one.
+        Nothing is taken back that is set by now. Conditions of an earlier process are known by their message
+        or reason, or by all conditions having one.
         """
-        conditions, key, obstacles = self._operator.condition_list, self.object.key, self._operator.obstacles
-        if conditions is None:
-            return
+        operator, key, obstacles = self._operator, self.key, self._operator.obstacles
         if key in obstacles and not self._blocked_now:
             self.once_written(partial(obstacles.pop, key, None))
         held = conditions.read(self.object)
         left = [each for each in held if each.type not in self._set]
-        if not left:
+        if left:
+            known = {} if self._blocked_now else obstacles.get(key)
+            if known is None:
+                known = self._obstacles_of_earlier_process(held)
+            for each in left:
+                if known.get(each.type) != (each.reason, each.message) and not is_of_failure(each):
+                    continue
+                if each.type == DEGRADED and conditions.takes(DEGRADED):
+                    self.condition(DEGRADED, False, "AsExpected")
+                else:
+                    conditions.remove(self.object, each.type)
+        if not operator.tells_of_children:
             return
-        known = {} if self._blocked_now else obstacles.get(key)
-        if known is None:
-            known = self._obstacles_of_earlier_process(held)
-        for each in left:
-            if known.get(each.type) != (each.reason, each.message) and not is_of_failure(each):
-                continue
-            if each.type == DEGRADED and conditions.takes(DEGRADED):
-                self.condition(DEGRADED, False, "AsExpected")
-            else:
-                conditions.remove(self.object, each.type)
+        writes = operator.child_writes
+        if key in writes and (troubles := writes.unstable_children(key, self._applied)):
+            reason, _ = troubles[0]
+            self.condition(CONDITION, False, reason, "; ".join(message for _, message in troubles))
+        # Others need not know that there is such a condition.
+        elif left and any(each.type == CONDITION and each.status != "True" for each in left):
+            self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
     def _obstacles_of_earlier_process(self, held: Iterable[Condition]) -> dict[str, tuple[str, str]]:
         ours = {each.type: each for each in held if each.type in self._operator.conditions}
@@ -789,29 +820,16 @@ class Context:
     def _pod(self, pod: Resource | str) -> Resource | ObjectKey:
         return ObjectKey(self.object.metadata.namespace, pod) if isinstance(pod, str) else pod
 
-    def _set_children_stable(self) -> None:
-        """Set the condition, if the object ever had such a child: others need not know that there is one."""
-        conditions = self._operator.condition_list
-        if conditions is None or not self._operator.tells_of_children:
-            return
-        troubles = list(self._operator.child_writes.unstable_children(self.object, self._applied))
-        if troubles:
-            reason, _ = troubles[0]
-            message = "; ".join(message for _, message in troubles)
-            self.condition(CONDITION, False, reason, message)
-        elif any(each.type == CONDITION and each.status != "True" for each in conditions.read(self.object)):
-            self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
-
     def _cached(self) -> bytes | None:
         """Return the cached object if its version differs from this context's; otherwise None."""
-        record, metadata = self._operator.informer.get(self.object.key), self.object.metadata
+        record, metadata = self._operator.informer.get(self.key), self.object.metadata
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
         return record.raw
 
     def _counts_status(self) -> bool:
         """Return whether the operator wants to know of a status that another client has written meanwhile."""
-        record, origin = self._operator.informer.get(self.object.key), self.object.origin
+        record, origin = self._operator.informer.get(self.key), self.object.origin
         if record is None or origin is None:
             return True
         version = int(self.object.metadata.resource_version or 0)
@@ -838,7 +856,7 @@ class Context:
 
     def _may_roll_out(self) -> bool:
         """Return whether a workload may be updated. A change of the spec does not wait."""
-        if self.is_observed() and not self._operator.rollouts.may_begin(self.object.key):
+        if self.is_observed() and not self._operator.rollouts.may_begin(self.key):
             self._waits_to_roll_out = True
             return False
         return True
@@ -869,18 +887,13 @@ class Context:
     def _announce(
         self,
         applied: Applied[R],
+        before: R,
         wanted: R,
-        *,
-        created: str = "",
-        changed: Callable[[R, R], tuple[str, str] | None] | None = None,
-        **_: object,
+        changed: Callable[[R, R], tuple[str, str] | None] | None,
     ) -> None:
-        child, before = applied.object, applied.previous
+        """Record and log a change of a child, unless there are too many of them."""
+        child = applied.object
         name = f"{child.gvk.kind} {child.metadata.name}"
-        if applied.outcome is Outcome.CREATED:
-            self.event("Created", f"Created {name} {created}".rstrip())
-        if before is None:
-            return
         fields = changed_fields(before, child, wanted)
         if not fields and self._was_labelled(before.metadata, child.metadata):
             return
@@ -917,10 +930,12 @@ def _writable(metadata: ObjectMeta | Meta) -> tuple[object, ...]:
     """Return copies of the metadata that an operator may change."""
     owners = metadata.owner_references
     return (
-        {**metadata.labels},
-        {**metadata.annotations},
+        metadata.labels.copy(),
+        metadata.annotations.copy(),
         [*metadata.finalizers],
-        [(each.uid, bool(each.controller), bool(each.block_owner_deletion)) for each in owners],
+        [(each.uid, bool(each.controller), bool(each.block_owner_deletion)) for each in owners]
+        if owners
+        else [],
     )
 
 

@@ -91,7 +91,7 @@ def add_controller(
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
     informers = [objects, *(_informer(operator, each, objects) for each in operator.sources)]
-    own = KindSource(objects, enqueue_object, predicates=(cls.counts,), relation="for")
+    own = KindSource(objects, enqueue_object, predicates=(cls.counts_event(),), relation="for")
     reconciler = None if by_key else ObjectReconciler(operator)
     sources: list[Source] = [own, operator.channel]
     if reconciler is not None:
@@ -251,7 +251,7 @@ class ObjectReconciler(Generic[T]):
         state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
         if request in self._created and (left := self._pause(request, state)) > 0:
             return Result(requeue_after=left)
-        due = tuple(self._due.pop(request, ()))
+        due = tuple(self._due.pop(request, ())) if self._due else ()
         try:
             return await self._reconcile(request, obj, state, due)
         except BaseException:
@@ -301,13 +301,12 @@ class ObjectReconciler(Generic[T]):
     ) -> Result | None:
         operator = self._operator
         while obj is not None:
-            if obj.metadata.deletion_timestamp is not None and operator.finalizers.isdisjoint(
-                obj.metadata.finalizers
-            ):
+            deleting = obj.metadata.deletion_timestamp is not None
+            if deleting and operator.finalizers.isdisjoint(obj.metadata.finalizers):
                 break
             ctx = Context(operator, obj)
             try:
-                return await self._bring_up_to_date(obj, due, ctx)
+                return await self._bring_up_to_date(obj, due, ctx, deleting=deleting)
             except Changed as changed:
                 obj = changed.object
             except Gone:
@@ -345,26 +344,27 @@ class ObjectReconciler(Generic[T]):
             del self._created[key]
         return left if created.again else 0.0
 
-    def _has_created(self, key: ObjectKey, state: tuple[str, str], children: set[Child]) -> None:
-        before = self._created.get(key)
-        known = before.children if before is not None else frozenset()
-        again, until = not known.isdisjoint(children), clock.monotonic() + _PAUSE
-        self._created[key] = _Created(state, known | children, again, until)
+    def _has_created(self, key: ObjectKey, state: tuple[str, str], children: frozenset[Child]) -> None:
+        again, until = False, clock.monotonic() + _PAUSE
+        if (before := self._created.get(key)) is not None:
+            again, children = not before.children.isdisjoint(children), before.children | children
+        self._created[key] = _Created(state, children, again, until)
 
-    async def _bring_up_to_date(self, obj: T, due: Sequence[str], ctx: Context) -> Result | None:
-        operator = self._operator
+    async def _bring_up_to_date(
+        self, obj: T, due: Sequence[str], ctx: Context, *, deleting: bool
+    ) -> Result | None:
+        operator, key = self._operator, ctx.key
         if self.owned_objects is not None and not self.owned_objects.covers(obj.metadata.uid):
             return None  # the name is another object's by now, and that is another replica's
-        deleting = obj.metadata.deletion_timestamp is not None
         try:
             if deleting:
-                await self.daemons.stop(obj.key)
+                await self.daemons.stop(key)
                 result = await operator.cleanup(obj, ctx)
                 _check_result(operator, "cleanup", result)
                 if result is None:
                     await self._remove_finalizers(obj, ctx)
-                    operator.forget(obj.key)
-                    return await operator.gone(obj.key)
+                    operator.forget(key)
+                    return await operator.gone(key)
             else:
                 if operator.finalizers and (operator.finalizer_first or not operator.finalizer):
                     await ctx.ensure_finalizer()
@@ -376,7 +376,7 @@ class ObjectReconciler(Generic[T]):
                 _check_result(operator, "reconcile", result)
                 for owns in self._pruned:
                     await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
-                operator.told_blocked.pop(obj.key, None)
+                operator.told_blocked.pop(key, None)
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
@@ -386,7 +386,7 @@ class ObjectReconciler(Generic[T]):
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
-        operator.reported_failures.pop(obj.key, None)
+        operator.reported_failures.pop(key, None)
         return result if ctx.look_again_after is None else _within(result, ctx.look_again_after)
 
     async def _after(self, error: Exception, obj: T, ctx: Context, *, deleting: bool) -> Result | None:
@@ -395,7 +395,7 @@ class ObjectReconciler(Generic[T]):
             result = await operator.on_error(obj, error, ctx)
         except Exception:
             if ctx.look_again_after is not None:
-                operator.channel.send(obj.key, after=ctx.look_again_after)
+                operator.channel.send(ctx.key, after=ctx.look_again_after)
             raise
         if isinstance(error, Blocked) and not deleting:
             ctx.blocked(before)

@@ -40,11 +40,8 @@ REMEMBERED = 1024
 DEADLINE = 8.0
 """Seconds for both reviews together. Prometheus gives up after 10 by default, without seeing the reason."""
 
-KNOWN_AT_ONCE = 8
-"""Concurrent reviews that said yes before; more of them wait."""
-
 STRANGERS_AT_ONCE, STRANGERS_PER_SECOND = 4, 20
-"""All other reviews: how many at once, and per second on average."""
+"""Reviews that did not say yes before: how many at once, and per second on average."""
 
 WAITING = 8
 """Reviews of one stranger that wait or are under way; more are refused."""
@@ -370,39 +367,38 @@ class _Search(Generic[V]):
     waiting: int = 0
 
 
+class _Stranger(asyncio.Lock):
+    waiting = 0
+
+
 class _Turns:
     """Turns for reviews: a thousand reviews of one stranger do not delay a single one of another."""
 
     def __init__(self) -> None:
-        self._known = asyncio.Semaphore(KNOWN_AT_ONCE)
         self._all_strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
         self._pace = TokenBucket(rate=STRANGERS_PER_SECOND, burst=STRANGERS_PER_SECOND)
-        self._asking: dict[str, int] = {}
-        self._locks = WeakValueDictionary[str, asyncio.Lock]()
+        self._strangers = WeakValueDictionary[str, _Stranger]()
 
     @asynccontextmanager
-    async def turn(self, stranger: str | None) -> AsyncIterator[None]:
+    async def turn(self, name: str | None) -> AsyncIterator[None]:
         """Wait for a turn; None is for a question whose answer was yes before. Raises `TooManyQuestions`."""
-        if stranger is None:
-            async with self._known:
-                yield
+        if name is None:
+            yield
             return
-        if self._asking.get(stranger, 0) >= WAITING:
+        stranger = self._strangers.setdefault(name, _Stranger())
+        if stranger.waiting >= WAITING:
             raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
-        lock = self._locks.setdefault(stranger, asyncio.Lock())
-        self._asking[stranger] = self._asking.get(stranger, 0) + 1
+        stranger.waiting += 1
         try:
             async with AsyncExitStack() as stack:
                 try:
                     async with asyncio.timeout(PATIENCE):
                         # One of each stands in the common queue, so all strangers take turns.
-                        await stack.enter_async_context(lock)
+                        await stack.enter_async_context(stranger)
                         await stack.enter_async_context(self._all_strangers)
                         await self._pace.acquire()
                 except TimeoutError:
                     raise TooManyQuestions("too many questions wait already") from None
                 yield
         finally:
-            self._asking[stranger] -= 1
-            if not self._asking[stranger]:
-                del self._asking[stranger]
+            stranger.waiting -= 1

@@ -18,7 +18,7 @@ from manager.election.coordinator import (
 from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement, lease_of_shard
 from manager.election.lease import ElectionConfig, Leases
 from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
-from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from manager.kube.errors import Conflict, KubeError, NotFound
 from manager.shards.owned import KNOWN_WITHIN, OwnedShards
 from manager.shards.shard_set import ShardSet, check_count
 from manager.telemetry.logs import get_logger
@@ -153,22 +153,17 @@ class ReplicaRegistry:
 
     async def _renew(self) -> None:
         view, timeout = self._view, self._timing.attempt_timeout
-        for is_last in (False, True):
-            try:
-                base = await view.base(self._leases, timeout=timeout)
-                base = base.labelled({self._group.label: self._kind})
-                base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
-                sent = await view.claim(self._leases, base, timeout=timeout)
-            except KubeError as error:
-                # Deleted by another replica, which took this one for dead, or written by a renewal of ours
-                # whose answer was lost: once more, after a look.
-                if is_last or not isinstance(error, Conflict | AlreadyExists | NotFound):
-                    self._error.report(f"cannot renew lease {self._leases}", error)
-                    return
-            else:
-                self._known_until = sent + self._timing.renew_deadline
-                self._error.clear()
-                return
+        try:
+            base = await view.base(self._leases, timeout=timeout)
+            base = base.labelled({self._group.label: self._kind})
+            base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
+            sent = await view.claim(self._leases, base, timeout=timeout)
+        except KubeError as error:
+            # Also a conflict, after a renewal without an answer or a deletion by others: the next one looks.
+            self._error.report(f"cannot renew lease {self._leases}", error)
+        else:
+            self._known_until = sent + self._timing.renew_deadline
+            self._error.clear()
 
     async def _delete_dead(self, *, until: float) -> None:
         """Delete the Leases of dead replicas, as many as there is time for: nothing may delay a renewal.
@@ -236,7 +231,7 @@ class ShardCoordinator(Coordinator):
         self._wanted_count = config.metrics.shards_wanted
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
-        self._giving_up: dict[int, asyncio.Task[None]] = {}
+        self._giving_up = set[int]()
         self._tasks = asyncio.TaskGroup()
         self._kept_until: dict[int, float] = {}
         """The shards that wait for their next owners to know the objects."""
@@ -350,8 +345,7 @@ class ShardCoordinator(Coordinator):
         while await unless(self._stop, lock.wanted.wait()) and not self._stop.is_set():
             if await lock.acquire():
                 await lock.hold()
-                if (giving_up := self._giving_up.pop(number, None)) is not None:
-                    giving_up.cancel()  # at the stop: all work has ended
+                self._giving_up.discard(number)
                 self._wake.set()
                 self._gave_back.set()
 
@@ -402,9 +396,8 @@ class ShardCoordinator(Coordinator):
                     lock.wanted.set()
             elif lock.held.is_set():
                 if number not in self._giving_up and not self._should_keep(number, target.get(number)):
-                    self._giving_up[number] = self._tasks.create_task(
-                        self._give_up(number), name=f"give up shard {number}"
-                    )
+                    self._giving_up.add(number)
+                    self._tasks.create_task(self._give_up(number), name=f"give up shard {number}")
             elif lock.wanted.is_set():
                 lock.give_up()
 

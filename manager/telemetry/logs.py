@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -106,19 +106,24 @@ def timestamp() -> str:
     return clock.now().isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
-    """Render one line of JSON without the newline; never fail, as `repr` replaces unsuitable values."""
+def _line_of(method: str, event: EventDict) -> tuple[dict[Any, Any], BaseException | None]:
+    """Return the fields of a line, in their order, and the exception that it is about."""
+    exception, stack = _exception(event.pop("exc_info", None)), event.pop("stack", None)
     line: dict[Any, Any] = {
         "ts": timestamp(),
         "level": _LEVELS.get(method, method),
         "logger": event.pop("logger_name", ""),
         "msg": _bounded(event.pop("event", "")),
+        **{name: _bounded(value) for name, value in event.items()},
     }
-    exception, stack = _exception(event.pop("exc_info", None)), event.pop("stack", None)
-    for name, value in event.items():
-        line[name] = _bounded(value)
     if stack is not None:
         line["stack"] = shortened(_text(stack), _LONGEST_TRACEBACK)
+    return line, exception
+
+
+def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
+    """Render one line of JSON without the newline; never fail, as `repr` replaces unsuitable values."""
+    line, exception = _line_of(method, event)
     if exception is not None:
         line.setdefault("error", shortened(_text(exception) or type(exception).__name__))
         line["stacktrace"] = _traceback(exception)
@@ -156,16 +161,13 @@ class ConsoleLines:
 
         Because of the indentation, no value can imitate a log line.
         """
-        message, exception = event.pop("event", ""), _exception(event.pop("exc_info", None))
-        stack = event.pop("stack", None)
-        details = [] if stack is None else shortened(_text(stack), _LONGEST_TRACEBACK).splitlines()
+        line, exception = _line_of(method, event)
+        details = line.pop("stack", "").splitlines()
         if exception is not None:
             details += _traceback(exception).rstrip("\n").split("\n")
-        event = {name: _bare_or_quoted(_bounded(value)) for name, value in event.items()}
-        event["ts"] = timestamp()
-        event["level"] = _LEVELS.get(method, method)
-        event["msg"] = on_one_line(shortened(_text(message)))
-        text = self._render(logger, method, event)
+        message = on_one_line(_text(line["msg"]))
+        line = {name: _bare_or_quoted(value) for name, value in line.items()} | {"msg": message}
+        text = self._render(logger, method, line)
         return "\n  ".join([text, *map(on_one_line, details)]).encode(errors="backslashreplace")
 
 
@@ -294,36 +296,26 @@ class LineWriter:
             self._closed = True
 
     def _run(self) -> None:
-        batch: list[bytes] = []
-        size = 0
-        while True:
-            item: bytes | threading.Event | bool | None
-            try:
-                item = self._queue.get(block=not batch)
-            except Empty:
-                item = False
-            if isinstance(item, bytes):
+        item: bytes | threading.Event | None = b""
+        while item is not None:
+            batch, size = list[bytes](), 0
+            item = self._queue.get()
+            while isinstance(item, bytes):
                 batch.append(item)
                 size += len(item)
-                if size < _BATCH_BYTES:
-                    continue
+                if size >= _BATCH_BYTES or self._queue.empty():
+                    break
+                item = self._queue.get()
             if batch:
                 self._write_all(b"\n".join(batch) + b"\n")
-                with self._counting:
-                    self._waiting -= size + len(batch) * _FOR_A_LINE
-                batch, size = [], 0
-            self._report_dropped()
+            with self._counting:
+                self._waiting -= size + len(batch) * _FOR_A_LINE
+                lines, dropped = self._dropped, self._dropped_bytes
+                self._dropped = self._dropped_bytes = 0
+            if lines:
+                self._write_all(self._dropped_line(lines, dropped) + b"\n")
             if isinstance(item, threading.Event):
                 item.set()
-            elif item is None:
-                return
-
-    def _report_dropped(self) -> None:
-        with self._counting:
-            lines, size = self._dropped, self._dropped_bytes
-            self._dropped = self._dropped_bytes = 0
-        if lines:
-            self._write_all(self._dropped_line(lines, size) + b"\n")
 
     def _write_all(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -348,12 +340,6 @@ LogFormat = Literal["auto", "json", "console"]
 CLOSE_TIMEOUT = 2.0
 """Seconds the end of the process waits for a reader that stalls."""
 
-_NUMBERS: dict[LogLevel, int] = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "error": logging.ERROR,
-}
 _QUIET = {
     # Debug prints each selector call.
     "asyncio": logging.INFO,
@@ -429,10 +415,11 @@ def configured(
         event = {"logger_name": "logs", "event": "log lines dropped", "lines": lines, "bytes": size}
         return render(None, "warning", event)
 
+    number = logging.getLevelNamesMapping()[level.upper()]
     writer = LineWriter(fd, dropped_line=dropped_line)
     sink = SimpleNamespace(**dict.fromkeys(("debug", "info", "warning", "error", "critical"), writer.write))
     try:
-        with _structured(render, _NUMBERS[level], sink), _bridged(_NUMBERS[level]):
+        with _structured(render, number, sink), _bridged(number):
             yield writer
     finally:
         writer.close(CLOSE_TIMEOUT)
@@ -446,5 +433,5 @@ def captured(tell: Callable[[str, dict[str, Any]], object], *, level: LogLevel =
         tell(method, dict(fields))
         raise structlog.DropEvent
 
-    with _structured(end, _NUMBERS[level], None):
+    with _structured(end, logging.getLevelNamesMapping()[level.upper()], None):
         yield

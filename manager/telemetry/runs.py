@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import cache
 from operator import attrgetter
 
@@ -33,7 +33,13 @@ MOST_TRIGGERS, MOST_REQUESTS, MOST_EVENTS = 16, 32, 16
 LONGEST_TEXT = 300
 """Characters of an error's or an Event's text that are kept."""
 
-_WORDS = {
+_TEXTS = {
+    "event": "{kind} {change}",
+    "found": "{kind} found",
+    "freed": "{kind} {name}, for whose name it waits, {change}",
+    "probe": "to try {name}",
+    "person": "asked for by {name}",
+    "answered": "{name} has answered",
     "asked": "asked for by the program",
     "back-off": "again, after its back-off",
     "requeue": "again, as it said itself",
@@ -68,20 +74,9 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def text(self) -> str:
         """Return the trigger in a few words."""
-        match self.why:
-            case "event":
-                return f"{self.kind} {self.change.lower()}"
-            case "found":
-                return f"{self.kind} found"
-            case "freed":
-                return f"{self.kind} {self.name}, for whose name it waits, {self.change.lower()}"
-            case "probe":
-                return f"to try {self.name}"
-            case "person":
-                return f"asked for by {self.name}"
-            case "answered":
-                return f"{self.name} has answered"
-        return _WORDS.get(self.why, self.why)
+        if (text := _TEXTS.get(self.why)) is None:
+            return self.why
+        return text.format(kind=self.kind, change=self.change.lower(), name=self.name)
 
     def in_unix_time(self, offset: float) -> Trigger:
         """Return a copy with `offset` added to its time, if it has one."""
@@ -197,11 +192,8 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
 
     def shows_gone(self, kind: str) -> bool:
         """Return whether the last event of the object itself is its deletion."""
-        last = ""
-        for trigger in self.triggers:
-            if trigger.source == "for" and trigger.kind == kind:
-                last = trigger.change
-        return last == "DELETED"
+        of_itself = (each for each in reversed(self.triggers) if each.source == "for" and each.kind == kind)
+        return next((each.change for each in of_itself), "") == "DELETED"
 
     def begin_request(self, verb: str, path: str, name: str) -> RequestRecord:
         """Add a request that begins; the caller adds its attempts to the returned record."""
@@ -270,14 +262,11 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def enter_record(record: ReconcileRecord) -> Token[ReconcileRecord | None]:
-    """Make the calling task, and the tasks that it starts, belong to this reconcile."""
-    return _current.set(record)
+enter_record = _current.set
+"""Makes the calling task, and the tasks that it starts, belong to a reconcile."""
 
-
-def leave_record(token: Token[ReconcileRecord | None]) -> None:
-    """Undo the `enter_record` that returned `token`."""
-    _current.reset(token)
+leave_record = _current.reset
+"""Undoes the `enter_record` that returned a token."""
 
 
 BUDGET = 8 * 1024 * 1024

@@ -11,11 +11,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from types import FrameType
 from typing import Any, Self
 
@@ -286,29 +285,25 @@ class Watchdog:
 
 
 def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], str]:
-    """Return names and stacks of the tasks and threads that keep the process from ending."""
-    found: dict[str, Sequence[str]] = dict(_threads())
+    """Return names and stacks of the tasks and threads that keep the process from ending.
+
+    These are the running task, where a blocked loop is blocked, cancelled tasks that have not ended, and
+    threads that the interpreter waits for. Other tasks are shown if there are none of these.
+    """
+    frames, found = _frames(), dict[str, Sequence[str]]()
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and _is_at_work(thread, frames):
+            found[f"thread {thread.name}"] = traceback.format_stack(frames[thread.ident or 0])
     if loop is not None:
-        found.update(_tasks(loop))
-        if not found:
-            found.update(_waiting(asyncio.all_tasks(loop)))
+        running, tasks = asyncio.current_task(loop), asyncio.all_tasks(loop)
+        if running is not None:
+            frame = frames.get(threading.main_thread().ident or 0)
+            found[f"task {running.get_name()}, running"] = traceback.format_stack(frame)
+        cancelled = [each for each in tasks if each is not running and each.cancelling()]
+        for task in (cancelled or (() if found else list(tasks)))[:_MOST]:
+            stack = traceback.StackSummary.extract((each, each.f_lineno) for each in frames_of(task))
+            found[f"task {task.get_name()}"] = traceback.format_list(stack)
     return list(found), "\n".join(f"{name}:\n{''.join(stack[-_DEEPEST:])}" for name, stack in found.items())
-
-
-def _tasks(loop: asyncio.AbstractEventLoop) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the running task, if any, and the cancelled tasks that have not ended."""
-    running = asyncio.current_task(loop)
-    if running is not None:
-        # It need not have done anything wrong; but when the loop is blocked, it is blocked there.
-        frame = _frames().get(threading.main_thread().ident or 0)
-        yield f"task {running.get_name()}, running", traceback.format_stack(frame)
-    yield from _waiting(task for task in asyncio.all_tasks(loop) if task is not running and task.cancelling())
-
-
-def _waiting(tasks: Iterable[asyncio.Task[Any]]) -> Iterator[tuple[str, Sequence[str]]]:
-    for task in islice(tasks, _MOST):
-        stack = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames_of(task))
-        yield f"task {task.get_name()}", traceback.format_list(stack)
 
 
 def frames_of(task: asyncio.Task[Any]) -> Iterator[FrameType]:
@@ -319,14 +314,6 @@ def frames_of(task: asyncio.Task[Any]) -> Iterator[FrameType]:
             if (frame := getattr(awaited, f"{kind}_frame", None)) is not None:
                 yield frame
         awaited = next(filter(None, (getattr(awaited, name, None) for name in _AWAITED)), None)
-
-
-def _threads() -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the busy threads that the interpreter waits for at its end."""
-    frames = _frames()
-    for thread in threading.enumerate():
-        if thread is not threading.main_thread() and _is_at_work(thread, frames):
-            yield f"thread {thread.name}", traceback.format_stack(frames[thread.ident or 0])
 
 
 def _frames() -> Mapping[int, FrameType]:

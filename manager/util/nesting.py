@@ -6,6 +6,7 @@ interpreter's stack.
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate
 
 import msgspec
@@ -18,11 +19,17 @@ TOO_DEEP = "it is nested too deeply"
 _STEPS = bytes.maketrans(b"{[}]", bytes((1, 1, 0xFF, 0xFF)))
 _OTHERS = bytes(set(range(256)) - set(b"{[}]"))
 
+_list_in_list = re.compile(rb"\[(?<=[\s,[]\[)").search
+"""Looks behind each bracket: so it goes from one to the next, and past all else, at once."""
+
 
 def is_too_deep(raw: bytes | bytearray | memoryview | msgspec.Raw, levels: int = MOST_LEVELS) -> bool:
     """Return whether JSON has more nested levels than the limit; of invalid JSON, its beginning counts."""
     content = raw if isinstance(raw, bytes | bytearray) else bytes(raw)
-    if content.count(b"{") + content.count(b"[") <= levels:
+    text = content.decode("latin-1")  # counts in half the time that bytes take
+    objects = text.count("{")
+    # Lists add at most as many levels as objects, and the outermost, if none is directly in another.
+    if (2 * objects < levels and not _list_in_list(content)) or objects + text.count("[") <= levels:
         return False
     if b"\\" in content:
         content = content.replace(b"\\\\", b"").replace(b'\\"', b"")

@@ -24,7 +24,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
@@ -87,38 +87,6 @@ class ProcessClock:
 TRUE_CLOCK = ProcessClock()
 
 process_clock: ContextVar[ProcessClock] = ContextVar("process_clock", default=TRUE_CLOCK)
-
-
-class _Handle(asyncio.Handle):
-    """Handle that costs half as much as asyncio's, as each step of each task needs one."""
-
-    __slots__ = ()
-
-    def __init__(self, callback: Any, args: Any, loop: VirtualLoop, context: Context | None) -> None:
-        self._context = copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = self._source_traceback = None
-
-
-class _Timer(asyncio.TimerHandle):
-    """Timer handle that costs less than asyncio's."""
-
-    __slots__ = ()
-
-    def __init__(
-        self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Context | None
-    ) -> None:
-        _Handle.__init__(self, callback, args, loop, context)  # type: ignore[arg-type]
-        self._when = when
-        self._scheduled = True
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        handle: Any = self
-        handle._callback = handle._args = None
 
 
 def _refused(method: str) -> Any:
@@ -191,7 +159,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             when = (when - clock.offset) / clock.rate + 1 / TICKS
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        timer = _Timer(when, callback, args, self, context)
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True  # type: ignore[attr-defined] # asyncio has it, its types do not
         self._timers += 1
         heapq.heappush(self._scheduled, (when, self._timers, timer))
         return timer
@@ -201,16 +170,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.TimerHandle:
         """Schedule a timer like any loop, on the clock of the calling process."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
-
-    def call_soon(
-        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.Handle:
-        """Schedule a callback like any loop."""
-        if self._closed or self._debug:
-            return super().call_soon(callback, *args, context=context)
-        handle = _Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
 
     def create_task(  # type: ignore[override]
         self, coro: Any, *, name: str | None = None, context: Context | None = None, **more: Any

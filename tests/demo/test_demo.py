@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
 import signal
 import subprocess
@@ -12,11 +10,9 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import IO
-from xml.etree import ElementTree
 
 import pytest
 
-from demo.recording import CELL_WIDTH, MARGIN, PICTURE
 from tests.support import ROOT
 
 WITHIN = 180.0
@@ -65,67 +61,6 @@ def test_demo_runs_until_ctrl_c_and_refuses_a_second_demo(tmp_path: Path):
         assert rest.rstrip().endswith("make demo: stopped.")
     finally:
         process.kill()
-
-
-@pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
-@pytest.mark.whole
-def test_demo_shows_a_live_view_on_a_terminal(tmp_path: Path):
-    leader, follower = pty.openpty()
-    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
-    process = subprocess.Popen(
-        command(tmp_path, "--once"), cwd=ROOT, env=environ, stdout=follower, stderr=follower
-    )
-    os.close(follower)
-    shown = b""
-    try:
-        while True:
-            try:
-                piece = os.read(leader, 65536)
-            except OSError:  # Linux reports the end of a terminal so
-                break
-            if not piece:
-                break
-            shown += piece
-        assert process.wait(WITHIN) == 0, shown.decode()
-    finally:
-        process.kill()
-        os.close(leader)
-    text = shown.decode()
-    assert "\x1b[H" in text
-    # The last drawing stays on the screen.
-    seen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.rpartition("\x1b[?1049l")[2])
-    assert above_events(seen) == above_events(of_the_readme("$ kubectl scale"))
-    assert "Available" in seen.partition("Events")[2]
-    assert max(map(len, seen.replace("\r", "").split("\n"))) <= 80
-    assert "Traceback" not in text
-
-
-def of_the_readme(typed: str) -> str:
-    """Return the README's picture of the output for this command."""
-    text = PICTURE.read_text()
-    groups = ElementTree.fromstring(text).findall("{*}g")
-    spans = [
-        (min(at), max(at))
-        for each in re.findall(r"@keyframes k\d+\{(.*)\}", text)
-        for at in [[float(part) for part in re.findall(r"(\d+\.\d+)%", each)]]
-    ]
-    (now,) = [
-        began
-        for group, (began, _) in zip(groups, spans, strict=True)
-        if any((piece.text or "").startswith(typed) for piece in group)
-    ]
-    lines: dict[float, str] = {}
-    for group, (began, ended) in zip(groups, spans, strict=True):
-        for piece in group if began <= now < ended else ():
-            y, column = float(piece.attrib["y"]), round((float(piece.attrib["x"]) - MARGIN) / CELL_WIDTH)
-            lines[y] = lines.get(y, "").ljust(column) + (piece.text or "")
-    return "\n".join(line for _, line in sorted(lines.items()))
-
-
-def above_events(text: str) -> list[str]:
-    """Return the lines above the Events, without the store's identifiers, which vary."""
-    above = text[text.index("Custom resources") : text.index("Events   ")]
-    return [re.sub(r"ID [-0-9a-f]+", "ID", line.rstrip()) for line in above.splitlines()]
 
 
 def read_until(stream: IO[str], wanted: str) -> str:

@@ -221,15 +221,6 @@ def _run_out_of_memory(pod: dict[str, Any]) -> None:
             kubectl("exec", name, "--", "dd", "if=/dev/zero", *flags, namespace=FAULTS, within=30)
 
 
-def test_wordpress_whose_database_a_limit_range_refuses_says_so(asked: tuple[str, ...]):
-    """The default limit of the namespace is less than MySQL requests."""
-    spec = {"sqlrootpassword": "plaintextpassword", "reclaimPolicy": "Delete", "storageSize": "1Gi"}
-    site = {"apiVersion": "example.com/v1", "kind": "Wordpress", "metadata": {"name": "site"}, "spec": spec}
-    with applied(site) as began:
-        wait_until_told("wordpress", "site", "memory limit", began=began)
-        everyone_says("wordpress", "site", "memory limit", asked=asked)
-
-
 def test_node_without_room_is_reported_until_there_is_some(asked: tuple[str, ...]):
     fillers = [_filler(node) for node in nodes()]
     with applied(*fillers):

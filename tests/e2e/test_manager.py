@@ -217,16 +217,6 @@ def test_standby_takes_over_when_the_leader_is_killed():
     _restarted(pod)
 
 
-def test_leader_hands_over_when_its_pod_is_deleted_by_force():
-    leader = _holder()
-    (pod,) = (each for each in manager_pods() if leader.startswith(each["metadata"]["name"]))
-    began = time.monotonic()
-    kubectl("delete", "pod", pod["metadata"]["name"], "--force", "--grace-period=0", namespace=SYSTEM)
-    _follows(2)
-    say(f"a change is followed {seconds_since(began)} after the leader's pod was deleted by force")
-    wait_for_rollout()
-
-
 def _holder() -> str:
     """Return the identity that holds the manager's lease: its pod's name, and more."""
     held: str = get("lease", "operator-manager", namespace=SYSTEM)["spec"].get("holderIdentity") or ""

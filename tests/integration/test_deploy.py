@@ -19,11 +19,11 @@ from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
-from tests.support.metrics_clients import scrape
-from tests.support.openmetrics import Samples
+from tests.support.metrics import Samples
 from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
+from tests.support.roles import scrape
 from tests.support.webhook_service import client_configs, lead_to_this_machine
 
 SAMPLES = "samples"
@@ -282,15 +282,3 @@ def test_namespaced_manager_has_rights_only_in_its_namespaces(
     make(plane, "undeploy", "NAMESPACES=team-a,team-b")
     manager.stop()
     eventually(lambda: leftovers(plane) == [])
-
-
-@pytest.mark.contract
-def test_manager_namespace_refuses_privileged_pods(plane: ControlPlane):
-    plane.require(Feature.POD_SECURITY)
-    namespace = the("Namespace", SYSTEM)
-    plane.api.create(
-        "/api/v1/namespaces", {**namespace, "metadata": {**namespace["metadata"], "name": "strict"}}
-    )
-    pod = {"metadata": {"name": "root"}, "spec": {"containers": [{"name": "root", "image": "root"}]}}
-    with pytest.raises(ApiFailure, match="violates PodSecurity"):
-        plane.api.create("/api/v1/namespaces/strict/pods", pod)

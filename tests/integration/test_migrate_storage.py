@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import base64
-import copy
 import json
 import secrets
 import signal
 import sqlite3
 import subprocess
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
 from manager.api import ApiModel, Resource, crd
 from manager_tools.migration.definitions import migration_rights
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
+from tests.support.api_objects import create_namespace
 from tests.support.control_plane import ControlPlane
-from tests.support.crds import DEFINITIONS, printed_crds, wait_served
+from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.daemon import Daemon
-from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.envtest import BARE, EnvtestControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import PROGRAM, run_once
-from tests.support.namespaces import create_namespace
-from tests.support.pets import alpha
 from tests.support.webhook_server import WebhookServer
 from tests.unit.manager_tools.migration.server import POSITION
 
@@ -111,54 +107,29 @@ def _version(name: str, storage: str, field: str, *, status: bool) -> dict[str, 
     }
 
 
-def stored_objects(plane: ControlPlane, group: str, plural: str) -> dict[str, dict[str, Any]]:
-    """Return the stored objects of a custom kind, by "namespace/name", or by name if they have no namespace.
+def stored_versions(plane: ControlPlane) -> Counter[str]:
+    """Return how many of the gadgets are stored in each version."""
+    objects = in_etcd(plane.etcd) if isinstance(plane, EnvtestControlPlane) else in_file(plane)
+    return Counter(json.loads(each)["apiVersion"].rpartition("/")[2] for each in objects)
 
-    devcluster locks its file, so the function kills it to read the file, and starts it again.
-    """
-    if isinstance(plane, EnvtestControlPlane):
-        return _in_etcd(plane.etcd, f"/registry/{group}/{plural}/")
-    assert isinstance(plane, DevclusterControlPlane)
+
+def in_etcd(address: str) -> list[bytes]:
+    """Return the gadgets as they are stored, by the gateway of etcd, which takes JSON over HTTP."""
+    first, end = (base64.b64encode(f"/registry/{GROUP}/{PLURAL}{last}".encode()).decode() for last in "/0")
+    body = json.dumps({"key": first, "range_end": end}).encode()
+    with urllib.request.urlopen(f"http://{address}/v3/kv/range", data=body, timeout=30.0) as answer:
+        return [base64.b64decode(each["value"]) for each in json.load(answer).get("kvs", [])]
+
+
+def in_file(plane: ControlPlane) -> list[bytes]:
+    """Return the gadgets in devcluster's file; a running devcluster locks it."""
     plane.kill("apiserver")
     try:
-        return _in_journal(plane, group, plural)
+        with closing(sqlite3.connect(plane.folder / "data")) as database:
+            query = "SELECT data FROM objects WHERE grp = ? AND plural = ?"
+            return [data for (data,) in database.execute(query, (GROUP, PLURAL))]
     finally:
         plane.restart("apiserver")
-
-
-def stored_versions(plane: ControlPlane, group: str, plural: str) -> dict[str, int]:
-    """Return how many of the stored objects are stored in each version."""
-    counts: dict[str, int] = {}
-    for obj in stored_objects(plane, group, plural).values():
-        version = obj["apiVersion"].rpartition("/")[2]
-        counts[version] = counts.get(version, 0) + 1
-    return counts
-
-
-def _in_etcd(address: str, prefix: str) -> dict[str, dict[str, Any]]:
-    """By the gateway of etcd, which takes JSON over HTTP."""
-    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-    body = json.dumps({"key": _encoded(prefix), "range_end": _encoded(end)}).encode()
-    request = urllib.request.Request(f"http://{address}/v3/kv/range", data=body)
-    with urllib.request.urlopen(request, timeout=30.0) as answer:
-        found = json.load(answer).get("kvs", [])
-    return {
-        base64.b64decode(each["key"]).decode().removeprefix(prefix): json.loads(
-            base64.b64decode(each["value"])
-        )
-        for each in found
-    }
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-def _in_journal(plane: DevclusterControlPlane, group: str, plural: str) -> dict[str, dict[str, Any]]:
-    query = "SELECT namespace, name, data FROM objects WHERE grp = ? AND plural = ?"
-    with closing(sqlite3.connect(plane.folder / "data")) as database:
-        rows = database.execute(query, (group, plural)).fetchall()
-    return {"/".join(filter(None, row[:2])): json.loads(row[2]) for row in rows}
 
 
 QUICK = ("--rate=1000", "--settle=300ms")
@@ -240,14 +211,14 @@ def test_migrate_storage_rewrites_every_object_and_changes_nothing_else(
     create(plane, home, 30)
     install(plane, NEW, status=status)
     plane.api.patch(f"{gadgets_path(home)}/g0003", {"metadata": {"labels": {"new": "yes"}}})
-    assert stored_versions(plane, GROUP, PLURAL) == {OLD: 29, NEW: 1}
+    assert stored_versions(plane) == {OLD: 29, NEW: 1}
     before = gadgets(plane, home)
 
     done = migrate("--page-size=7")
 
     assert done.returncode == 0, done.stderr
     assert "30 objects: 29 rewritten, 1 as they should be" in done.stdout
-    assert stored_versions(plane, GROUP, PLURAL) == {NEW: 30}
+    assert stored_versions(plane) == {NEW: 30}
     assert stored_versions_of(plane) == [NEW]
     assert position(plane) is None
     after = gadgets(plane, home)
@@ -340,7 +311,7 @@ def test_migrate_storage_resumes_an_interrupted_run(
     assert f"going on after {kept['done']} objects" in finished.stderr
     looked_at = int(finished.stdout.partition(" objects:")[0].rpartition(" ")[2])
     assert looked_at == 400 - kept["done"]
-    assert stored_versions(plane, GROUP, PLURAL) == {NEW: 400}
+    assert stored_versions(plane) == {NEW: 400}
     assert stored_versions_of(plane) == [NEW]
     assert position(plane) is None
 
@@ -405,46 +376,6 @@ def test_migrate_storage_needs_exactly_the_rights_of_its_role(
         plane.api.delete(f"{rbac}/clusterrolebindings/migrator")
         plane.api.delete(f"{rbac}/clusterroles/migrator")
     assert stored_versions_of(plane) == [NEW]
-
-
-def convert_pet(pet: dict[str, Any], wanted: str) -> dict[str, Any]:
-    (v1alpha1_to_v1beta1 if wanted.endswith(NEW) else v1beta1_to_v1alpha1)(pet)
-    return {**pet, "apiVersion": wanted}
-
-
-@pytest.mark.contract
-def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, webhook: WebhookServer, tmp_path: Path):
-    (pets,) = [each for each in yaml.safe_load_all(printed_crds()) if each["spec"]["names"]["kind"] == "Pet"]
-    name, path = pets["metadata"]["name"], f"{DEFINITIONS}/pets.petstore.example.com"
-    webhook.convert = convert_pet
-    pets["spec"]["conversion"] = webhook.conversion()
-    as_it_was = copy.deepcopy(pets)
-    for version in as_it_was["spec"]["versions"]:
-        version["storage"] = version["name"] == OLD
-    of_v1alpha1, of_v1beta1 = (
-        f"/apis/petstore.example.com/{each}/namespaces/default/pets" for each in (OLD, NEW)
-    )
-    try:
-        plane.api.apply([as_it_was])
-        wait_served(plane)
-        plane.api.create(of_v1alpha1, alpha("rex", birthday="2020-02-29T22:30:00-05:00"))
-        plane.api.apply([pets])
-        wait_served(plane)
-        before = [plane.api.get(f"{each}/rex") for each in (of_v1alpha1, of_v1beta1)]
-        assert stored_versions(plane, "petstore.example.com", "pets") == {OLD: 1}
-
-        done = run_once("migrate-storage", f"--kubeconfig={plane.kubeconfig}", *QUICK, folder=tmp_path)
-
-        assert done.returncode == 0, done.stderr
-        assert f"{name}: 1 object: 1 rewritten" in done.stdout
-        assert stored_versions(plane, "petstore.example.com", "pets") == {NEW: 1}
-        assert plane.api.get(path)["status"]["storedVersions"] == [NEW]
-        after = [plane.api.get(f"{each}/rex") for each in (of_v1alpha1, of_v1beta1)]
-        assert [without_version(each) for each in after] == [without_version(each) for each in before]
-        assert [each["spec"]["birthday"] for each in after] == ["2020-02-29T22:30:00-05:00", "2020-03-01"]
-    finally:
-        plane.api.delete(path)
-        eventually(lambda: plane.api.find(path) is None)
 
 
 def _is_too_old(plane: ControlPlane, token: str) -> bool:

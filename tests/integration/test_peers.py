@@ -6,7 +6,7 @@ import contextlib
 import copy
 import http
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,20 +14,21 @@ import pytest
 from benchmarks.peers import PEERS, LeftOutError, Peer
 from benchmarks.peers.building import BUILDS
 from benchmarks.program import Program, Setting
+from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import deployment_path, object_path, pod_path
 from tests.support.crds import install_crds
-from tests.support.daemon import wait_until
 from tests.support.envtest import BARE, EnvtestControlPlane, why_not
 from tests.support.eventually import eventually
-from tests.support.http_get import get
 from tests.support.memcacheds import memcached, memcached_path
+from tests.support.metrics import get
 from tests.support.ports import PortBlock
 
 pytestmark = pytest.mark.whole
 
 NAMESPACE, NAME = "default", "compared"
 LABELS = {"app": "memcached", "memcached_cr": NAME}
-READY_WITHIN = 90.0
+MEMCACHED, DEPLOYMENT = memcached_path(NAMESPACE, NAME), deployment_path(NAMESPACE, NAME)
+NOW = "2026-01-01T00:00:00Z"
 QUIET = 2.0
 
 OURS = next(peer for peer in PEERS if peer.name == "operator-manager")
@@ -74,127 +75,85 @@ def built(peer: Peer) -> Program:
 def story_of(program: Program, plane: EnvtestControlPlane) -> Story:
     """Return the observations after each event in a Memcached's life while `program` runs."""
     with PortBlock(1) as ports:
-        address = f"127.0.0.1:{ports[0]}"
-        process = program.daemon(plane.kubeconfig, plane.folder, Setting(health_address=address))
+        url = f"http://127.0.0.1:{ports[0]}/readyz"
+        setting = Setting(health_address=url.removeprefix("http://").removesuffix("/readyz"))
+        process = program.daemon(plane.kubeconfig, plane.folder, setting)
         process.start()
         try:
-            wait_until(process, lambda: is_ready(address), timeout=READY_WITHIN, what="readiness")
-            return Recording(plane).story()
+            eventually(lambda: get(url, timeout=5.0)[0] == http.HTTPStatus.OK)
+            return [(event, *observed(plane.api, condition)) for event, condition in life(plane.api)]
         finally:
             process.stop()
             print(process.output())  # noqa: T201 -- shown with a failed test
-            clear(plane)
+            # This control plane has no garbage collector.
+            for path in (MEMCACHED, DEPLOYMENT, pod_path(NAMESPACE, "pod-a")):
+                with contextlib.suppress(ApiFailure):
+                    plane.api.request("DELETE", path, query={"gracePeriodSeconds": "0"})
 
 
-def is_ready(address: str) -> bool:
-    with contextlib.suppress(OSError):
-        return get(f"http://{address}/readyz", timeout=5.0)[0] == http.HTTPStatus.OK
-    return False
+def life(api: ApiAccess) -> Iterator[tuple[str, Callable[[dict[str, Any], dict[str, Any]], bool]]]:
+    """Do something to a Memcached, its pods or its Deployment; yield what, and when it is handled."""
+    api.create(memcached_path(NAMESPACE), memcached(NAME))
+    yield "created", lambda _, status: status["observedGeneration"] == 1
+
+    spec = {"automountServiceAccountToken": False, "containers": [container("memcached:1")]}
+    for name in ("pod-b", "pod-a"):
+        api.create(pod_path(NAMESPACE), {"metadata": {"name": name, "labels": LABELS}, "spec": spec})
+    yield "pods came", lambda _, status: len(status["nodes"]) == 2
+
+    api.request("DELETE", pod_path(NAMESPACE, "pod-b"), query={"gracePeriodSeconds": "0"})
+    yield "a pod went", lambda _, status: len(status["nodes"]) == 1
+
+    for ready in (1, 3):
+        available = {"type": "Available", "status": str(ready == 3), "lastTransitionTime": NOW}
+        generation = api.get(DEPLOYMENT)["metadata"]["generation"]
+        status = {
+            "replicas": 3,
+            "readyReplicas": ready,
+            "updatedReplicas": 3,
+            "observedGeneration": generation,
+        }
+        conditions = [available | {"lastUpdateTime": NOW}]
+        api.patch(f"{DEPLOYMENT}/status", {"status": status | {"conditions": conditions}})
+        yield f"{ready} are ready", lambda _, status, ready=ready: status["readyReplicas"] == ready
+
+    foreign = {"replicas": 7, "template": {"spec": {"containers": [container("elsewhere:1")]}}}
+    api.patch(DEPLOYMENT, {"spec": foreign}, content_type="application/strategic-merge-patch+json")
+    yield "a stranger changed the Deployment", lambda spec, _: is_corrected(spec)
+
+    api.patch(MEMCACHED, {"spec": {"size": 5, "image": "memcached:2"}})
+    yield "another size and image", lambda _, status: status["observedGeneration"] == 2
 
 
-class Recording:
-    """Recorder of one Memcached's life."""
+def is_corrected(spec: dict[str, Any]) -> bool:
+    image: str = spec["template"]["spec"]["containers"][0]["image"]
+    return spec["replicas"] == 3 and image.startswith("memcached:")
 
-    def __init__(self, plane: EnvtestControlPlane) -> None:
-        self.api = plane.api
-        self.recorded: Story = []
 
-    def story(self) -> Story:
-        """From its creation through the changes of pods, Deployment and spec."""
-        self.api.create(memcached_path(NAMESPACE), memcached(NAME))
-        self.record("created", lambda status: status["observedGeneration"] == 1)
+def observed(
+    api: ApiAccess, condition: Callable[[dict[str, Any], dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    """Return the Deployment and the Memcached once `condition` holds and nothing changes any more."""
 
-        for name in ("pod-b", "pod-a"):
-            self.api.create(pod_path(NAMESPACE), pod(name))
-        self.record("pods came", lambda status: len(status["nodes"]) == 2)
+    def look() -> list[dict[str, Any]]:
+        return [api.get(DEPLOYMENT), api.get(MEMCACHED)]
 
-        self.api.request("DELETE", pod_path(NAMESPACE, "pod-b"), query={"gracePeriodSeconds": "0"})
-        self.record("a pod went", lambda status: len(status["nodes"]) == 1)
-
-        self.set_deployment_status({"replicas": 3, "readyReplicas": 1, "updatedReplicas": 3}, available=False)
-        self.record("one is ready", lambda status: status["readyReplicas"] == 1)
-
-        self.set_deployment_status({"replicas": 3, "readyReplicas": 3, "updatedReplicas": 3}, available=True)
-        self.record("all are ready", lambda status: status["readyReplicas"] == 3)
-
-        foreign = {"replicas": 7, "template": {"spec": {"containers": [container("elsewhere:1")]}}}
-        self.patch(deployment_path(NAMESPACE, NAME), {"spec": foreign})
-        self.record("a stranger changed the Deployment", self.is_corrected)
-
-        self.patch(memcached_path(NAMESPACE, NAME), {"spec": {"size": 5, "image": "memcached:2"}})
-        self.record("another size and image", lambda status: status["observedGeneration"] == 2)
-        return self.recorded
-
-    def record(self, what: str, condition: Any) -> None:
-        """Once `condition` holds and nothing changes any more."""
-
-        def seen() -> tuple[dict[str, Any], dict[str, Any]]:
-            deployment, status = self.look()
-            assert condition(status["status"]), status
-            return deployment, status
-
-        eventually(seen)
-        # The last writes may still be on their way; after this, the program must not write.
-        before = eventually(self.settled)
-        time.sleep(QUIET)
-        assert self.look() == before, f"{what}: a write at rest"
-        deployment, status = before
-        self.recorded.append((what, without_times(deployment), without_times(status)))
-
-    def settled(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        before = self.look()
+    def settled() -> list[dict[str, Any]]:
+        before = look()
+        assert condition(before[0]["spec"], before[1]["status"]), before
         time.sleep(0.5)
-        assert self.look() == before
+        assert look() == before
         return before
 
-    def look(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the Deployment and the Memcached, as the server has them."""
-        return (
-            self.api.get(deployment_path(NAMESPACE, NAME)),
-            self.api.get(memcached_path(NAMESPACE, NAME)),
-        )
-
-    def is_corrected(self, _: dict[str, Any]) -> bool:
-        spec = self.look()[0]["spec"]
-        found = spec["template"]["spec"]["containers"][0]
-        return bool(spec["replicas"] == 3 and found["image"].startswith("memcached:"))
-
-    def set_deployment_status(self, counts: dict[str, int], *, available: bool) -> None:
-        """Set the Deployment's status as its controller would."""
-        deployment = self.look()[0]
-        now = "2026-01-01T00:00:00Z"
-        conditions = [
-            {"type": "Available", "status": str(available), "lastTransitionTime": now, "lastUpdateTime": now}
-        ]
-        generation = {"observedGeneration": deployment["metadata"]["generation"]}
-        path = f"{deployment_path(NAMESPACE, NAME)}/status"
-        self.patch(path, {"status": {**counts, **generation, "conditions": conditions}})
-
-    def patch(self, path: str, change: dict[str, Any]) -> None:
-        content_type = "application/merge-patch+json"
-        if "template" in str(change):
-            content_type = "application/strategic-merge-patch+json"
-        self.api.request("PATCH", path, body=change, content_type=content_type)
+    # The last writes may still be on their way; after this, the program must not write.
+    before = eventually(settled)
+    time.sleep(QUIET)
+    assert look() == before, "a write at rest"
+    return [without_times(each) for each in before]
 
 
 def container(image: str) -> dict[str, Any]:
     return {"name": "memcached", "image": image}
-
-
-def pod(name: str) -> dict[str, Any]:
-    spec = {"automountServiceAccountToken": False, "containers": [container("memcached:1")]}
-    return {"metadata": {"name": name, "labels": LABELS}, "spec": spec}
-
-
-def clear(plane: EnvtestControlPlane) -> None:
-    """Delete the objects, because this control plane has no garbage collector."""
-    for path in (
-        memcached_path(NAMESPACE, NAME),
-        deployment_path(NAMESPACE, NAME),
-        pod_path(NAMESPACE, "pod-a"),
-    ):
-        if plane.api.find(path) is not None:
-            plane.api.request("DELETE", path, query={"gracePeriodSeconds": "0"})
 
 
 def without_times(obj: dict[str, Any]) -> dict[str, Any]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import ipaddress
 import os
 import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-
-from cryptography import x509
+from typing import Any
 
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority, signing_key
@@ -19,7 +17,6 @@ from tests.support.control_plane import START_TIMEOUT, ControlPlane, Feature
 from tests.support.daemon import Daemon, wait_until
 from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
-from tests.support.simulated_nodes import STAGES, node
 
 VARIABLE = "KUBEBUILDER_ASSETS"
 # The same programs of the oldest Kubernetes that the manager is for.
@@ -149,9 +146,7 @@ class EnvtestControlPlane(ControlPlane):
 
     def _write_files(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        certificate, key = self._authority.server(
-            x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")
-        )
+        certificate, key = self._authority.server("127.0.0.1", "localhost")
         files = {
             "ca.pem": self._authority.pem,
             "server.pem": certificate,
@@ -250,3 +245,17 @@ class EnvtestControlPlane(ControlPlane):
         with contextlib.suppress(OSError, http.client.HTTPException, ApiFailure):
             return self.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
         return False
+
+
+STAGES = Path(__file__).with_name("kwok_stages.yaml")
+# Enough for every pod that a test makes, so that scheduling is never what a test waits for.
+ROOM = {"cpu": "1000", "memory": "4Ti", "pods": "50000"}
+
+
+def node(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}},
+        "status": {"allocatable": ROOM, "capacity": ROOM},
+    }

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import dataclasses
 import inspect
-import ipaddress
 import re
 import socket
 import ssl
@@ -22,7 +21,6 @@ from typing import Any, Self
 import aiohttp
 import yarl
 from aiohttp import web
-from cryptography import x509
 
 from tests.support.certificates import Authority
 from tests.support.kubeconfig import Credentials
@@ -344,7 +342,7 @@ class FaultProxy(LoopThread):
         )
 
     def _server_context(self) -> ssl.SSLContext:
-        certificate, key = self._authority.server(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+        certificate, key = self._authority.server("127.0.0.1")
         pem = self._folder / "proxy.pem"
         pem.write_bytes(certificate + key)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

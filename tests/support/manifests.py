@@ -91,3 +91,14 @@ def flags_of(deployment: Manifest) -> list[str]:
     command, *flags = container_of(deployment)["args"]
     assert command == "run"
     return flags
+
+
+def rule_groups() -> list[Manifest]:
+    """Return the groups of alerts of config/prometheus."""
+    files = [_CONFIG / "prometheus" / name for name in ("rules.yaml", "petstore_rules.yaml")]
+    return [group for file in files for group in yaml_documents(file.read_bytes())[0]["spec"]["groups"]]
+
+
+def write_rules(file: Path) -> None:
+    """Write the rules of config/prometheus as a file of Prometheus's own."""
+    file.write_text(json.dumps({"groups": rule_groups()}))

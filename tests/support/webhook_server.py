@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import ipaddress
 import json
 import socket
 import ssl
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from cryptography import x509
 
 from tests.support.certificates import Authority
 from tests.support.loop_thread import LoopThread
@@ -179,7 +177,7 @@ class WebhookServer(LoopThread):
                     pass
 
     def _pair(self) -> Path:
-        certificate, key = self.authority.server(x509.IPAddress(ipaddress.ip_address(ADDRESS)))
+        certificate, key = self.authority.server(ADDRESS)
         file = self._folder / "webhook.pem"
         file.write_bytes(certificate + key)
         return file

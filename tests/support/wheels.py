@@ -114,6 +114,7 @@ def build_library(folder: Path) -> Path:
             "manager",
             "manager_console",
             "manager_kinds",
+            "manager_kubernetes",
             "manager_tools",
             "pyproject.toml",
             "LICENSE",

@@ -332,7 +332,7 @@ _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz
 _SPACE = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 
 
-def _pattern(pattern: str) -> re.Pattern[str]:
+def _pattern(pattern: str) -> Any:
     try:
         return compile_pattern(pattern)
     except ValueError as error:

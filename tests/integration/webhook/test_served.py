@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import ipaddress
 import json
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from cryptography import x509
 
 from manager.util.program import Program
 from manager.webhook.configurations import by_url, webhook_configurations
@@ -62,7 +60,7 @@ class Certificates:
         self.folder = folder
         self.authority = Authority("webhooks")
         folder.mkdir()
-        pair = self.authority.server(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+        pair = self.authority.server("127.0.0.1")
         for name, content in zip(("tls.crt", "tls.key"), pair, strict=True):
             (folder / name).write_bytes(content)
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from benchmarks.peers.interpreter import build_of
 from benchmarks.program import Election, Program, Setting, by_contract
 
 FILE = Path("/tmp/kubeconfig")
@@ -28,20 +25,3 @@ def test_by_contract_program_gets_the_flags_of_all_peers():
         *("--health-probe-bind-address=0", "--workload=memcached"),
         *("--leader-elect", "--leader-election-id=lease", "--leader-election-namespace=team"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("configured", "optimisation"),
-    [
-        ("'--enable-optimizations' '--with-lto' '--enable-shared'", "with PGO and LTO"),
-        ("'--enable-optimizations'", "with PGO"),
-        ("'--enable-shared' '--with-wheel-pkg-dir=/usr/share/python-wheels/'", "with PGO and LTO"),
-        ("'--prefix=/root/.pyenv'", "without PGO and LTO"),
-        ("None", "without PGO and LTO"),
-    ],
-)
-def test_results_name_the_optimisation_of_an_interpreter(configured: str, optimisation: str, tmp_path: Path):
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nprintf "%s\\n" 3.99.1 "{configured}"\n')
-    python.chmod(0o755)
-    assert build_of(python) == f"Python 3.99.1 {optimisation}"

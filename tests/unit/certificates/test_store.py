@@ -209,20 +209,19 @@ async def test_folder_store_raises_store_unusable_when_folder_cannot_be_made(tmp
         await store.write(material(), await store.read())
 
 
-@pytest.mark.parametrize("mode", [0o720, 0o702])
-def test_folder_store_refuses_folder_that_others_may_write_to(tmp_path: Path, mode: int):
+def test_folder_store_refuses_folder_of_another_user_or_that_others_may_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     store = FolderStore(tmp_path)
     found = store.look()
-    tmp_path.chmod(mode)
-    for attempt in (store.read(), store.write(material(), found)):
-        with pytest.raises(StoreUnusable, match=f"others may write to {tmp_path}: chmod go-w {tmp_path}"):
-            asyncio.run(attempt)
+    for mode in (0o720, 0o702):
+        tmp_path.chmod(mode)
+        for attempt in (store.read(), store.write(material(), found)):
+            with pytest.raises(StoreUnusable, match=f"others may write to {tmp_path}: chmod go-w {tmp_path}"):
+                asyncio.run(attempt)
     assert not list(tmp_path.iterdir())
-
-
-def test_folder_store_refuses_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     # Root's would do.
     os.chown(tmp_path, tmp_path.stat().st_uid or 1, -1)
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(StoreUnusable, match=f"{tmp_path} belongs to another user"):
-        FolderStore(tmp_path).look()
+        store.look()

@@ -176,7 +176,7 @@ class Config:
     def __init__(self, source: str) -> None:
         self.source = source
         self.server = URL("https://api.example.com")
-        self.namespace = None
+        self.namespace = self.tls = None
 
 
 @pytest.fixture

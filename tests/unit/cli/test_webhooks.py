@@ -23,7 +23,7 @@ from manager.tls.served import ClientAuthorities
 from manager.util.address import BindAddress
 from manager.webhook import AdmissionRequest
 from tests.support.certificates import Authority
-from tests.support.gadget import GadgetOperator
+from tests.support.kinds import GadgetOperator
 from tests.support.scripted_wire import ScriptedWire
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Config, Plain
@@ -163,7 +163,7 @@ async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
         (b"", "ca.crt has no certificate of an authority"),
         (b"\xff\xfeh\0", "ca.crt has no certificate of an authority"),
         (ssl.PEM_cert_to_DER_cert(AUTHORITY.pem.decode()), "ca.crt has no certificate of an authority"),
-        (AUTHORITY.user("api-server", [])[0], "ca.crt has no certificate of an authority"),
+        (AUTHORITY.user("api-server")[0], "ca.crt has no certificate of an authority"),
     ],
     ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )

@@ -226,6 +226,9 @@ REPEATED: list[Any] = [
     [{"mountPath": "/a", "name": "a"}, {"mountPath": "/a", "name": "b"}],
     [{"ip": "::1", "hostnames": ["a"]}, {"ip": "::1", "hostnames": ["b"]}],
     ["a", "b", "a"],
+    ["a\\", 'a"', ",", 'a"'],
+    [1, 2, 1],
+    [["a"], ["a"]],
     [{}, {}],
 ]
 
@@ -233,7 +236,7 @@ REPEATED: list[Any] = [
 @pytest.mark.parametrize("items", REPEATED)
 def test_may_repeat_keys_finds_a_key_that_is_there_twice(items: list[Any]):
     for wanted in ({"spec": {"list": items}}, {"spec": {"containers": [{"name": "a", "list": items}]}}):
-        assert may_repeat_keys(wanted)
+        assert may_repeat_keys(orjson.dumps(wanted))
 
 
 def test_may_repeat_keys_knows_a_key_of_each_list_of_a_builtin_kind():
@@ -244,8 +247,24 @@ def test_may_repeat_keys_knows_a_key_of_each_list_of_a_builtin_kind():
     assert {each for each in keys if not {*each} & {*KEYS}} == set()
 
 
-def test_may_repeat_keys_lets_the_usual_object_be_created_by_post():
-    assert not may_repeat_keys(WANTED)
+@pytest.mark.parametrize(
+    "items",
+    [
+        *(
+            [],
+            ["a", "b"],
+            [1, 2],
+            [["a"], ["b"]],
+            ['"a"', "a"],
+            ["[1,1]"],
+            ['["a","a"]'],
+            ["},{", "],["],
+        ),
+        [{"name": "a", "args": ["[", ",", "]"]}, {"name": "b", "args": ["x", "y"]}],
+    ],
+)
+def test_may_repeat_keys_lets_the_usual_object_be_created_by_post(items: list[Any]):
+    assert not may_repeat_keys(orjson.dumps({**WANTED, "list": items}))
 
 
 def test_holds_exactly_distinguishes_true_from_one():

@@ -19,7 +19,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from manager.telemetry.metrics import Metrics
 from petstore.metrics import ServerMetrics
 from tests.support import ROOT
-from tests.support.prometheus_operator import rule_groups, write_rules
+from tests.support.manifests import rule_groups, write_rules
 
 CASES = Path(__file__).with_name("alerts.yaml")
 ALERTS: list[dict[str, Any]] = [rule for group in rule_groups() for rule in group["rules"]]

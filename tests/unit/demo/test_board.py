@@ -22,30 +22,11 @@ def status(**conditions: str) -> dict[str, Any]:
     }
 
 
-def definition(kind: str, plural: str, **columns: str) -> dict[str, Any]:
-    printed = [
-        {"name": name, "type": kind_of, "jsonPath": f".status.{name.lower()}"}
-        for name, kind_of in columns.items()
-    ]
-    names = {"kind": kind, "plural": plural}
-    return {
-        "spec": {"names": names, "versions": [{"storage": True, "additionalPrinterColumns": printed}]},
-    }
-
-
 def board() -> Board:
-    definitions = [
-        definition("Memcached", "memcacheds", Size="integer"),
-        definition("Foo", "foos", Happy="boolean", Colour="string", Ready="string", Age="date"),
-    ]
-    return Board([("Memcached", "default", "a")], Columns(definitions))
-
-
-def seen(shown: Board, plural: str, obj: dict[str, Any], *, gone: bool = False) -> Entry:
-    """Return the board's entry for an object that has changed."""
-    entry = shown.see(plural, obj, gone=gone)
-    assert isinstance(entry, Entry)
-    return entry
+    names, version = {"kind": "Memcached", "plural": "memcacheds"}, {"storage": True}
+    return Board(
+        [("Memcached", "default", "a")], Columns([{"spec": {"names": names, "versions": [version]}}])
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,39 +77,6 @@ def test_board_names_the_samples_it_waits_for_and_why():
     ],
 )
 def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: str, ready: bool):
-    entry = seen(board(), plural, {**sample(kind="X"), **obj})
+    entry = board().see(plural, {**sample(kind="X"), **obj})
+    assert isinstance(entry, Entry)
     assert (entry.state, entry.ready) == (state, ready)
-
-
-def event(count: int = 1) -> dict[str, Any]:
-    return {
-        "kind": "Event",
-        "metadata": {"uid": "e", "creationTimestamp": "2026-01-01T10:20:30Z"},
-        "involvedObject": {"kind": "Pod", "name": "p"},
-        "type": "Warning",
-        "reason": "Failed",
-        "message": "it broke",
-        "count": count,
-    }
-
-
-def ours(reason: str, message: str = "") -> dict[str, Any]:
-    """About a custom resource."""
-    metadata = {**event()["metadata"], "uid": f"{reason} {message}"}
-    about = {"metadata": metadata, "involvedObject": {"kind": "Foo", "name": "f"}}
-    return {**event(), **about, "type": "Normal", "reason": reason, "message": message}
-
-
-def test_board_keeps_events_of_custom_resources_however_many_pods_have_some():
-    shown = board()
-    for number in range(600):
-        about_pod = event()
-        about_pod["metadata"]["uid"] = f"p{number}"
-        about_pod["involvedObject"]["name"] = f"p{number}"
-        about_pod["type"], about_pod["reason"] = (
-            ("Warning", "Failed") if number % 2 else ("Normal", "Started")
-        )
-        shown.see("events", about_pod)
-        if number == 0:
-            shown.see("events", ours("Grew"))
-    assert [(note.about, note.reason) for note in shown.notes] == [("foo/f", "Grew"), ("pod/p599", "Failed")]

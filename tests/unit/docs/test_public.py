@@ -62,6 +62,7 @@ def is_ours(module: str) -> bool:
         "manager",
         "manager_console",
         "manager_kinds",
+        "manager_kubernetes",
         "manager_tools",
         "devcluster",
     }

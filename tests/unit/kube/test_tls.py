@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,40 @@ async def test_tls_makes_a_new_context_for_another_client_certificate(ca_file: P
     )
     tls.present(pair)
     assert await tls.context() is not first
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_tls_looks_again_when_it_is_asked_to_during_a_look(
+    ca_file: Path, authority: trustme.CA, other_authority: trustme.CA, is_first: bool
+):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    if not is_first:
+        await tls.context()
+        tls.check_at = 0.0
+    renewed = tls._renewed
+    loop = asyncio.get_running_loop()
+
+    def fail_meanwhile() -> ssl.SSLContext:
+        found, tls._renewed = renewed(), renewed  # type: ignore[method-assign]
+        write(ca_file, authority.cert_pem.bytes() + other_authority.cert_pem.bytes())
+        asyncio.run_coroutine_threadsafe(ask_again(), loop).result()
+        return found
+
+    async def ask_again() -> None:
+        tls.check_at = 0.0
+
+    tls._renewed = fail_meanwhile  # type: ignore[method-assign]
+    assert trusted(await tls.context()) == 2
+
+
+async def test_tls_names_the_client_certificate_that_has_expired(tmp_path: Path, authority: trustme.CA):
+    file, ended = tmp_path / "crt", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    key = Pem("key", data=b"")
+    tls = Tls(TlsFiles(certificate=Pem("client-certificate", path=file), key=key))
+    assert await tls.expired_certificate() == ""
+    file.write_bytes(authority.issue_cert("a.test", not_after=ended).cert_chain_pems[0].bytes())
+    expired = f"client-certificate ({file}): the client certificate has expired, at 2026-01-02 03:04:05 UTC"
+    assert await tls.expired_certificate() == expired
+    file.write_bytes(authority.issue_cert("a.test").cert_chain_pems[0].bytes())
+    assert await tls.expired_certificate() == ""
+    assert await Tls(TlsFiles()).expired_certificate() == ""

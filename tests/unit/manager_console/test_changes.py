@@ -54,6 +54,11 @@ def conditions(**statuses: str) -> dict[str, Any]:
             {"spec": {"l": [{"x": 1}, {"x": 3}]}},
             [("spec.l[1].x", "2", "3")],
         ),
+        (
+            {"spec": {"l": [{"name": "a", "x": 1}, {"name": "a", "x": 2}]}},
+            {"spec": {"l": [{"name": "a", "x": 3}, {"name": "a", "x": 2}]}},
+            [("spec.l[0].x", "1", "3")],
+        ),
         ({"spec": {"l": [{"name": 1}]}}, {"spec": {"l": [{"name": 2}]}}, [("spec.l[0].name", "1", "2")]),
         ({"spec": {"a": {"b": 1}}}, {"spec": {"a": "b"}}, [("spec.a.b", "1", ""), ("spec.a", "", "b")]),
         ({"status": {"observedGeneration": 1}}, {"status": {"observedGeneration": 2}}, []),

@@ -9,8 +9,6 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
@@ -23,7 +21,6 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
-from manager.cli.operators import owned_by
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
@@ -31,59 +28,24 @@ from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
 from manager_console.collect import Collected, Collector
-from manager_console.overview import ReadinessCount
+from manager_console.overview import Figures, sources
 from manager_console.pages import Console
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
 from tests.support.eventually import eventually_async
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
+from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages, Site, occupied_threads
 from tests.unit.conftest import LogLines
 
-TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
-RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 PAGE = "/api/objects/foos.tutorial.my.domain/default/lonely"
 
 
-def asked(wire: ScriptedWire) -> list[Any]:
-    return [sent.json()["spec"] for sent in wire.sent("POST", RIGHTS)]
-
-
-def api_server() -> ScriptedWire:
-    """Knows `ann`, who may get the object, and `bob`, who may not; `ann-2` is another token of hers."""
-    wire = ScriptedWire()
-
-    def token(sent: Sent) -> Reply:
-        token = sent.json()["spec"]["token"]
-        name = token.partition("-")[0]
-        extra = {"authentication.kubernetes.io/credential-id": [token]}
-        user = {"username": name, "extra": extra}
-        return Reply.json({"status": {"authenticated": name in {"ann", "bob"}, "user": user}})
-
-    wire.on("POST", TOKENS, token)
-    wire.on(
-        "POST", RIGHTS, lambda sent: Reply.json({"status": {"allowed": sent.json()["spec"]["user"] == "ann"}})
-    )
-    return wire
-
-
-def access_by(wire: ScriptedWire) -> Access:
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    return Access(transport, rng=random.Random(1))
-
-
-def console_of(world: World, access: Access | None = None, *, debugs: bool = False) -> Console:
+def console_of(world: World, access: Access | None = None) -> Console:
     transport = Transport(
         LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
     )
-    return Console(
-        world.manager,
-        transport,
-        access,
-        owned=owned_by(OPERATORS),
-        with_conditions=[Foo.gvk, Memcached.gvk],
-        debugs=debugs,
-    )
+    return Console(world.manager, transport, OPERATORS, access)
 
 
 async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
@@ -100,19 +62,32 @@ async def lonely() -> AsyncIterator[World]:
         yield world
 
 
+WEB = "/objects/memcacheds.cache.example.com/default/web"
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[World]:
+    """Run a manager with a Memcached that is ready."""
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        yield world
+
+
 @asynccontextmanager
 async def visited(
     serve_pages: ServePages, access: Access | None = None, *, debugs: bool = False
 ) -> AsyncIterator[tuple[World, Site]]:
     """Serve the console of a manager with a Foo whose friend is not there."""
     async with lonely() as world:
-        yield world, await serving(serve_pages, console_of(world, access, debugs=debugs))
+        yield world, await serve_pages(console_of(world, access).routes(has_debug_pages=debugs))
 
 
 async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site)
         assert status == 200
+        assert orjson.loads(text)["owners"] == []
         [controller] = orjson.loads(text)["controllers"]
         assert (controller["controller"], controller["state"]) == ("foo", "running")
         run = controller["runs"][0]
@@ -120,7 +95,8 @@ async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serv
         [trigger] = run["triggers"]
         assert (trigger["why"], trigger["source"], trigger["kind"]) == ("found", "for", "Foo")
         assert abs(run["started"] - now().timestamp()) < 600
-        assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
+        for absent in "/api/objects/bars.example.com/lonely", "/debug/tasks", "/debug/profile":
+            assert (await get(site, absent))[0] == 404
 
 
 async def test_console_pages_need_no_thread_of_the_reconcilers(serve_pages: ServePages):
@@ -168,7 +144,7 @@ async def test_console_pages_escape_html_from_objects_events_and_queries(serve_p
         live = await world.get(Foo, "odd")
         world.manager.events.event(live, "Warning", "Odd", HOSTILE)
         await world.manager.events.flush(1.0)
-        site = await serve_pages(console_of(world).pages())
+        site = await serve_pages(console_of(world).routes())
         for path in (
             "/objects/foos.tutorial.my.domain/default/odd",
             "/search?" + urlencode({"name": HOSTILE, "longer": HOSTILE, "namespace": HOSTILE}),
@@ -198,16 +174,14 @@ async def test_live_part_of_a_page_has_the_last_run_and_no_frame(serve_pages: Se
 
 
 async def test_object_page_shows_the_last_change_of_the_object_and_its_children(serve_pages: ServePages):
-    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
-    async with operated(MemcachedOperator, objects=[memcached]) as world:
+    async with serving() as world:
         console = console_of(world)
         listening = asyncio.create_task(console.changes.run())
-        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
-        site = await serve_pages(console.pages())
+        site = await serve_pages(console.routes())
         live = await world.get(Memcached, "web")
         await world.update(live, lambda it: setattr(it.spec, "size", 2))
-        await world.until(memcached, lambda it: it.status.ready_replicas == 2)
-        _, text = await get(site, "/objects/memcacheds.cache.example.com/default/web")
+        await world.until(live, lambda it: it.status.ready_replicas == 2)
+        _, text = await get(site, WEB)
         assert "Deployment web" in text
         assert re.search(r"<code>status\.\w+</code> <del>1</del> <ins>2</ins>", text)
         listening.cancel()
@@ -237,7 +211,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
         await world.cluster.client.create("pods", "default", pod)
         fine = await world.create(Foo(metadata=ObjectMeta(name="fine"), spec=FooSpec(name="joe")))
         await world.until(fine, lambda it: it.status.conditions and it.status.conditions[0].status == "True")
-        site = await serve_pages(console_of(world).pages())
+        site = await serve_pages(console_of(world).routes())
         status, text = await get(site, f"/search?{query}")
         assert status == 200
         assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
@@ -246,7 +220,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
 async def test_overview_has_numbers_and_no_object_names(serve_pages: ServePages):
     async with lonely() as world:
         served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
-        site = await serve_pages(console_of(world).pages())
+        site = await serve_pages(console_of(world).routes())
         async with served.refreshed():
             status, text = await get(site, "/")
         assert status == 200
@@ -259,41 +233,29 @@ async def test_overview_has_numbers_and_no_object_names(serve_pages: ServePages)
             assert word in text
 
 
-def not_ready(text: str) -> str:
-    [shown] = re.findall(r'"Not ready" class="number">(.*?)</td>', text)
-    return re.sub("<[^>]+>", "", shown)
-
-
-async def test_readiness_count_follows_changes(serve_pages: ServePages):
-    async with visited(serve_pages) as (world, site):
-
-        async def counts(number: str) -> bool:
-            return not_ready((await get(site, "/?part=1"))[1]) == number
-
-        assert await counts("1")
-        other = await world.create(Foo(metadata=ObjectMeta(name="other"), spec=FooSpec(name="jack")))
-        await eventually_async(partial(counts, "2"))
-        pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
-        await world.cluster.client.create("pods", "default", pod)
-        await eventually_async(partial(counts, "0"))
-        await world.delete(other)
-
-
 async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_look(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("manager_console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
-        count = ReadinessCount(world.manager)
-        assert count.not_ready() == {"foo": (0, False)}
+        [(controller, informer)] = sources(world.manager)
+        figures, handlers = Figures(controller), len(informer._handlers)
+        assert figures.not_ready(informer) == (0, False)
         monkeypatch.setattr("manager_console.overview._AT_ONCE", 10.0)
         monkeypatch.setattr("manager_console.overview._KEPT", 0.0)
-        assert count.not_ready() == {"foo": (1, True)}
+        assert figures.not_ready(informer) == (1, True)
+        assert len(informer._handlers) == handlers + 1
 
         async def is_forgotten() -> bool:
-            return not count._counts
+            return len(informer._handlers) == handlers and not figures._bad
 
         await eventually_async(is_forgotten)
+        monkeypatch.setattr("manager_console.overview._KEPT", 10.0)
+        assert figures.not_ready(informer) == (1, True)
+        pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+        await world.cluster.client.create("pods", "default", pod)
+        await world.until(await world.get(Foo, "lonely"), lambda it: it.status.conditions[0].status == "True")
+        assert figures.not_ready(informer) == (0, True)
 
 
 async def test_browser_pages_load_no_foreign_resources_and_run_no_foreign_scripts(
@@ -307,6 +269,8 @@ async def test_browser_pages_load_no_foreign_resources_and_run_no_foreign_script
                 assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
                 assert "unsafe" not in policy
                 assert "Set-Cookie" not in answer.headers
+            assert "shard" not in text
+            assert "Whose it is" not in text
             assert not re.search(r"<script(?! src=\"/static/)|<style|\sstyle=|\son\w+=|https?://", text)
         for file in set(re.findall(r'"(/static/[^"]+)"', text)):
             async with session.get(f"http://{site.address}{file}") as answer:
@@ -330,7 +294,7 @@ async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
 
     monkeypatch.setattr(Collector, "collect", collect)
     async with lonely() as world:
-        site = await serve_pages(console_of(world, access_by(api_server()) if token else None).pages())
+        site = await serve_pages(console_of(world, access_by(api_server()) if token else None).routes())
         for number in range(12):
             foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
             await world.until(await world.create(foo), lambda it: it.status.conditions)
@@ -362,10 +326,6 @@ async def post(site: Site, path: str, **headers: str) -> tuple[int, str]:
         return answer.status, answer.headers.get("Location", "") or await answer.text()
 
 
-async def serving(serve_pages: ServePages, console: Console) -> Site:
-    return await serve_pages(console.pages(), console.posts())
-
-
 async def test_console_reconcile_button_reconciles_the_object_and_records_an_event(serve_pages: ServePages):
     async with visited(serve_pages) as (world, site):
         assert await post(site, f"{PATH}/reconcile") == (303, PATH)
@@ -393,25 +353,11 @@ async def test_console_resume_reconciles_a_change_made_during_the_pause(serve_pa
             assert (await world.events(foo))[1:3] == ["Paused", "Resumed"]
 
 
-@pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
-async def test_console_actions_answer_404_and_do_nothing_when_the_object_is_missing(
-    serve_pages: ServePages, action: str
-):
-    async with lonely() as world:
-        console = console_of(world)
-        site = await serving(serve_pages, console)
-        status, text = await post(site, f"/objects/foos.tutorial.my.domain/default/nobody/{action}")
-        assert (status, text) == (404, "there is no such object\n")
-        [controller] = world.manager.controllers
-        assert not controller.queue.is_paused(ObjectKey("default", "nobody"))
-        assert len(controller.runs) == 1
-
-
 async def test_pause_ends_with_its_object(serve_pages: ServePages):
     async with lonely() as world:
         console = console_of(world)
         listening = asyncio.create_task(console.changes.run())
-        site = await serving(serve_pages, console)
+        site = await serve_pages(console.routes())
         foo = await world.get(Foo, "lonely")
         for _ in range(2):  # to ask for it again is no second one
             assert (await post(site, f"{PATH}/pause"))[0] == 303
@@ -433,9 +379,12 @@ async def test_console_actions_refuse_foreign_origins_foreign_hosts_and_get(
         assert (await get(site, f"{PATH}/{action}"))[0] in (404, 405)
         assert (await post(site, f"{PATH}/delete"))[0] == 404
         assert (await post(site, f"/objects/bars.example.com/default/lonely/{action}"))[0] == 404
+        missing = await post(site, f"{PATH.replace('lonely', 'nobody')}/{action}")
+        assert missing == (404, "there is no such object\n")
         [controller] = world.manager.controllers
         assert len(controller.runs) == 1
-        assert not controller.queue.is_paused(ObjectKey("default", "lonely"))
+        for name in "lonely", "nobody":
+            assert not controller.queue.is_paused(ObjectKey("default", name))
 
 
 GET_OVERVIEW = {"path": "/console", "verb": "get"}
@@ -473,7 +422,7 @@ async def test_console_answers_only_users_with_the_right_in_a_cluster(
         ):
             status, text = await ask(site, path, **headers)
             assert (status, "lonely" in text) == (expected, False)
-        [review] = asked(wire)
+        [review] = reviewed_rights(wire)
         assert right in (review.get("nonResourceAttributes"), review.get("resourceAttributes"))
         assert (await ask(site, path, Authorization="Bearer ann"))[0] == (200 if ask is get else 303)
 
@@ -484,12 +433,6 @@ async def test_console_action_is_an_event_with_the_name_of_the_user(serve_pages:
         assert "Paused" in await world.events(await world.get(Foo, "lonely"))
         said = {each["message"] for each in world.cluster.client.list("events", "default")}
         assert "ann paused it in the console of foo" in said
-
-
-@pytest.mark.parametrize("path", ["/debug/tasks", "/debug/profile"])
-async def test_debug_pages_are_off_by_default(serve_pages: ServePages, path: str):
-    async with visited(serve_pages) as (_, site):
-        assert (await get(site, path))[0] == 404
 
 
 async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: ServePages, log_lines: LogLines):
@@ -504,16 +447,12 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
     assert told["bob"] == 1
 
 
-async def test_owned_objects_have_pages_and_yaml_without_actions(
-    serve_pages: ServePages,
-):
-    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
-    async with operated(MemcachedOperator, objects=[memcached]) as world:
-        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
-        site = await serving(serve_pages, console_of(world))
-        _, text = await get(site, "/objects/memcacheds.cache.example.com/default/web")
-        assert 'href="/yaml/memcacheds.cache.example.com/default/web"' in text
-        assert 'href="/objects/memcacheds.cache.example.com/default/web"' not in text
+async def test_owned_objects_have_pages_and_yaml_without_actions(serve_pages: ServePages):
+    async with serving() as world:
+        site = await serve_pages(console_of(world).routes())
+        _, text = await get(site, WEB)
+        assert f'href="{WEB.replace("objects", "yaml")}"' in text
+        assert f'href="{WEB}"' not in text
         deployment = "deployments.apps/default/web"
         assert f'href="/objects/{deployment}"' in text
         status, text = await get(site, f"/objects/{deployment}")
@@ -543,13 +482,9 @@ async def test_page_shows_only_other_objects_that_its_reader_may_get(serve_pages
         return Reply.json({"status": {"allowed": asked_for == "memcacheds"}})
 
     wire.on("POST", RIGHTS, memcacheds_alone)
-    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
-    async with operated(MemcachedOperator, objects=[memcached]) as world:
-        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
-        console = console_of(world, access_by(wire))
-        site = await serving(serve_pages, console)
-        path = "/objects/memcacheds.cache.example.com/default/web"
-        status, text = await get(site, path, Authorization="Bearer ann")
+    async with serving() as world:
+        site = await serve_pages(console_of(world, access_by(wire)).routes())
+        status, text = await get(site, WEB, Authorization="Bearer ann")
         assert status == 200
         assert "Not known: Deployment: you may not get them" in text
         assert "Not known: Events: you may not get them" in text

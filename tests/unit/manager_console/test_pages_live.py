@@ -22,9 +22,8 @@ from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
 from manager.server import server as server_module
 from manager.server.access import User
 from manager_console.collect import Collected, Collector
-from manager_console.overview import Rates
+from manager_console.overview import Figures, kinds, search, sources
 from manager_console.pages import Console
-from manager_console.search import Wanted, kinds, search, sources
 from manager_tools.testing import World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
@@ -63,7 +62,8 @@ async def fetch(console: Console, path: str) -> str:
         path.strip("/").partition("?")[0], "/objects/{resource}/{namespace}/{name}"
     )
     request = make_mocked_request("GET", target, headers={"Host": "localhost"}, match_info=names)
-    response = await console.pages()[page](request)
+    [handler] = [each.handler for each in console.routes() if (each.method, each.path) == ("GET", page)]
+    response = await handler(request)
     assert isinstance(response, web.Response)
     assert response.status == 200
     assert isinstance(response.body, bytes)
@@ -241,17 +241,17 @@ async def test_console_gives_a_user_a_fifth_of_the_time_and_others_their_turn(
 async def test_rates_count_each_reconcile_once_although_the_history_drops_some():
     async with operated(FooOperator) as world:
         [controller] = world.manager.controllers
-        rates, count = Rates(), 0
+        figures, count = Figures(controller), 0
         await asyncio.sleep(1)  # for the queue
         for _ in range(4):
             for _ in range(15):  # of one object the history keeps 20
                 controller.ask(ObjectKey("default", "nobody"), "ann")
                 await asyncio.sleep(1)
             count += 15
-            assert rates.of(controller)["runs"] == count
-        assert rates.of(controller)["runs"] == count
+            assert figures.rates()["runs"] == count
+        assert figures.rates()["runs"] == count
         await asyncio.sleep(700)
-        assert rates.of(controller)["runs"] == 0
+        assert figures.rates()["runs"] == 0
 
 
 STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
@@ -267,14 +267,14 @@ async def test_search_stops_at_the_most_rows_in_the_order_of_keys(
     ]
     async with operated(FooOperator, objects=foos) as world:
         await asyncio.sleep(30)
-        everything, wanted = kinds(world.manager), Wanted(name="F", state=state)
-        rows, more = await search(world.manager, wanted, everything)
+        everything, query = kinds(world.manager), {"name": "F", "state": state}
+        rows, more = await search(world.manager, everything, query)
         assert not more
-        assert [row.key for row in rows] == sorted(row.key for row in rows)
+        assert [row["key"] for row in rows] == sorted(row["key"] for row in rows)
         if len(rows) > 3:
-            monkeypatch.setattr("manager_console.search.MOST_FOUND", 3)
-            assert await search(world.manager, wanted, everything) == (rows[:3], True)
-        assert await search(world.manager, wanted, ["pets.example.com"]) == ([], False)
+            monkeypatch.setattr("manager_console.overview.MOST_FOUND", 3)
+            assert await search(world.manager, everything, query) == (rows[:3], True)
+        assert await search(world.manager, ["pets.example.com"], query) == ([], False)
 
 
 async def test_search_of_a_waiting_object_yields_to_others_among_many():
@@ -284,7 +284,7 @@ async def test_search_of_a_waiting_object_yields_to_others_among_many():
         [(_, informer)] = sources(world.manager)
         records = informer.list()
         informer.list = lambda **_: records * 700  # type: ignore[method-assign]
-        look = search(world.manager, Wanted(state="waiting"), kinds(world.manager))
+        look = search(world.manager, kinds(world.manager), {"state": "waiting"})
         assert await turns_of_others(look) >= 15
-        look = search(world.manager, Wanted(), kinds(world.manager))
+        look = search(world.manager, kinds(world.manager), {})
         assert await turns_of_others(look) >= 3, "large objects are few in a portion"

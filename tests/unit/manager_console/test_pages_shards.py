@@ -11,7 +11,6 @@ import pytest
 from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.http_call import ApiResponse
-from manager.cli.operators import owned_by
 from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
@@ -23,19 +22,15 @@ from manager_console.collect import Collector
 from manager_console.pages import Console
 from manager_console.shard_holders import ShardHolders, ShardLeases
 from manager_tools.testing import LocalWire, World
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
+from tests.support.scripted_wire import Reply, Sent
 from tests.support.served_pages import ServePages
 from tests.unit.manager_console.test_pages import (
     PAGE,
     PATH,
-    RIGHTS,
-    access_by,
-    api_server,
-    asked,
     get,
     lonely,
     post,
-    serving,
 )
 
 COUNT = 4
@@ -54,10 +49,9 @@ class Part:
         self.console = Console(
             world.manager,
             self.transport,
+            OPERATORS,
             access,
-            owned=owned_by(OPERATORS),
-            with_conditions=[Foo.gvk],
-            holders=ShardHolders(leases, self.owned, {"foo": True}),
+            ShardHolders(leases, self.owned, {"foo": True}),
         )
 
     async def hold(self, *numbers: int) -> None:
@@ -77,12 +71,7 @@ class Part:
             "leaseDurationSeconds": 15,
             "renewTime": now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         }
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": metadata,
-            "spec": spec,
-        }
+        body = {"metadata": metadata, "spec": spec}
         await self.world.cluster.client.create("leases.coordination.k8s.io", "default", body)
 
     async def number(self) -> int:
@@ -95,7 +84,7 @@ async def test_object_page_names_its_own_replica_as_the_owner_of_the_shard(serve
         part = Part(world)
         number = await part.number()
         await part.hold(number)
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         status, text = await get(site, PATH)
         assert status == 200
         assert f"shard {number} of 4, which test holds" in text
@@ -116,7 +105,7 @@ async def test_object_page_names_the_owning_replica_and_offers_no_action_on_anot
         part = Part(world)
         number = await part.number()
         await part.hold(*({*range(COUNT)} - {number}))
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         _, text = await get(site, PATH)
         assert f"shard {number} of 4, which {OTHER} holds" in text
         assert "another replica</span>" in text
@@ -138,7 +127,7 @@ async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serv
     async with lonely() as world:
         part = Part(world)
         await part.hold()
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         unknown = PAGE.replace("lonely", "elsewhere")
         assert orjson.loads((await get(site, unknown))[1])["owners"] == []
         [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
@@ -162,7 +151,7 @@ async def test_console_lists_uncached_object_with_the_rights_of_a_manager(
     async with lonely() as world:
         part = Part(world)
         await part.hold()
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         status, text = await get(site, PATH)
         assert status == 200
         assert "There is no pod named jack" in text
@@ -179,7 +168,7 @@ async def test_overview_lists_all_replicas_with_their_shards(serve_pages: ServeP
     async with lonely() as world:
         part = Part(world)
         await part.hold(0, 1, 3)
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         _, text = await get(site, "/")
         assert "Replicas and their shards" in text
         shown = " ".join(text[text.index("Replicas and their shards") :].split())
@@ -192,29 +181,23 @@ async def test_overview_lists_all_replicas_with_their_shards(serve_pages: ServeP
         assert "lonely" not in text
 
 
-def who_may_not_get_leases(wire: ScriptedWire) -> None:
-    """`ann` may do all but that."""
-
-    def review(sent: Sent) -> Reply:
-        spec = sent.json()["spec"]
-        leases = spec.get("resourceAttributes", {}).get("resource") == "leases"
-        return Reply.json({"status": {"allowed": spec["user"] == "ann" and not leases}})
-
-    wire.on("POST", RIGHTS, review)
-
-
 @pytest.mark.parametrize("may", [True, False])
 async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
     serve_pages: ServePages, may: bool
 ):
     wire = api_server()
-    if not may:
-        who_may_not_get_leases(wire)
+
+    def review(sent: Sent) -> Reply:
+        spec = sent.json()["spec"]
+        leases = spec.get("resourceAttributes", {}).get("resource") == "leases"
+        return Reply.json({"status": {"allowed": spec["user"] == "ann" and (may or not leases)}})
+
+    wire.on("POST", RIGHTS, review)
     async with lonely() as world:
         part = Part(world, access_by(wire))
         await part.hold()
         number = await part.number()
-        site = await serving(serve_pages, part.console)
+        site = await serve_pages(part.console.routes())
         for path in (PATH, "/", PAGE, f"{PATH}?part=1", "/?part=1"):
             status, text = await get(site, path, Authorization="Bearer ann")
             assert status == 200
@@ -224,22 +207,9 @@ async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
         assert (
             "you may not get its lease" in (await get(site, PATH, Authorization="Bearer ann"))[1]
         ) is not may
-    reviewed = [each["resourceAttributes"] for each in asked(wire) if "resourceAttributes" in each]
+    reviewed = [each["resourceAttributes"] for each in reviewed_rights(wire) if "resourceAttributes" in each]
     of_leases = [each for each in reviewed if each["resource"] == "leases"]
     assert {each.get("name", "") for each in of_leases} == {"", f"test-{number}" if number else "test"}
     assert {(each["verb"], each["group"], each["namespace"]) for each in of_leases} == {
         ("get", "coordination.k8s.io", "default")
     }
-
-
-async def test_console_pages_do_not_mention_shards_without_them(serve_pages: ServePages):
-    async with lonely() as world:
-        transport = Transport(
-            LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
-        )
-        site = await serving(serve_pages, Console(world.manager, transport, None, owned=owned_by(OPERATORS)))
-        for path in (PATH, "/", "/search"):
-            text = (await get(site, path))[1]
-            assert "shard" not in text
-            assert "Whose it is" not in text
-        assert orjson.loads((await get(site))[1])["owners"] == []

@@ -21,16 +21,14 @@ from manager.util.address import BindAddress
 from manager.util.clock import now
 from manager_tools.console_proxy import Proxy
 from manager_tools.testing import World
+from tests.support.reviews import access_by, api_server
 from tests.support.served_pages import ServePages, Site, routes_of
 from tests.unit.manager_console.test_pages import (
     PATH,
-    access_by,
-    api_server,
     console_of,
     get,
     lonely,
     post,
-    serving,
 )
 
 
@@ -75,7 +73,7 @@ async def proxied(
 ) -> AsyncIterator[tuple[World, Site, dict[str, str]]]:
     """Run a manager with a console behind the proxy."""
     async with lonely() as world:
-        manager = await serving(serve_pages, console_of(world, access_by(api_server())))
+        manager = await serve_pages(console_of(world, access_by(api_server())).routes())
         async with visited(serve_pages, Proxy(URL(f"http://{manager.address}"), asks)) as (site, mine):
             yield world, site, mine
 

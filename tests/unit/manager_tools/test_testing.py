@@ -15,6 +15,7 @@ from manager import Context, Operator, Result
 from manager.api import ObjectMeta, Resource, Status, crd
 from manager.kube.errors import Forbidden
 from manager.util import clock
+from manager_kinds.batch_v1 import Job
 from manager_kinds.core_v1 import ConfigMap, Namespace
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.simulation.loop import EPOCH, NotVirtual
@@ -75,13 +76,6 @@ async def test_operated_watches_and_has_rights_in_its_namespaces_alone():
         assert places == {"team-a", "default"}
         with pytest.raises(Forbidden):
             await world.manager.client.uncached.list(ConfigMap, namespace="other")
-
-
-class Job(Resource, group="batch", version="v1", plural="jobs"):
-    """Runs a pod to its end."""
-
-    spec: dict[str, Any] = Field(default_factory=dict)
-    status: dict[str, Any] = Field(default_factory=dict)
 
 
 class TickStatus(Status):

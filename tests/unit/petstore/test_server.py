@@ -17,7 +17,6 @@ from petstore.address import BindAddress
 from petstore.client import Exhausted, InvalidPet
 from petstore.proto import petstore_pb2 as pb
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
-from petstore.storage import DataUnusable
 from tests.support.petstores import LOOPBACK, Faults, local_store, pet
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -130,25 +129,3 @@ async def test_server_refuses_addresses_in_use_and_releases_its_file(tmp_path: P
                     pass
     async with local_store(tmp_path / "pets.db"):
         pass  # the file was let go
-
-
-async def test_store_keeps_each_key_once_under_parallel_adds_and_after_a_restart(tmp_path: Path):
-    path = tmp_path / "pets.db"
-    async with local_store(path) as store, asyncio.TaskGroup() as tasks:
-        adds = [
-            tasks.create_task(store.client.add([pet(f"pet-{number}", idempotency_key=f"key-{number % 100}")]))
-            for number in range(200)
-        ]
-        while not all(add.done() for add in adds):
-            found = [one.id for one in await store.pets()]
-            assert len(found) == len(set(found)) <= 100
-    ids = [add.result()[0] for add in adds]
-    assert ids[:100] == ids[100:]
-    assert len(set(ids)) == 100
-    async with local_store(path) as store:
-        with pytest.raises(DataUnusable, match="in use by another process"):
-            async with local_store(path):
-                pass
-        assert {one.id for one in await store.pets()} == set(ids)
-        assert await store.client.add([pet(idempotency_key="key-7")]) == [ids[7]]
-        assert len(await store.pets()) == 100

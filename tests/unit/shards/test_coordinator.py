@@ -140,6 +140,21 @@ async def test_leaving_replica_takes_no_shard_and_releases_all_but_a_stuck_one(p
     assert a.permitted | c.permitted == set(range(COUNT))
 
 
+@pytest.mark.parametrize("answers_after", [0.0, 0.05])
+async def test_coordinator_decides_only_now_and_then_while_all_renew(
+    program: Program, monkeypatch: pytest.MonkeyPatch, answers_after: float
+):
+    a, b = await program.start("a", "b")
+    for each in (a, b):  # with an answer that comes late, the watch is first to show a renewal
+        each.wire.on("PUT", EVERYTHING, program.server.late(answers_after))
+    decisions = list[float]()
+    decide = a.coordinator._decide
+    monkeypatch.setattr(a.coordinator, "_decide", lambda: (decisions.append(now()), decide()))
+    await asyncio.sleep(60)
+    assert 0 < len(decisions) <= 12
+    assert program.shares == [4, 4]
+
+
 async def test_shard_is_released_only_after_the_next_owner_has_listed_its_objects(program: Program):
     (a,) = await program.start("a")
     program.replicas.append(b := Replica(program, "b", prepares=8.0))
@@ -420,6 +435,42 @@ async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(progr
     assert (
         program.server.leases[program.server.path(NAMESPACE, f"{NAME}-3")]["metadata"]["annotations"] == note
     )
+
+
+@pytest.mark.usefixtures("short_answers")
+@pytest.mark.parametrize("size", [0, 20_000])
+async def test_shard_of_a_dead_holder_is_taken_in_time_however_large_its_lease_is(
+    program: Program, size: int
+):
+    (a,) = await program.start("a")
+    name = f"{NAME}-3"
+    lease = program.server.leases[program.server.path(NAMESPACE, name)]
+    notes = {**lease["metadata"].get("annotations", {}), "note": "x" * size}
+    program.server.put(NAMESPACE, name, lease["spec"], annotations=notes)
+    await asyncio.sleep(5)
+    renewed = a.wire.sent("PUT", program.server.path(NAMESPACE, name))[-1].at
+    await a.kill()
+    await program.start("b")
+    await asyncio.sleep(60)
+    assert program.shares == [8]
+    (taken,) = (at for at, number, who in program.moves if (number, who) == (3, "b"))
+    assert renewed + 15.0 <= taken < renewed + 21.0
+
+
+@pytest.mark.usefixtures("short_answers")
+async def test_large_free_lease_is_not_read_in_a_loop_when_it_cannot_be_read(program: Program):
+    labels, path = {f"{NAME}/lease": "shard"}, program.server.path(NAMESPACE, f"{NAME}-3")
+    program.server.put(
+        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations={"note": "x" * 20_000}
+    )
+    a = Replica(program, "a")
+    program.replicas.append(a)
+    a.wire.on("GET", path, *[Reply.status(403)] * 100, program.server.answer)
+    await asyncio.sleep(20)
+    assert 2 <= len(a.wire.sent("GET", path)) <= 20
+    a.wire.on("GET", path, program.server.answer)
+    await asyncio.sleep(20)
+    assert program.shares == [8]
 
 
 async def test_coordinator_ends_with_the_error_of_a_shard_that_cannot_be_given_up(

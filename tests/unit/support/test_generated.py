@@ -1,11 +1,10 @@
-"""Generated files of devcluster: what is read of Go sources, OpenAPI documents and a new server's objects."""
+"""Generated files of devcluster are those of the real server, and its code agrees with them."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,123 +12,8 @@ from devcluster.builtin import jobs, networking, pod_checks, workloads
 from devcluster.types.table import choices
 from devcluster.version import KUBERNETES
 from tests.recordings import versions
-from tests.recordings.__main__ import write_generated
-from tests.recordings.generated import Sources, builtin_types, initial_objects, renewed
+from tests.recordings.generated import renewed
 from tests.support.envtest import EnvtestControlPlane, why_not
-
-TYPES = """
-package v1
-
-import (
-\tmetav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-type Shop struct {
-\tmetav1.TypeMeta `json:",inline"`
-\t// A comment `json:"none"`.
-\tSpec ShopSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
-\tHidden string `json:"-"`
-}
-
-type ShopSpec struct {
-\tSizes map[SizeName]*int32 `json:"sizes" protobuf:"bytes,1,rep,name=sizes"`
-\tDoors DoorList `json:"doors,omitzero" protobuf:"bytes,4,rep,name=doors"`
-}
-
-type (
-\tSizeName string
-\tDoorList []string
-)
-
-type Empty struct{}
-"""
-PROTO = "message DoorList {\n  // doors\n  repeated string items = 1;\n}\n"
-SHOP = "io.k8s.api.shop.v1.Shop"
-
-
-@pytest.fixture
-def sources(tmp_path: Path) -> Sources:
-    for path, text in {
-        "api/shop/v1/types.go": TYPES,
-        "api/shop/v1/types_test.go": "type Shop struct {}\n",
-        "api/shop/v1/generated.proto": PROTO,
-        "apimachinery/pkg/apis/meta/v1/types.go": 'type TypeMeta struct {\n\tKind string `json:"kind"`\n}\n',
-    }.items():
-        file = tmp_path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    return Sources({f"k8s.io/{module}": tmp_path / module for module in ("api", "apimachinery")})
-
-
-@pytest.mark.parametrize(
-    ("name", "go"),
-    [
-        (
-            SHOP,
-            [
-                ["", "io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta", "", 0],
-                ["spec", f"{SHOP}Spec", "omitempty", 2],
-            ],
-        ),
-        (
-            f"{SHOP}Spec",
-            [
-                ["sizes", "map[string]*int32", "", 1],
-                ["doors", "io.k8s.api.shop.v1.DoorList", "omitzero", 4],
-            ],
-        ),
-        ("io.k8s.api.shop.v1.DoorList", "items:[]string"),
-        ("io.k8s.api.shop.v1.SizeName", "string"),
-        ("io.k8s.api.shop.v1.Empty", []),
-        ("io.k8s.api.shop.v1.Gone", None),
-    ],
-)
-def test_sources_read_a_go_type(sources: Sources, name: str, go: Any):
-    assert sources.go(name) == go
-
-
-def document(**schemas: Any) -> dict[str, Any]:
-    return {"components": {"schemas": {f"io.k8s.api.shop.v1.{name}": each for name, each in schemas.items()}}}
-
-
-@pytest.mark.parametrize(
-    ("documents", "told"),
-    [
-        ([document(Shop={"type": "object"}), document(Shop={"type": "string"})], f"{SHOP} differs"),
-        ([document(Window={"type": "object"})], "no Go type for io.k8s.api.shop.v1.Window"),
-    ],
-)
-def test_builtin_types_refuse_documents_that_do_not_fit(
-    sources: Sources, documents: list[dict[str, Any]], told: str
-):
-    with pytest.raises(AssertionError, match=told):
-        builtin_types(documents, sources)
-
-
-def test_initial_objects_have_no_identity_and_keep_our_texts():
-    metadata = {"name": "first", "uid": "1", "resourceVersion": "2", "labels": {"a": "b"}}
-    classes = [{"metadata": metadata, "value": 1, "description": "the server's text"}]
-
-    def get(path: str) -> Any:
-        items = classes if path.endswith("priorityclasses") else []
-        return {"apiVersion": "scheduling.k8s.io/v1", "items": items, "rules": [{"verbs": ["get"]}]}
-
-    assert initial_objects(get, [{"metadata": {"name": "first"}, "description": "our text"}]) == [
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "first", "labels": {"a": "b"}},
-            "value": 1,
-            "description": "our text",
-        }
-    ]
-
-
-def test_write_generated_reports_how_many_lines_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "table.json").write_text("one\ntwo\n")
-    write_generated({tmp_path / "table.json": "two\nthree\nfour\n"})
-    assert (tmp_path / "table.json").read_text() == "two\nthree\nfour\n"
-    assert capsys.readouterr().out == f"{tmp_path.name}/table.json: 2 new lines, 1 gone\n"
 
 
 def test_version_of_devcluster_is_the_recorded_one():

@@ -2,62 +2,45 @@ from __future__ import annotations
 
 import pytest
 
-from manager.telemetry.health import Checks
+from manager.telemetry.health import Check, Checks, Report
 
 
-def checks(**problems: str | None) -> Checks:
-    made = Checks("readyz")
-    for name, problem in problems.items():
-        made.add(name, lambda problem=problem: problem)
-    return made
+def report_of(check: Check, *excluded: str) -> Report:
+    checks = Checks("readyz")
+    checks.add("cache", check)
+    return checks.report(excluded=excluded)
 
 
-def test_with_no_checks_the_process_is_healthy():
-    report = checks().report()
-    assert report.healthy
-    assert report.text == "[+]ping ok\nreadyz check passed\n"
-
-
-def test_health_report_has_a_line_for_each_check_with_the_reason_of_failures():
-    report = checks(cache="Pod is not synced", lease=None).report()
-    assert not report.healthy
-    assert report.text.splitlines() == [
-        "[+]ping ok",
-        "[-]cache failed: Pod is not synced",
-        "[+]lease ok",
-        "readyz check failed",
-    ]
-
-
-def test_excluded_check_is_not_run():
-    made = Checks("healthz")
-    made.add("bad", lambda: pytest.fail("it ran"))
-    report = made.report(excluded=["bad"])
-    assert report.healthy
-    assert "[+]bad excluded: ok" in report.text.splitlines()
-
-
-def test_excluding_what_does_not_exist_is_warned_about_once_each():
-    report = checks(cache=None).report(excluded=["x", "cache", "y", "x"])
-    assert report.healthy
-    assert 'warn: some health checks cannot be excluded: no matches for "x", "y"' in report.text.splitlines()
-
-
-def test_health_check_fails_when_it_raises():
-    made = Checks("healthz")
-    made.add("broken", lambda: {}["key"])
-    report = made.report()
-    assert not report.healthy
-    assert "[-]broken failed: the check itself failed: KeyError('key')" in report.text
-
-
-def test_multiline_problem_stays_on_one_line():
-    assert "[-]cache failed: a b\n" in checks(cache="a\n  b").report().text
+@pytest.mark.parametrize(
+    ("check", "excluded", "line"),
+    [
+        (lambda: None, "", "[+]cache ok"),
+        (lambda: "Pod is not\n  synced", "", "[-]cache failed: Pod is not synced"),
+        (lambda: {}["key"], "", "[-]cache failed: the check itself failed: KeyError('key')"),
+        (lambda: pytest.fail("it ran"), "cache", "[+]cache excluded: ok"),
+        (
+            lambda: None,
+            "x cache y x",
+            'warn: some health checks cannot be excluded: no matches for "x", "y"',
+        ),
+    ],
+    ids=["passes", "fails", "raises", "excluded", "unknown"],
+)
+def test_health_report_has_a_line_for_each_check_with_the_reason_of_failures(
+    check: Check, excluded: str, line: str
+):
+    report, fails = report_of(check, *excluded.split()), line.startswith("[-]")
+    assert report.healthy is not fails
+    first, *lines, last = report.text.splitlines()
+    assert (first, last) == ("[+]ping ok", f"readyz check {'failed' if fails else 'passed'}")
+    assert lines[-1] == line
 
 
 @pytest.mark.parametrize(
     ("name", "told"), [("cache", "cache already"), ("ping", "ping already"), ("", "path"), ("a/b", "path")]
 )
 def test_check_name_is_refused_when_it_is_taken_or_fits_no_path(name: str, told: str):
+    made = Checks("readyz")
+    made.add("cache", lambda: None)
     with pytest.raises(ValueError, match=told):
-        checks(cache=None).add(name, lambda: None)
+        made.add(name, lambda: None)

@@ -230,30 +230,27 @@ def hello() -> None:
         ("console", False, False, False),
         ("auto", True, False, True),
         ("auto", True, True, False),
+        ("auto", False, False, None),
     ],
 )
 def test_console_line_has_colours_on_a_terminal_that_wants_them(
-    log_format: LogFormat, terminal: bool, no_color: bool, coloured: bool, monkeypatch: pytest.MonkeyPatch
+    log_format: LogFormat,
+    terminal: bool,
+    no_color: bool,
+    coloured: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setenv("NO_COLOR", "1")
     if not no_color:
         monkeypatch.delenv("NO_COLOR")
     line = written(hello, log_format, terminal=terminal)
-    assert ("\x1b" in line) is coloured
+    assert ("\x1b" in line) is bool(coloured)
     assert "hello there" in line
-    if not coloured:
+    assert line.startswith('{"ts":') is (coloured is None)  # JSON where there is no terminal
+    if coloured is False:
         assert "warn" in line
         assert "[cache]" in line
         assert line.rstrip().endswith("kind=Pod reason='two words'")
-
-
-def test_exception_is_shown_below_its_console_line():
-    def call() -> None:
-        get_logger("x").error("failed", exc_info=ValueError("wrong"))
-
-    first, *rest = written(call, "console").splitlines()
-    assert "failed" in first
-    assert rest[-1] == "  ValueError: wrong"
 
 
 def test_stack_is_shown_below_its_line_and_cannot_look_like_another_line():
@@ -263,10 +260,6 @@ def test_stack_is_shown_below_its_line_and_cannot_look_like_another_line():
     first, *rest = written(call, "console").splitlines()
     assert "ended" in first
     assert rest == ["  task a:", "    sleep()", r"  2026-11-21 [error] \x1b[2J"]
-
-
-def test_auto_is_json_where_there_is_no_terminal():
-    assert written(hello, "auto").startswith('{"ts":')
 
 
 FORGED = "x\n2026-11-21T08:31:02.123Z [error    ] the lease is lost\r\x1b[2J\u2028\x85"
@@ -287,7 +280,7 @@ def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(termi
     first, second, *rest = text.rstrip("\n").split("\n")
     assert first.count(r"x\n2026-11-21") == 3
     assert "failed" in second
-    assert rest
+    assert rest[-2].endswith("ValueError: x")
     assert all(line.startswith("  ") for line in rest)
 
 
@@ -400,6 +393,7 @@ def test_stalled_log_reader_blocks_no_task_and_gets_the_number_of_lost_lines(nar
 
 
 def test_line_writer_limits_the_bytes_of_waiting_lines(narrow_ends: Ends):
+    assert MAX_WAITING == 8 * 1024 * 1024  # as docs/security.md says
     narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
     assert narrow_ends.writer.flush(GENEROUS)
     for _ in range(10):
@@ -407,14 +401,6 @@ def test_line_writer_limits_the_bytes_of_waiting_lines(narrow_ends: Ends):
     narrow_ends.read_until_line(b"dropped 9 of %d" % (9 * MOST // 2))
     narrow_ends.writer.write(b"and on")
     assert narrow_ends.read_until(b"and on")
-
-
-@pytest.mark.timeout(30)
-def test_line_writer_keeps_at_most_8_mb_waiting():
-    with contextlib.closing(Ends(max_waiting=MAX_WAITING)) as ends:
-        for _ in range(12):
-            ends.writer.write(b"x" * 1024 * 1024)
-        ends.read_until_line(b"dropped [45] of ")  # one may be on its way
 
 
 @pytest.mark.parametrize("blocking", [True, False])

@@ -28,6 +28,10 @@ from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_of, response, thing
 
 
+def endpoints_of(admission: Admission[Any], metrics: Metrics) -> list[AdmissionEndpoint]:
+    return [AdmissionEndpoint(each, panics=metrics.webhook_panics) for each in admission.webhooks]
+
+
 class Functions:
     """Functions of an operator that record their arguments and behave as configured."""
 
@@ -40,10 +44,7 @@ class Functions:
         self.admission.functions["validate_update"] = self.update
         self.admission.functions["validate_delete"] = self.delete
         self.metrics = Metrics()
-        endpoints = [
-            AdmissionEndpoint(each, panics=self.metrics.webhook_panics) for each in self.admission.webhooks
-        ]
-        self.mutating, self.validating = endpoints
+        self.mutating, self.validating = endpoints_of(self.admission, self.metrics)
 
     async def default(self, given: JsonObject, request: AdmissionRequest) -> None:
         await self._do(given, request)
@@ -78,7 +79,7 @@ async def test_admission_function_gets_the_whole_request(functions: Functions):
     await functions.mutating.answer(
         admission_review(
             "UPDATE",
-            new=thing(),
+            new=thing(spec={"password": "hunter2"}),
             old=thing("old"),
             dryRun=True,
             subResource="status",
@@ -86,8 +87,9 @@ async def test_admission_function_gets_the_whole_request(functions: Functions):
         )
     )
     [(given, request)] = functions.given
-    assert given == thing()
+    assert given == thing(spec={"password": "hunter2"})
     assert request.object is given
+    assert "hunter2" not in repr(request)
     assert request.old_object == thing("old")
     assert (request.uid, request.operation, request.resource) == ("review-1", "UPDATE", "things")
     assert request.kind == GroupVersionKind("test.example.com", "v1", "Thing")
@@ -97,12 +99,6 @@ async def test_admission_function_gets_the_whole_request(functions: Functions):
     assert request.user.extra == {"scopes": ["all"]}
     assert request.dry_run is True
     assert request.options["kind"] == "CreateOptions"
-
-
-async def test_admission_request_repr_shows_no_object(functions: Functions):
-    await functions.mutating.answer(admission_review("CREATE", new=thing(spec={"password": "hunter2"})))
-    [(_, request)] = functions.given
-    assert "hunter2" not in repr(request)
 
 
 async def test_admission_answer_has_a_minimal_patch_and_keeps_unknown_fields(functions: Functions):
@@ -119,9 +115,7 @@ async def test_admission_answer_has_a_minimal_patch_and_keeps_unknown_fields(fun
         {"op": "add", "path": "/metadata/annotations", "value": {"a/b": "c"}},
         {"op": "replace", "path": "/spec/size", "value": 2},
     ]
-
-
-async def test_admission_answer_has_no_patch_when_nothing_was_changed(functions: Functions):
+    functions.does = None
     said = response(await functions.mutating.answer(admission_review("CREATE", new=thing())))
     assert said == {"uid": "review-1", "allowed": True}
 
@@ -142,6 +136,8 @@ async def test_validating_function_gets_the_models_of_its_operation(
     await functions.validating.answer(admission_review("DELETE", old=old))
     sizes = [[each.spec.size for each in given if isinstance(each, Thing)] for given in functions.given]
     assert sizes == [[5], [3, 5], [3]]
+    assert {line["log_level"] for line in log_lines} == {"debug"}
+    assert "size" not in str(log_lines)
 
 
 async def test_validate_method_gets_none_as_old_object_on_create():
@@ -158,7 +154,7 @@ async def test_validate_method_gets_none_as_old_object_on_create():
 
     for admission in registrations(Validating()):
         assert isinstance(admission, Admission)
-        [endpoint] = [AdmissionEndpoint(each, panics=Metrics().webhook_panics) for each in admission.webhooks]
+        [endpoint] = endpoints_of(admission, Metrics())
         new, old = thing(spec={"size": 5}), thing(spec={"size": 3})
         said = response(await endpoint.answer(admission_review("CREATE", new=new)))
         assert said["warnings"] == ["CREATE None to 5"]
@@ -169,13 +165,11 @@ async def test_validate_method_gets_none_as_old_object_on_create():
 @pytest.mark.parametrize(
     ("warnings", "told"),
     [
-        (["one", "two\nlines"], ["one", "two lines"]),
-        (("one", "two lines"), ["one", "two lines"]),
-        (iter(["one", "two lines"]), ["one", "two lines"]),
+        (iter(["one", "two\nlines"]), ["one", "two lines"]),
         ("careful", ["careful"]),
         (["spec.name: is \x1b[31mred\x00 \x85now"], ["spec.name: is [31mred now"]),
     ],
-    ids=["a list", "a tuple", "an iterator", "a text", "control characters"],
+    ids=["an iterator", "a text", "control characters"],
 )
 async def test_warnings_reach_the_user_in_a_printable_line_each(
     functions: Functions, warnings: Iterable[str], told: list[str]
@@ -190,16 +184,18 @@ async def test_admission_refusal_is_a_status_that_names_the_field(
     functions: Functions, sort: str, log_lines: LogLines
 ):
     functions.does = Refused(invalid("spec.size", 1, "too small"))
-    answer = await getattr(functions, sort).answer(admission_review("CREATE", new=thing()))
-    said = response(answer)
-    assert said["allowed"] is False
-    assert said["status"]["code"] == 422
+    said = response(await getattr(functions, sort).answer(admission_review("CREATE", new=thing())))
+    assert (said["allowed"], said["status"]["code"]) == (False, 422)
     message = 'Thing.test.example.com "x" is invalid: spec.size: Invalid value: 1: too small'
     assert said["status"]["message"] == message
     assert [(line["event"], line["log_level"], line["reason"]) for line in log_lines] == [
         ("refused", "info", message)
     ]
     assert functions.panics == 0
+    new = {**thing(), "metadata": {"generateName": "thing-"}}
+    review = admission_review("CREATE", new=new, name=None)
+    said = response(await getattr(functions, sort).answer(review))
+    assert said["status"]["details"]["name"] == "thing-"
 
 
 @pytest.mark.parametrize("does", [Refused(invalid("spec.size", 1, "too small")), LookupError()])
@@ -211,13 +207,6 @@ async def test_admission_log_is_bounded_when_many_reviews_are_refused_or_fail(
         with contextlib.suppress(Unanswered):
             await functions.validating.answer(admission_review("CREATE", new=thing()))
     assert LINES <= len(log_lines) < 2 * LINES
-
-
-async def test_admission_refusal_names_generate_name_when_there_is_no_name(functions: Functions):
-    functions.does = Refused(invalid("spec.size", 1, "too small"))
-    new = {**thing(), "metadata": {"generateName": "thing-"}}
-    said = response(await functions.validating.answer(admission_review("CREATE", new=new, name=None)))
-    assert said["status"]["details"]["name"] == "thing-"
 
 
 @pytest.mark.parametrize("sort", ["mutating", "validating"])
@@ -304,9 +293,7 @@ async def test_admission_lets_a_malformed_stored_object_be_changed_and_deleted(f
 async def test_admission_accepts_an_operation_without_a_function(functions: Functions):
     admission = Admission(Thing)
     admission.functions["validate_create"] = functions.create
-    [endpoint] = [
-        AdmissionEndpoint(each, panics=functions.metrics.webhook_panics) for each in admission.webhooks
-    ]
+    [endpoint] = endpoints_of(admission, functions.metrics)
     for operation in ("UPDATE", "DELETE", "CONNECT"):
         said = response(await endpoint.answer(admission_review(operation, new=thing(), old=thing())))
         assert said == {"uid": "review-1", "allowed": True}
@@ -315,13 +302,10 @@ async def test_admission_accepts_an_operation_without_a_function(functions: Func
     assert functions.given == []
 
 
-@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
-async def test_admission_raises_bad_review_when_the_object_is_missing(functions: Functions, operation: Any):
-    with pytest.raises(BadReview, match="is missing"):
-        await functions.validating.answer(admission_review(operation))
-
-
-async def test_admission_raises_bad_review_when_the_review_is_of_another_kind(functions: Functions):
+async def test_admission_refuses_a_review_without_its_object_or_of_another_kind(functions: Functions):
+    for review in (admission_review("CREATE"), admission_review("UPDATE"), admission_review("DELETE")):
+        with pytest.raises(BadReview, match="is missing"):
+            await functions.validating.answer(review)
     pod = {"group": "", "version": "v1", "kind": "Pod"}
     with pytest.raises(BadReview, match=r"-thing is for Thing\.v1.*, and this is a review of Pod\.v1"):
         await functions.mutating.answer(admission_review("CREATE", new=thing(), kind=pod))
@@ -330,9 +314,7 @@ async def test_admission_raises_bad_review_when_the_review_is_of_another_kind(fu
 async def test_connect_review_passes_its_options_to_the_function(functions: Functions):
     admission = Admission(Thing, subresources=("", "proxy"))
     admission.functions["validate_connect"] = functions.create
-    [endpoint] = [
-        AdmissionEndpoint(each, panics=functions.metrics.webhook_panics) for each in admission.webhooks
-    ]
+    [endpoint] = endpoints_of(admission, functions.metrics)
     options = {"group": "", "version": "v1", "kind": "ThingProxyOptions"}
     asked = {"apiVersion": "v1", "kind": "ThingProxyOptions", "path": "/x"}
     await endpoint.answer(admission_review("CONNECT", new=asked, kind=options, subResource="proxy"))
@@ -355,7 +337,7 @@ async def test_validate_method_for_several_kinds_gets_each_as_its_own_model():
 
     for admission in registrations(Validating()):
         assert isinstance(admission, Admission)
-        [endpoint] = [AdmissionEndpoint(each, panics=Metrics().webhook_panics) for each in admission.webhooks]
+        [endpoint] = endpoints_of(admission, Metrics())
         shown = {"group": admission.kind.gvk.group, "version": admission.kind.gvk.version, "kind": "Thing"}
         new = thing(version=admission.kind.gvk.version)
         await endpoint.answer(admission_review("CREATE", new=new, kind=shown))
@@ -375,10 +357,8 @@ _DEEP = b'{"extra":' + b"[" * 300 + b"]" * 300 + b"}"
     ("body", "told"),
     [
         (b"", "truncated"),
-        (b"hello", "malformed"),
         (b"\xff\xfe", "malformed"),
         (b"[]", "Expected `object`, got `array`"),
-        (b"{}", "missing required field `apiVersion`"),
         (b"[" * 100_000, "Expected `object`"),
         (b'{"x":' + b"[" * 100_000, "nested too deeply"),
         (_ENVELOPE % b"{}", "missing required field `uid`"),
@@ -411,13 +391,6 @@ async def test_admission_refuses_an_invalid_review_and_says_where_it_is_wrong(
     assert "\n" not in str(error.value)
     assert error.value.__cause__ is None
     assert functions.given == []
-
-
-async def test_admission_logs_an_accepted_review_at_debug_only(functions: Functions, log_lines: LogLines):
-    await functions.validating.answer(admission_review("CREATE", new=thing(spec={"size": 77777})))
-    [line] = log_lines
-    assert line["log_level"] == "debug"
-    assert "77777" not in str(line)
 
 
 @pytest.mark.parametrize(

@@ -67,28 +67,37 @@ def test_field_errors_make_a_status_with_causes():
     }
 
 
-def test_refused_message_has_one_field_error_without_brackets_or_repetition():
-    error = forbidden("spec.a", "no")
-    message = 'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no'
-    assert Refused(error).status(PET, "x")["message"] == message
-    assert Refused(error, error).status(PET, "x")["message"] == message
+@pytest.mark.parametrize(
+    ("errors", "kind", "name", "message"),
+    [
+        (
+            [forbidden("spec.a", "no")],
+            PET,
+            "x",
+            'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no',
+        ),
+        (
+            [forbidden("spec.a", "no")] * 2,
+            PET,
+            "x",
+            'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no',
+        ),
+        ([required("a")], GroupVersionKind("", "v1", "Pod"), "", 'Pod "" is invalid: a: Required value'),
+    ],
+)
+def test_refused_message_names_kind_and_object_and_each_error_once(
+    errors: list[FieldError], kind: GroupVersionKind, name: str, message: str
+):
+    assert Refused(*errors).status(kind, name)["message"] == message
 
 
-def test_refused_message_names_a_core_kind_without_a_group():
-    status = Refused(required("a")).status(GroupVersionKind("", "v1", "Pod"), "")
-    assert status["message"] == 'Pod "" is invalid: a: Required value'
-
-
-def test_refused_with_a_text_alone_has_the_reason_forbidden():
+def test_refused_takes_a_text_alone_which_has_the_reason_forbidden():
     assert Refused("not on a Sunday").status(PET, "x") == {
         "status": "Failure",
         "code": 403,
         "reason": "Forbidden",
         "message": "not on a Sunday",
     }
-
-
-def test_refused_raises_type_error_for_a_text_beside_field_errors():
     with pytest.raises(TypeError):
         Refused("a", required("b"))
     with pytest.raises(TypeError):

@@ -216,18 +216,6 @@ async def test_brackets_inside_a_string_add_no_cost_to_a_review():
     assert b'"allowed":true' in await _endpoint(MUTATE).answer(admission(new))
 
 
-async def test_five_thousand_pets_are_converted_in_one_review():
-    pet = {
-        "apiVersion": "petstore.example.com/v1alpha1",
-        "kind": "Pet",
-        "metadata": {"managedFields": [{"fieldsV1": {f"f:{number}": {} for number in range(20)}}] * 2},
-        "spec": {"name": "Thor", "type": "dog", "note": "x" * 400},
-    }
-    answer = orjson.loads(await _endpoint(CONVERT).answer(conversion(orjson.dumps([pet] * 5000))))
-    assert answer["response"]["result"] == {"status": "Success"}
-    assert len(answer["response"]["convertedObjects"]) == 5000
-
-
 def test_json_patch_replaces_an_object_whole_when_every_member_changes():
     before = {"spec": {f"n{number}": {"a": 1, "b": 1} for number in range(30_000)}, "other": 1}
     after = {"spec": {name: {"a": 2, "b": 1} for name in before["spec"]}, "other": 1}  # type: ignore[attr-defined]

@@ -66,18 +66,8 @@ def test_objects_a_second_are_held_against_the_faster_setting(
     [
         ("cold", "cpu_ms", 1.75, True),
         ("cold", "cpu_ms", 1.76, False),
-        ("memory", "idle.mb", 2.8, True),
-        ("memory", "idle.mb", 2.9, False),
-        ("change", "few.cpu_ms", 1.81, True),
-        ("change", "few.cpu_ms", 1.83, False),
-        ("startup", "ready_s", 2.0, True),
-        ("startup", "ready_s", 2.2, False),
         ("memory", "pods-metadata.mb", 0.35, True),
         ("memory", "pods-metadata.mb", 0.36, False),
-        ("latency", "at_50.p50_ms", 1.5, True),
-        ("latency", "at_50.p50_ms", 1.6, False),
-        ("takeover", "sigkill.seconds", 1.4, True),
-        ("takeover", "sigterm.seconds", 1.6, False),
     ],
 )
 def test_costs_are_held_against_the_cheaper_setting(part: str, figure: str, ours: float, reached: bool):
@@ -116,8 +106,6 @@ def test_aim_is_decided_when_machine_pace_makes_no_difference(
         ("cold", {"conflicts": [0.0, 0.0, 1.0]}, False),
         ("change", {"few.cpu_ms": [2.0], "many.cpu_ms": [2.2]}, True),
         ("change", {"few.cpu_ms": [2.0], "many.cpu_ms": [4.0]}, False),
-        ("ten", {"watches": [1.0]}, True),
-        ("ten", {"watches": [10.0]}, False),
     ],
 )
 def test_aims_are_decided_by_our_figures_alone(part: str, figures: dict[str, list[float]], reached: bool):

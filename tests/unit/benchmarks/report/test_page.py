@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
-
-import pytest
 
 from benchmarks.parts import PARTS
-from benchmarks.report.charts import BARS, charts_of
+from benchmarks.report.charts import BARS
 from benchmarks.report.page import files_of, page
 from benchmarks.report.quotes import with_quotes
 from benchmarks.report.tables import DASH
@@ -18,7 +15,6 @@ from tests.support.benchmark_results import made_results, made_run, with_parts
 
 PEERS = ("operator-manager", "controller-runtime")
 RUN = made_run(*PEERS, left_out={"kube-rs": "cargo is not on the PATH"})
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def whole() -> Results:
@@ -72,21 +68,6 @@ def test_files_of_results_are_the_page_its_plots_and_nothing_for_parts_without_f
     assert all(f"]({name})" in files["README.md"] for name in files.keys() - {"README.md"})
     ten = made_results(RUN, "ten", operator_manager={"watches": [1.0]})
     assert [path.name for path, text in files_of(ten, tmp_path).items() if text] == ["README.md"]
-
-
-@pytest.mark.parametrize("part", ["latency", *BARS])
-def test_chart_stays_within_its_borders_and_supports_dark_mode(part: str):
-    chart = charts_of(whole(), part)
-    assert chart is not None
-    drawing = ElementTree.fromstring(chart)
-    assert "prefers-color-scheme:dark" in chart
-    width, height = float(drawing.attrib["width"]), float(drawing.attrib["height"])
-    for each in drawing.iter():
-        right = float(each.get("x", 0)) + float(each.get("width", 0) if each is not drawing else 0)
-        assert 0 <= right <= width
-        assert 0 <= float(each.get("y", 0)) + 4 <= height or each is drawing
-    labels = {each.text for each in drawing.iter(f"{SVG}text")}
-    assert {"operator-manager", "controller-runtime"} <= labels
 
 
 def test_shown_prints_every_part_and_its_verdicts():

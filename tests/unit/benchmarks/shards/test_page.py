@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from benchmarks.report.tables import DASH
-from benchmarks.shards.__main__ import main
 from benchmarks.shards.figures import Change, Figures, Use
 from benchmarks.shards.page import section, verdicts
 
@@ -100,14 +95,3 @@ def test_page_lists_each_replica_with_its_share_and_each_change():
     assert f"| one ends by kill -9 | 2 | 1,000 | 1,000 | 15 (14{DASH}16) | 15.5 (14.5{DASH}16.5) |" in text
     assert "| to 2 | 990 | 29.7 (33%) | 6.60 (33%) | 66 (33%) |" in text
     assert "3,000 finished Memcacheds in 5 namespaces" in text
-
-
-def test_figures_are_read_from_the_file_that_they_were_written_to(tmp_path: Path):
-    figures().write(tmp_path / "shards.json")
-    assert Figures.read(tmp_path / "shards.json") == figures()
-
-
-def test_main_refuses_fewer_than_200_objects(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit, match="2"):
-        main(["--objects=199"])
-    assert "--objects must be at least 200" in capsys.readouterr().err

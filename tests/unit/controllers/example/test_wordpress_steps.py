@@ -13,8 +13,8 @@ from apis.example.v1.wordpress import PASSWORD_LENGTH, Wordpress
 from controllers.main import PROGRAM
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
-from manager.kube.errors import ApiError, ServerError
-from manager_kinds.core_v1 import PersistentVolumeClaim, Secret
+from manager.kube.errors import ApiError
+from manager_kinds.core_v1 import Secret
 from tests.unit.controllers.example.world import SECRET, SITES, Process, World, in_process_cluster
 from tests.unit.controllers.fate import Fate
 
@@ -135,30 +135,19 @@ async def test_child_regains_lost_owner_or_label(world: World):
     assert world.events.reasons.count(("site", "Restored")) == len(WORKLOADS) + len(RETAINED)
 
 
-async def claim_changed(world: World, labels: dict[str, str | None], *, ours: bool = False) -> list[str]:
-    """Return what Events say of the database's claim after a change of its labels."""
+async def test_take_up_names_the_client_and_the_fields_that_it_had_changed(world: World):
     await world.create()
     process = world.process()
-    await process.reconcile(world.key)
-    await process.reconcile(world.key)
-    claims = "persistentvolumeclaims"
-    if ours:
-        claim = await process.client.uncached.get(
-            PersistentVolumeClaim, ObjectKey(world.namespace, CLAIMS[0])
-        )
-        claim.metadata.labels |= {name: value for name, value in labels.items() if value is not None}
-        await process.client.patch(claim)
-    else:
-        await world.api.patch(claims, world.namespace, CLAIMS[0], {"metadata": {"labels": labels}})
+    for _ in range(2):
+        await process.reconcile(world.key)
+    wrong = {"metadata": {"labels": {"tier": "wrong"}}}
+    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[0], wrong)
     before = len(world.events.told)
     await process.reconcile(world.key)
-    return [f"{reason}: {message}" for _, _, reason, message in world.events.told[before:]]
-
-
-async def test_take_up_names_the_client_and_the_fields_that_it_had_changed(world: World):
-    (said,) = await claim_changed(world, {"tier": "wrong"})
-    assert said.startswith("Restored: Put PersistentVolumeClaim site-mysql-pv-claim back as it should be: ")
-    assert said.endswith(" had set .metadata.labels.tier")
+    [(_, _, reason, message)] = world.events.told[before:]
+    assert reason == "Restored"
+    assert message.startswith("Put PersistentVolumeClaim site-mysql-pv-claim back as it should be: ")
+    assert message.endswith(" had set .metadata.labels.tier")
 
 
 async def test_orphaned_children_are_adopted_only_by_a_new_site_of_the_name(world: World):
@@ -421,29 +410,28 @@ async def test_refused_secret_is_reported_as_a_condition(world: World, status: i
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
-async def test_server_error_that_quotes_the_password_is_not_reported(world: World):
+@pytest.mark.parametrize(
+    ("repaired", "status", "reason"),
+    [
+        (False, 500, "InternalError"),
+        *((True, *refusal) for refusal in ((500, "InternalError"), (403, "Forbidden"), (422, "Invalid"))),
+    ],
+)
+async def test_password_quoted_in_the_refusal_of_a_new_or_repaired_secret_is_not_passed_on(
+    world: World, repaired: bool, status: int, reason: str
+):
     await world.create(sqlrootpassword="to-be-quoted")
     quoted = base64.b64encode(b"to-be-quoted").decode()
-    process = world.process(Fate({2: StatusError(500, "InternalError", f"{quoted} is not liked")}))
-    with pytest.raises(ServerError) as failed:
-        await process.reconcile(world.key)
-    assert "creating Secret site-mysql failed with 500" in str(failed.value)
-    assert quoted not in "".join(traceback.format_exception(failed.value))
-
-
-@pytest.mark.parametrize(("status", "reason"), [(500, "InternalError"), (403, "Forbidden"), (422, "Invalid")])
-async def test_password_quoted_in_the_refusal_of_a_repaired_secret_is_not_passed_on(
-    world: World, status: int, reason: str
-) -> None:
-    await world.create(sqlrootpassword="to-be-quoted")
-    await world.settle()
-    quoted = base64.b64encode(b"to-be-quoted").decode()
-    changed = {"metadata": {"labels": {"app.kubernetes.io/name": None}}}
-    await world.api.patch("secrets", world.namespace, SECRET, changed)
-    process = world.process(Fate({0: StatusError(status, reason, f"{quoted} is not liked")}))
+    if repaired:
+        await world.settle()
+        changed = {"metadata": {"labels": {"app.kubernetes.io/name": None}}}
+        await world.api.patch("secrets", world.namespace, SECRET, changed)
+    write = 0 if repaired else 2  # the third write of a new site, after the claims
+    process = world.process(Fate({write: StatusError(status, reason, f"{quoted} is not liked")}))
     with pytest.raises(ApiError) as failed:
         await process.reconcile(world.key)
-    assert f"changing Secret site-mysql failed with {status}" in str(failed.value)
+    doing = "changing" if repaired else "creating"
+    assert f"{doing} Secret site-mysql failed with {status}" in str(failed.value)
     assert quoted not in "".join(traceback.format_exception(failed.value))
 
 

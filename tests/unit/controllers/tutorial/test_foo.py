@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apis.tutorial.v1.foo import Foo
-from controllers.tutorial.foo import FooOperator
+from controllers.tutorial.foo import FooOperator, colour_of
 from manager.cache import Record
 from manager.cache.store import KeyGroups
 from tests.unit.conftest import LogLines
@@ -203,3 +203,11 @@ async def test_pod_event_cost_is_independent_of_the_number_of_foos(monkeypatch: 
     assert [cost for cost, _ in unknown] == [NONE] * 3
     # The controller reads no Foo that the event does not concern.
     assert [counts["decode"] for _, counts in unknown] == [0] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "colour"),
+    [("", "red-orange"), ("kubernetes", "red-violet"), ("foo-01default", "yellow"), ("schön", "yellow")],
+)
+def test_colour_of_a_text_never_changes(text: str, colour: str):
+    assert colour_of(text) == colour

@@ -32,11 +32,29 @@ async def turns_of_others(work: Awaitable[object]) -> int:
 
 @pytest.mark.parametrize(
     ("method", "query", "accept", "least"),
-    [("DELETE", "", "", MANY), ("GET", "", TABLE, 2), ("GET", "?fieldSelector=metadata.name!=x", "", 2)],
+    [
+        ("DELETE", "", "", MANY),
+        ("GET", "", TABLE, 2),
+        ("GET", "", "application/yaml", 1),
+        ("GET", "?fieldSelector=metadata.name!=x", "", 2),
+    ],
 )
 async def test_request_about_many_objects_lets_others_run(
     api: Api, method: str, query: str, accept: str, least: int
 ):
     for number in range(MANY):
         await api.expect(201, "POST", CONFIG_MAPS, config_map(f"c{number}"))
-    assert await turns_of_others(api.expect(200, method, CONFIG_MAPS + query, accept=accept)) >= least
+    assert await turns_of_others(api.ask(method, CONFIG_MAPS + query, accept=accept)) >= least
+
+
+async def test_watch_of_selected_objects_lets_others_run_before_its_first_event(api: Api):
+    for number in range(MANY):
+        await api.expect(201, "POST", CONFIG_MAPS, config_map(f"c{number}"))
+    watch = await api.watch(
+        f"{CONFIG_MAPS}?watch=true&labelSelector=not-there&resourceVersion=0&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    )
+    assert await turns_of_others(watch.next()) >= 2
+
+
+async def test_openapi_document_of_all_kinds_lets_others_run(api: Api):
+    assert await turns_of_others(api.expect(200, "GET", "/openapi/v2")) >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -27,7 +28,7 @@ def ask(
     discovery: Discovery, path: str, accept: str = "", method: str = "GET", **headers: str
 ) -> ApiResponse:
     headers = {"accept": accept, "host": "127.0.0.1:6443"} | headers
-    answer = discovery.answer(ApiRequest(method=method, path=path, headers=headers))
+    answer = asyncio.run(discovery.answer(ApiRequest(method=method, path=path, headers=headers)))
     assert answer is not None
     return answer
 
@@ -193,9 +194,9 @@ def test_discovery_answers_406_for_an_unsupported_representation(discovery: Disc
     assert ask(discovery, "/apis/apps/v1", "application/yaml").content_type == "application/yaml"
 
 
-def test_discovery_does_not_answer_paths_of_objects(discovery: Discovery):
+async def test_discovery_does_not_answer_paths_of_objects(discovery: Discovery):
     for path in ("/api/v1/pods", "/apis/apps/v1/deployments", "/healthz"):
-        assert discovery.answer(ApiRequest(method="GET", path=path)) is None
+        assert await discovery.answer(ApiRequest(method="GET", path=path)) is None
 
 
 def test_root_path_lists_all_paths(discovery: Discovery):

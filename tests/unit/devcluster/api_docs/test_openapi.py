@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +26,7 @@ def ask(openapi: OpenApi, path: str, accept: str = "application/json", **more: A
     headers = {"accept": accept} | more.pop("headers", {})
     path, _, query = path.partition("?hash=")
     asked = {"hash": [query]} if query else {}
-    answer = openapi.answer(ApiRequest(method="GET", path=path, query=asked, headers=headers))
+    answer = asyncio.run(openapi.answer(ApiRequest(method="GET", path=path, query=asked, headers=headers)))
     assert answer is not None
     return answer
 
@@ -215,4 +216,4 @@ def test_protobuf_identifies_parameters_by_their_place():
 def test_openapi_has_no_document_for_paths_that_are_not_served(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/nope/v1").status == 404
     assert ask(openapi, "/openapi/v3/").status == 404
-    assert openapi.answer(ApiRequest(method="GET", path="/healthz")) is None
+    assert asyncio.run(openapi.answer(ApiRequest(method="GET", path="/healthz"))) is None

@@ -7,7 +7,6 @@ import pytest
 from devcluster.clock import Clock
 from devcluster.crd.definition import CLEANUP_FINALIZER, DefinitionStrategy
 from devcluster.crd.establish import GROUP, PLURAL, Establisher
-from devcluster.errors import StatusError
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
@@ -78,10 +77,13 @@ class Cluster:
     def versions(self, plural: str = "widgets", group: str = "example.com") -> list[str]:
         return [each.version for each in self.registry.versions(group, plural)]
 
-    def delete(self, plural: str = "widgets") -> None:
+    def mark(self, plural: str = "widgets") -> None:
         definition = self.definition(plural)
         assert STRATEGY.prepare_delete(definition, self.context)
         self.store.update(key(plural), definition)
+
+    def delete(self) -> None:
+        self.mark()
         self.establisher.settle()
 
 
@@ -154,6 +156,34 @@ def test_deleted_definition_deletes_its_objects(cluster: Cluster):
     assert cluster.versions() == []
 
 
+async def test_deletion_of_many_objects_lets_others_run(cluster: Cluster):
+    cluster.establish()
+    for number in range(1000):
+        cluster.add(f"w{number}", ["example.com/wait"] if number % 2 else None)
+    cluster.mark()
+    counts = set()
+    while (count := cluster.store.count("example.com", "widgets")) > 500:
+        counts.add(count)
+        await asyncio.sleep(0)
+    assert len(counts) >= 4
+    await asyncio.sleep(0)
+    left = [each.decode()["metadata"] for each in cluster.store.select("example.com", "widgets")]
+    assert len(left) == 500
+    assert all("deletionTimestamp" in each for each in left)
+
+
+async def test_deletion_reaches_an_object_that_is_created_meanwhile(cluster: Cluster):
+    cluster.establish()
+    held = cluster.add("one", ["example.com/wait"])
+    cluster.delete()
+    late = cluster.add("late")
+    cluster.establisher.settle()
+    assert cluster.store.get(late) is None
+    cluster.store.delete(held)
+    cluster.establisher.settle()
+    assert cluster.store.get(key()) is None
+
+
 def test_deleted_definition_waits_for_finalizers_and_refuses_new_objects(cluster: Cluster):
     cluster.establish()
     where = cluster.add("one", ["example.com/wait"])
@@ -164,11 +194,7 @@ def test_deleted_definition_waits_for_finalizers_and_refuses_new_objects(cluster
     stored = cluster.store.get(where)
     assert stored is not None
     assert "deletionTimestamp" in stored.decode()["metadata"]
-    resource = cluster.resource()
-    with pytest.raises(
-        StatusError, match="create not allowed while custom resource definition is terminating"
-    ):
-        resource.strategy.prepare_create({"metadata": {"name": "two"}}, cluster.context)
+    assert cluster.resource().closing
     cluster.store.delete(where)
     cluster.establisher.settle()
     assert cluster.store.get(key()) is None

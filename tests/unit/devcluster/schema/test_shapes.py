@@ -161,6 +161,8 @@ def test_defaults_fill_missing_and_null_fields_and_are_not_shared():
         (r"^[\pL\D]+$", "1", False),
         ("a{,2}", "a{,2}", True),
         ("^(a{100}){10}$", "a" * 1000, True),
+        ("^(a+)+$", "a" * 5000 + "!", False),
+        (r"^(\w+\s?)*$", "a" * 5000 + "!", False),
     ],
 )
 def test_compile_pattern_matches_as_go_does(pattern: str, text: str, *, matches: bool):
@@ -203,6 +205,7 @@ def test_compile_pattern_matches_as_go_does(pattern: str, text: str, *, matches:
         ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
         ("[a--b]", "invalid character class range: `a--`"),
         ("a\\", "trailing backslash at end of expression: ``"),
+        (r"\pL{1000}", r"expression too large: `\pL{1000}`"),
     ],
 )
 def test_patterns_that_go_has_not_are_refused_in_its_words(pattern: str, mistake: str):

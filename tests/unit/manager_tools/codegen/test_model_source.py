@@ -41,7 +41,7 @@ from manager_tools.codegen.python_source import laid_out
 from manager_tools.codegen.structural import object_schema
 from manager_tools.testing import LocalWire
 from tests.support import ROOT
-from tests.support.ticks import Tick
+from tests.support.kinds import Tick
 
 VENDOR = Path(__file__).with_name("installation.yaml")
 OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))
@@ -292,15 +292,21 @@ def test_kind_of_the_server_is_made_of_the_builtin_types_and_can_be_embedded(tmp
     assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)
 
 
-def test_definition_of_builtin_types_makes_itself_again(tmp_path: Path):
+def test_definition_of_builtin_types_makes_itself_again_without_annotations_of_tools(tmp_path: Path):
     theirs = json.loads(json.dumps(custom_resource_definitions([Tick])[0]))
-    [found] = definitions_in(json.dumps(theirs))
+    read = copy.deepcopy(theirs)
+    for tool in ("controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration"):
+        read["metadata"]["annotations"][tool] = "v0"
+    [found] = definitions_in(json.dumps(read))
     source = model_source(found.served(None), "a test")
     assert [line for line in source.unsaid if "conditions" not in line and ".status: " not in line] == []
     assert "size: Quantity | None = None" in source.text
     assert "metadata: ObjectMeta | None = None" in source.text
     [again] = custom_resource_definitions([imported(source.text, "Tick", tmp_path)])
     assert schema_of(again, "v1") == schema_of(theirs, "v1")
+    assert (again["metadata"], again["spec"]["names"]) == (theirs["metadata"], theirs["spec"]["names"])
+    selectable = [each["spec"]["versions"][0]["selectableFields"] for each in (again, theirs)]
+    assert selectable[0] == selectable[1]
 
 
 def test_model_source_passes_formatter_and_linter(tmp_path: Path):
@@ -383,25 +389,6 @@ def test_bound_is_left_out_and_reported_when_the_server_would_refuse_every_value
     assert told.startswith(f"Kind.spec.value: {lost}")
 
 
-def test_model_source_keeps_labels_and_annotations_but_for_those_of_tools(tmp_path: Path):
-    manifest = yaml.safe_load(crd({"type": "object"}, group="a.x-k8s.io"))
-    approved = {"api-approved.kubernetes.io": "https://example.com/1"}
-    manifest["metadata"] = {
-        "annotations": {**approved, "controller-gen.kubebuilder.io/version": "v0", "example.com/a": "b"},
-        "labels": {"app": "x"},
-    }
-    for group in ("a.x-k8s.io", "a.k8s.io"):
-        manifest["spec"]["group"] = group
-        [found] = definitions_in(yaml.safe_dump(manifest))
-        source = model_source(found.served(None), "a test")
-        [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
-        assert again["metadata"] == {
-            "name": f"kinds.{group}",
-            "annotations": {**approved, "example.com/a": "b"},
-            "labels": {"app": "x"},
-        }
-
-
 def test_age_column_is_kept_with_its_description(tmp_path: Path):
     age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
     for column in (age, {**age, "description": "Since when it is there"}, {**age, "priority": 1}):
@@ -422,50 +409,6 @@ def test_age_column_is_kept_with_its_description(tmp_path: Path):
 )
 def test_model_source_has_no_loss_when_the_definition_means_the_same(value: Any):
     assert model_of(value).unsaid == [NO_STATUS]
-
-
-def test_names_annotations_labels_and_selectable_fields_are_kept(tmp_path: Path):
-    theirs = definition(OURS[0])
-    kind = theirs["spec"]["names"]["kind"]
-    theirs["spec"]["names"] |= {"singular": "thingummy", "listKind": f"{kind}Collection"}
-    theirs["metadata"] |= {"labels": {"team": "blue"}, "annotations": {"a.example.com/b": "c" * 120}}
-    [version] = theirs["spec"]["versions"]
-    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    path = next(f".spec.{name}" for name, each in spec.items() if each.get("type") in {"string", "integer"})
-    version["selectableFields"] = [{"jsonPath": path}]
-    tools = {
-        "controller-gen.kubebuilder.io/version": "v0",
-        "kubectl.kubernetes.io/last-applied-configuration": "",
-    }
-    read = copy.deepcopy(theirs)
-    read["metadata"]["annotations"] |= tools
-    [found] = definitions_in(json.dumps(read))
-    source = model_source(found.served(None), "a test")
-    assert [line for line in source.unsaid if "its limits are left out" not in line] == []
-    [again] = custom_resource_definitions([imported(source.text, kind, tmp_path)])
-    assert (again["metadata"], again["spec"]["names"]) == (theirs["metadata"], theirs["spec"]["names"])
-    assert again["spec"]["versions"][0]["selectableFields"] == version["selectableFields"]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels[...]: Expected `str`, got `int`"),
-        ({"metadata": {"annotations": []}}, "metadata.annotations: Expected `object | null`, got `array`"),
-        (
-            {"spec": {"versions": [{"selectableFields": [".spec.a"]}]}},
-            "spec.versions[0].selectableFields[0]: ",
-        ),
-    ],
-)
-def test_metadata_of_another_shape_is_reported_in_one_line(change: Manifest, said: str):
-    theirs = definition(OURS[0])
-    if "metadata" in change:
-        theirs["metadata"] |= change["metadata"]
-    else:
-        theirs["spec"]["versions"][0] |= change["spec"]["versions"][0]
-    with pytest.raises(DefinitionError, match=re.escape(said)):
-        definitions_in(json.dumps(theirs))
 
 
 def test_scale_is_left_out_and_reported_when_its_paths_lead_nowhere(tmp_path: Path):
@@ -502,11 +445,11 @@ def test_model_source_is_refused_when_its_definition_would_be():
 SPEC = {"group": "a.b", "names": {"kind": "Kind", "plural": "kinds"}}
 
 
-def crd(schema: Any, *, version: Mapping[str, Any] | None = None, **spec: Any) -> str:
+def crd(schema: Any, *, version: Mapping[str, Any] | None = None, metadata: Any = None, **spec: Any) -> str:
     whole = {"openAPIV3Schema": schema}
     version = {"name": "v1", "served": True, "storage": True, "schema": whole, **(version or {})}
     head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    return yaml.safe_dump({**head, "spec": {**SPEC, "versions": [version], **spec}})
+    return yaml.safe_dump({**head, "metadata": metadata, "spec": {**SPEC, "versions": [version], **spec}})
 
 
 @pytest.mark.parametrize(
@@ -525,6 +468,15 @@ def crd(schema: Any, *, version: Mapping[str, Any] | None = None, **spec: Any) -
             "spec.names.kind: 'a b' cannot be the name of a class",
         ),
         (crd({}, versions=[1]), "spec.versions[0]: Expected `object`, got `int`"),
+        (
+            crd({}, version={"selectableFields": [".spec.a"]}),
+            "spec.versions[0].selectableFields[0]: Expected `object`, got `str`",
+        ),
+        (crd({}, metadata={"labels": {"a": 1}}), "metadata.labels[...]: Expected `str`, got `int`"),
+        (
+            crd({}, metadata={"annotations": []}),
+            "metadata.annotations: Expected `object | null`, got `array`",
+        ),
         (crd({"properties": {"spec": 1}}), "Kind.spec: Expected `object`, got `int`"),
         (
             crd({"properties": {"a": {"type": "string", "minLength": "x"}}}),
@@ -559,11 +511,9 @@ def test_model_source_refuses_text_without_definition_in_one_line(text: str, sai
     ids=["a name that is none in Python", "no properties", "nothing required", "values of any kind"],
 )
 def test_model_source_writes_importable_python_for_odd_properties(properties: Any, tmp_path: Path):
-    column = {"name": "A", "type": "string", "jsonPath": ".spec.a"}
-    text = crd({"type": "object", "properties": properties})
-    document = yaml.safe_load(text)
-    document["spec"]["versions"][0]["additionalPrinterColumns"] = [column]
-    [found] = definitions_in(yaml.safe_dump(document))
+    columns = [{"name": "A", "type": "string", "jsonPath": ".spec.a"}]
+    schema = {"type": "object", "properties": properties}
+    [found] = definitions_in(crd(schema, version={"additionalPrinterColumns": columns}))
     assert imported(model_source(found.served(None), "a test").text, "Kind", tmp_path).gvk.kind == "Kind"
 
 

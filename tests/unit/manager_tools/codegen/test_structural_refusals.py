@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 import pytest
-from pydantic import Field, SecretStr, create_model, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from manager.api import (
     ApiModel,
@@ -28,7 +28,7 @@ from manager.api import (
 )
 from manager_tools.codegen import ModelError, custom_resource_definitions
 from manager_tools.codegen.structural import structural_schema
-from tests.support.widget import Limits, Port
+from tests.support.kinds import Limits, Port
 from tests.unit.manager_tools.codegen.made_models import field_schema, kind_with
 
 
@@ -110,13 +110,9 @@ class Validated(ApiModel):
     ("pattern", "lacks"),
     [
         ("(?=a)", "(?="),
-        ("(?<!a)b", "(?<!a)b"),
         (r"(a)\1", r"\1"),
-        ("(?>a)", "(?>"),
         ("^a*+b$", "*+"),
         ("^[a-z]{1,2000}$", "{1,2000}"),
-        ("(?x)a b", "(?x"),
-        (r"\p{greek}", r"\p{greek}"),
         ("[a--b]", "a--"),
     ],
 )
@@ -216,9 +212,6 @@ class Named(ApiModel):
     ("annotation", "default", "reason"),
     [
         (Annotated[str, Field(max_length=2)], "long", "its default: Too long"),
-        (Literal["x", "y"], "z", 'its default: Unsupported value: "z"'),
-        (Annotated[int, Field(ge=1)], 0, "its default: .* greater than or equal to 1"),
-        (Annotated[str, cel("self == 'b'", "be b")], "a", "its default: .* be b"),
         (Annotated[list[str], schema_words(maxItems=2**70)], ..., "json: cannot unmarshal number"),
         (
             Annotated[list[Named], list_map("name", "name")],
@@ -227,7 +220,6 @@ class Named(ApiModel):
         ),
         (Annotated[list[str | None], list_set()], ..., "its items.nullable|its nullable"),
         (Annotated[str, cel("self ==", "no")], ..., "its rule 'self ==': compilation failed: .*Syntax error"),
-        (Annotated[str, cel("self == 'a'", "b\nc")], ..., "its rule .*must not contain line breaks"),
         (Annotated[Named, cel("self.name == 'a'", "no", field_path=".nam")], ..., "its rule .*valid path"),
     ],
 )
@@ -379,13 +371,13 @@ def test_path_without_a_dot_or_a_field_is_refused(options: dict[str, Any], reaso
         custom_resource_definitions([crd(status=False, **options)(kind_with(str))])
 
 
-@pytest.mark.parametrize("group", ["nodots", "Upper.example.com", "mine.k8s.io"])
+@pytest.mark.parametrize("group", ["nodots", "mine.k8s.io"])
 def test_group_is_refused_when_the_server_would_refuse_it(group: str):
-    kind = create_model(
-        "Widget", __base__=Resource, __cls_kwargs__={"group": group, "version": "v1", "plural": "widgets"}
-    )
-    with pytest.raises(ModelError, match=r"^Widget: the API server refuses"):
-        custom_resource_definitions([crd(status=False)(kind)])
+    class Grouped(Resource, group=group, version="v1", plural="widgets"):
+        spec: Limits
+
+    with pytest.raises(ModelError, match=r"^Grouped: the API server refuses"):
+        custom_resource_definitions([crd()(Grouped)])
 
 
 def test_structural_schema_refuses_model_that_contains_itself():

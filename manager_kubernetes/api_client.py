@@ -1,6 +1,6 @@
 """An `ApiClient` of kubernetes-asyncio whose requests go over the manager's transport.
 
-Imported by `Client.kubernetes_client`: the package takes 43 MB and a quarter of a second.
+Imported by `Client.kubernetes_client`: kubernetes-asyncio takes 43 MB and a quarter of a second.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from multidict import CIMultiDict
 from manager.api import GroupVersionKind, ObjectKey, Unstructured
 from manager.api.resource import fields
 from manager.cache import Cache
-from manager.client.pod_streams import IDLE_TIMEOUT, LONGEST_OUTPUT, PORT_CHANNELS, PROCESS_CHANNELS
 from manager.kube.errors import ApiError, DeadlineExceeded, ProtocolError
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, LONGEST_LIST
+from manager_kubernetes.pod_streams import IDLE_TIMEOUT, LONGEST_OUTPUT, PORT_CHANNELS, PROCESS_CHANNELS
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of a line of a stream: an event of a watch has one, with an object in it."""

@@ -109,9 +109,6 @@ async def test_cached_read_sees_each_write_of_the_api(core: Any, models: Any, sc
     assert (await scene.client.get(ConfigMap, KEY)).data == {"x": "3"}
     await core.delete_namespaced_config_map("a", "default")
     assert await scene.client.find(ConfigMap, KEY) is None
-
-
-async def test_cached_read_sees_a_deletion_that_waits_for_a_finalizer(core: Any, models: Any, scene: Scene):
     held = config_map(models)
     held.metadata.finalizers = ["example.com/held"]
     await core.create_namespaced_config_map("default", held)
@@ -211,7 +208,7 @@ async def test_answer_without_preload_is_read_in_any_way(core: Any, models: Any,
 
 async def test_answer_without_preload_is_bounded(core: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch):
     for bound in ("LONGEST", "LONGEST_LINE"):
-        monkeypatch.setattr(f"manager.client.kubernetes_client.{bound}", 3)
+        monkeypatch.setattr(f"manager_kubernetes.api_client.{bound}", 3)
     scene.wire.on("GET", "/api/v1/namespaces/default/pods/web/log", Reply(body=b"12345"))
     for read in ("read", "readline"):
         answer = await core.read_namespaced_pod_log("web", "default", _preload_content=False)
@@ -259,7 +256,7 @@ async def test_client_is_made_once_and_closes_nothing(scene: Scene, core: Any):
 
 
 async def test_missing_package_is_named_with_the_extra(client: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delitem(sys.modules, "manager.client.kubernetes_client", raising=False)
+    monkeypatch.delitem(sys.modules, "manager_kubernetes.api_client", raising=False)
     for name in ("kubernetes_asyncio", "kubernetes_asyncio.client"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
@@ -294,7 +291,7 @@ async def test_exec_of_the_api_returns_what_the_command_prints(pods: tuple[DevCl
 
 
 async def test_output_of_an_exec_that_comes_byte_by_byte_is_collected_with_little_effort():
-    from manager.client.kubernetes_client import _collected  # noqa: PLC0415 - it needs the package
+    from manager_kubernetes.api_client import _collected  # noqa: PLC0415 - it needs the package
 
     left = iter(range(200_000))
 
@@ -311,7 +308,7 @@ async def test_output_of_an_exec_that_comes_byte_by_byte_is_collected_with_littl
     assert spent.units < 50
 
 
-async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevCluster, Any]):
+async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevCluster, Any], models: Any):
     cluster, core = pods
 
     async def run(process: Process) -> int:
@@ -329,10 +326,6 @@ async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevClu
             received.append(message)
     assert b"\x01hello" in received
     assert received[-1] == b'\x03{"metadata":{},"status":"Success"}'
-
-
-async def test_exec_of_the_api_raises_the_packages_error(pods: tuple[DevCluster, Any], models: Any):
-    _, core = pods
     opening = await core.connect_get_namespaced_pod_exec(
         "other", "default", command="ls", stdout=True, _preload_content=False
     )

@@ -1,0 +1,49 @@
+"""An API server that reviews tokens and rights."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from manager.kube.transport import Transport
+from manager.server.access import Access
+from manager.telemetry.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+def api_server() -> ScriptedWire:
+    """Return the wire to a server that knows `ann`, who has all rights, and `bob`, who has none."""
+    wire = ScriptedWire()
+    serve_reviews(wire)
+    return wire
+
+
+def serve_reviews(wire: ScriptedWire) -> None:
+    """Answer reviews; `ann-2` is another token of `ann`."""
+
+    def token(sent: Sent) -> Reply:
+        token = sent.json()["spec"]["token"]
+        name = token.partition("-")[0]
+        extra = {"authentication.kubernetes.io/credential-id": [token]}
+        user = {"username": name, "extra": extra}
+        return Reply.json({"status": {"authenticated": name in {"ann", "bob"}, "user": user}}, status=201)
+
+    def right(sent: Sent) -> Reply:
+        return Reply.json({"status": {"allowed": sent.json()["spec"]["user"] == "ann"}}, status=201)
+
+    wire.on("POST", TOKENS, token)
+    wire.on("POST", RIGHTS, right)
+
+
+def reviewed_rights(wire: ScriptedWire) -> list[Any]:
+    """Return the rights that the server was asked for."""
+    return [sent.json()["spec"] for sent in wire.sent("POST", RIGHTS)]
+
+
+def access_by(wire: ScriptedWire) -> Access:
+    """Return what asks this server."""
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    return Access(transport, rng=random.Random(1))

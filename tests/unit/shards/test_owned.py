@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from manager.api import ObjectKey
+from manager.election.coordinator import ControllerObjects, Leadership
+from manager.shards.owned import OwnedShards
+from manager.telemetry.metrics import Metrics
+from manager.util.clock import monotonic as now
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.mark.parametrize(("at_once", "seconds"), [(True, 0.0), (False, 5.0)])
+async def test_work_is_cancelled_at_once_or_after_the_grace_when_its_shard_ends(
+    at_once: bool, seconds: float
+):
+    owned = OwnedShards(4, Metrics(), grace=5.0)
+    informer: Any = SimpleNamespace(filter=None, list=list)
+    objects = owned.owned_objects(
+        ControllerObjects(
+            name="x",
+            objects=informer,
+            others=(),
+            whole=True,
+            enqueue=lambda _: None,
+            counts=lambda _: True,
+            handed_over=lambda _: None,
+        )
+    )
+    owned.begin(0, Leadership())
+
+    async def work() -> float:
+        async with objects.work_on(ObjectKey("default", "x"), at_once=at_once) as ours:
+            assert ours
+            await asyncio.sleep(3600)
+        return now()
+
+    working, began = asyncio.create_task(work()), now()
+    await asyncio.sleep(0)
+    await owned.end(0)
+    assert await working - began == pytest.approx(seconds)
+    async with objects.work_on(ObjectKey("default", "x")) as ours:
+        assert not ours
