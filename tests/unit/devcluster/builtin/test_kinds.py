@@ -146,6 +146,13 @@ async def converted(obj: dict[str, Any], version: str) -> dict[str, Any]:
     return answer
 
 
+async def test_cpu_usage_has_its_own_field():
+    old = await converted(autoscaler(metrics=[CPU]), "v1")
+    assert old["spec"] == {"maxReplicas": 5, "targetCPUUtilizationPercentage": 70}
+    assert old["status"] == {"currentReplicas": 0, "desiredReplicas": 0}
+    assert old["metadata"]["annotations"] == {"own": "one"}
+
+
 async def test_autoscaler_survives_conversion_to_v1_and_back():
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
     obj = autoscaler(metrics=[CPU, MEMORY], behavior=behavior)
