@@ -181,9 +181,10 @@ class Correlator:
         similar = (reference, type, reason)
         combined = self._is_one_of_many(similar, message)
         series = self._series_of(similar, None if combined else message)
+        if series.count:
+            series.last = clock.now()
         series.count += 1
         series.message = bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message
-        series.last = clock.now()
         if series.waiting:
             return series, "merged"
         is_within_budget = self._budget_of(reference).try_acquire()
@@ -191,16 +192,16 @@ class Correlator:
 
     def _begin(self, similar: _SimilarKey, _message: str | None) -> Series:
         now = clock.now()
-        return Series(*similar, name=self.new_name(similar[0]), first=now, last=now)
+        return Series(*similar, name=self.new_name(similar[0], now), first=now, last=now)
 
     def renew(self, series: Series) -> None:
         """Continue the series in a new Event object."""
-        series.name, series.stored = self.new_name(series.reference), False
+        series.name, series.stored = self.new_name(series.reference, clock.now()), False
 
-    def new_name(self, reference: ObjectReference) -> str:
+    def new_name(self, reference: ObjectReference, now: datetime) -> str:
         """Return a new name for an Event: the object's name, a dot, and the time in hex, as is usual."""
         # The clock tells microseconds; the rest is chance, so that two processes do not meet.
-        nanoseconds = int(clock.now().timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
+        nanoseconds = int(now.timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
         self._last_name = max(self._last_name + 1, nanoseconds)
         suffix = f".{self._last_name:x}"
         base = reference.name[: _LONGEST - len(suffix)].rstrip("-.")
@@ -374,7 +375,9 @@ class EventRecorder:
         self._counters[outcome].inc(number)
 
     def _append(self, series: Series) -> None:
-        self._backlog.setdefault(series.reference.namespace, deque()).append(series)
+        if (line := self._backlog.get(series.reference.namespace)) is None:
+            line = self._backlog[series.reference.namespace] = deque()
+        line.append(series)
         self._waiting += 1
         self._empty.clear()
         self._filled.set()
@@ -422,7 +425,8 @@ class EventRecorder:
             turn = now - quiet_since >= _QUIET or now - started >= _PATIENCE
             if turn and self._budget.try_acquire():
                 return
-            await asyncio.sleep(_LOOK if quiet_since == math.inf else _QUIET)
+            # Without a token, nothing is to be seen before there is one.
+            await asyncio.sleep(_LOOK if quiet_since == math.inf else max(_QUIET, self._budget.shortage()))
 
     async def _send(self, series: Series) -> None:
         try:

@@ -34,7 +34,8 @@ from manager.telemetry.metrics import Metrics
 from manager.util.duration import format_duration, parse_duration
 from manager.util.loop import loop_factory
 from manager.util.program import Program
-from manager.util.yaml_text import yaml_documents, yaml_lines
+from manager.util.yaml_text import yaml_documents
+from manager_kinds.manifests import yaml_lines
 from manager_tools.commands.cluster import ended_in_one_line, file_flag, read_input, text_flag
 from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 

@@ -15,9 +15,8 @@ from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.memcacheds import memcached, memcached_path
-from tests.support.metrics_clients import ServiceAccount
 from tests.support.ports import PortBlock
-from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, is_allowed
+from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, ServiceAccount, is_allowed
 
 METRICS = ("metrics_auth_role.yaml", "metrics_auth_role_binding.yaml")
 READING = "../console/role.yaml"

@@ -12,16 +12,14 @@ import pytest
 import yaml
 
 from tests.conftest import RunManager, StartControlPlane
+from tests.support.api_objects import storage_classes
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
-from tests.support.documented_commands import DEPLOYED, WALKED, WALKED_ALONE
 from tests.support.eventually import eventually
 from tests.support.example_operator import PAGE, WEBHOOKS_PAGE, ExampleOperator
 from tests.support.kubeconfig import Credentials
 from tests.support.markdown import Page
-from tests.support.storage import storage_classes
-from tests.support.terminal import Terminal
-from tests.support.transcript import Command, commands
+from tests.support.terminal import DEPLOYED, WALKED, WALKED_ALONE, Command, Terminal, commands
 from tests.support.webhook_manager import webhook_manager
 
 OURS = "memcacheds,foos,pets,wordpresses,mysrvs"

@@ -14,8 +14,7 @@ from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
-from tests.support.metrics_page import documented
-from tests.support.openmetrics import Samples
+from tests.support.metrics import Samples, documented
 
 # Only what goes wrong, or is not there, has no samples.
 NOTHING_OF = {

@@ -12,7 +12,7 @@ from controllers.main import OPERATORS
 from tests.conftest import RunManager, StartControlPlane
 from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
-from tests.support.api_objects import object_path
+from tests.support.api_objects import object_path, storage_classes
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
@@ -20,7 +20,6 @@ from tests.support.kubeconfig import Credentials
 from tests.support.manifests import MANAGER, SYSTEM, container_of, flags_of, manifests, pod_of, the
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
-from tests.support.storage import storage_classes
 from tests.support.webhook_service import lead_to_this_machine
 
 OVERLAY = "per-operator"

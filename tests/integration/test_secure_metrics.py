@@ -11,8 +11,7 @@ import pytest
 from tests.conftest import RunManager
 from tests.support.control_plane import ControlPlane
 from tests.support.fault_proxy import FaultProxy, Match
-from tests.support.metrics_clients import ServiceAccount, scrape
-from tests.support.roles import MANAGER, Roles
+from tests.support.roles import MANAGER, Roles, ServiceAccount, scrape
 
 METRICS = ("metrics_auth_role.yaml", "metrics_auth_role_binding.yaml")
 FLAGS = ("--metrics-secure", "--controllers=memcached")
