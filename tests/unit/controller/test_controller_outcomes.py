@@ -207,7 +207,11 @@ async def wait_for_something_cancelled() -> None:
 ENDS = [SystemExit(1), GeneratorExit(), Odd(), BaseExceptionGroup("stop", [SystemExit(1)])]
 
 
-@pytest.mark.parametrize("fault", [*ENDS, overflow, wait_for_something_cancelled], ids=repr)
+@pytest.mark.parametrize(
+    "fault",
+    [*ENDS, overflow, wait_for_something_cancelled],
+    ids=lambda fault: getattr(fault, "__name__", repr(fault)),
+)
 async def test_reconcile_fails_and_the_controller_goes_on_when_it_would_end_the_program(fault: Any):
     async def act(request: Request) -> Result | None:
         if isinstance(fault, BaseException):

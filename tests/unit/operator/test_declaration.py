@@ -16,7 +16,7 @@ from manager.webhook.methods import registrations
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import Pod
 from manager_tools.testing import without_manager
-from tests.support.gadget import Gadget, OldGadget
+from tests.support.kinds import Gadget, OldGadget
 
 
 @pytest.mark.parametrize(

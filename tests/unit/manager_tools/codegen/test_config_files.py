@@ -13,7 +13,7 @@ from manager.webhook.registration import Webhooks
 from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import config_files
 from manager_tools.codegen.config_files import HEADER, GeneratedTree
-from tests.support.widget import Widget
+from tests.support.kinds import Widget
 
 KINDS = (Memcached, Widget)
 RULES = {
