@@ -21,6 +21,7 @@ from blockbuster import BlockBuster
 from manager.util.garbage import tune_garbage_collector
 from manager_tools.simulation.loop import VirtualLoop
 from tests.support import left_behind, time_limit
+from tests.support.api_objects import create_namespace, storage_classes
 from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
@@ -29,7 +30,6 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.fork_server import fork_our_programs
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
-from tests.support.namespaces import create_namespace
 from tests.support.scheduling import (
     KIND_PARAMETER,
     EndsWithItsTests,
@@ -39,7 +39,6 @@ from tests.support.scheduling import (
     has_business_on,
     runs_nowhere_else,
 )
-from tests.support.storage import storage_classes
 
 # `make e2e` alone runs them, as they need a cluster with real nodes.
 collect_ignore = ["e2e"]

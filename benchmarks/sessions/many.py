@@ -26,9 +26,8 @@ from benchmarks.sessions.requests import Requests, all_writes, server_errors
 from benchmarks.status_watch import MEMCACHEDS
 from tests.support.api_objects import deployment_path, object_path
 from tests.support.eventually import eventually
-from tests.support.http_get import get
 from tests.support.memcacheds import memcached_path
-from tests.support.openmetrics import Samples
+from tests.support.metrics import Samples, get
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

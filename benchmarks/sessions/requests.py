@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tests.support.envtest import EnvtestControlPlane
-    from tests.support.openmetrics import Samples
+    from tests.support.metrics import Samples
 
 COUNTER = "apiserver_request_total"
 WATCHES = "apiserver_longrunning_requests"

@@ -12,11 +12,10 @@ from benchmarks.program import ROOT
 from benchmarks.sessions.process import MB, resident_mb
 from tests.support.daemon import Daemon
 from tests.support.forwarder import Forwarder
-from tests.support.http_get import get
 from tests.support.kubeconfig import Credentials
 from tests.support.loop_thread import LoopThread
 from tests.support.manager_process import PROGRAM
-from tests.support.openmetrics import Samples
+from tests.support.metrics import Samples, get
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:

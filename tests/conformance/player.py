@@ -19,9 +19,9 @@ from aiohttp import web
 
 from tests.conformance.conversation import Conversation, Step
 from tests.conformance.mask import Mask
+from tests.support.api_objects import create_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.kubeconfig import Credentials
-from tests.support.namespaces import create_namespace
 from tests.support.webhook_server import WebhookServer
 
 __all__ = ["play"]

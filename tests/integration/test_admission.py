@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from tests.conftest import StartControlPlane
+from tests.support.api_objects import create_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.envtest import BARE
-from tests.support.namespaces import create_namespace
-from tests.support.person import Person
 from tests.support.pets import ALPHA, BETA, GROUP, alpha, beta
-from tests.support.webhook_manager import webhook_manager
+from tests.support.webhook_manager import Person, webhook_manager
 
 pytestmark = pytest.mark.contract
 

@@ -12,9 +12,8 @@ from tests.support.control_plane import ControlPlane
 from tests.support.envtest import BARE
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import MEMCACHEDS, memcached
-from tests.support.person import Person
 from tests.support.pets import ALPHA, BETA, alpha, beta
-from tests.support.webhook_manager import wait_asked, webhook_manager
+from tests.support.webhook_manager import Person, wait_asked, webhook_manager
 from tests.support.wordpresses import wordpress
 
 REFUSED = "connection refused"

@@ -140,6 +140,22 @@ def deployed(**pod: Any) -> Write:
     return Write("POST", object_path("apps/v1", PLACE, "deployments"), deployment)
 
 
+def contained(**container: Any) -> Write:
+    return deployed(container=container)
+
+
+def secured(**context: Any) -> Write:
+    return contained(securityContext=context)
+
+
+def mounted(**source: Any) -> Write:
+    return deployed(volumes=[{"name": "data", **source}])
+
+
+def projected(*sources: Any) -> Write:
+    return mounted(projected={"sources": list(sources)})
+
+
 def templated(**metadata: Any) -> Write:
     """Return a Deployment whose pods have this extra metadata."""
     write = deployed()
@@ -184,7 +200,8 @@ def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fiel
     return Write("POST", object_path("v1", namespace, plural), body)
 
 
-def changed(api: str, plural: str, namespace: str, name: str, change: Any) -> Write:
+def changed(plural: str, name: str, change: Any, *, namespace: str = PLACE) -> Write:
+    api = "apps/v1" if plural == "deployments" else "v1"
     return Write("PATCH", object_path(api, namespace, plural, name), change, MERGE_PATCH)
 
 
@@ -257,49 +274,30 @@ HONEST = {
     "the passwords of a site": made("secrets", type="Opaque", immutable=True, **PASSWORDS),
     "a Service": service(type="NodePort"),
     "a claim": claim(),
-    "an owner for the passwords": changed(
-        "v1", "secrets", PLACE, "blog-mysql", {"metadata": {"labels": {"a": "b"}}}
-    ),
+    "an owner for the passwords": changed("secrets", "blog-mysql", {"metadata": {"labels": {"a": "b"}}}),
     "a change of what somebody else has put a label on": changed(
-        "apps/v1", "deployments", PLACE, "wp", {"spec": {"replicas": 2}}
+        "deployments", "wp", {"spec": {"replicas": 2}}
     ),
     "the certificate of the webhooks": certificate(CERTIFICATE),
     "an owner for passwords that somebody has fixed": changed(
-        "v1", "secrets", PLACE, "fixed", {"metadata": {"labels": {"a": "b"}}}
+        "secrets", "fixed", {"metadata": {"labels": {"a": "b"}}}
     ),
     "a change of pods that somebody has put a finalizer on": changed(
-        "apps/v1", "deployments", PLACE, "watched", {"spec": {"replicas": 2}}
+        "deployments", "watched", {"spec": {"replicas": 2}}
     ),
     "a change of a Service that has got an address": changed(
-        "v1", "services", PLACE, "addressed", {"spec": {"type": "LoadBalancer"}}
+        "services", "addressed", {"spec": {"type": "LoadBalancer"}}
     ),
     "a change of what somebody else has put a finalizer on": changed(
-        "v1", "services", PLACE, "kept", {"metadata": {"labels": {"a": "b"}}}
+        "services", "kept", {"metadata": {"labels": {"a": "b"}}}
     ),
-    "limits that somebody has set": deployed(
-        container={"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}
+    "limits that somebody has set": contained(resources={"limits": {"cpu": 1, "memory": "1Gi"}}),
+    "a volume of what is let pass by itself": projected(
+        {"configMap": {"name": "settings"}},
+        {"secret": {"name": "theirs"}},
+        {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
     ),
-    "a volume of what is let pass by itself": deployed(
-        volumes=[
-            {
-                "name": "data",
-                "projected": {
-                    "sources": [
-                        {"configMap": {"name": "settings"}},
-                        {"secret": {"name": "theirs"}},
-                        {
-                            "downwardAPI": {
-                                "items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]
-                            }
-                        },
-                    ]
-                },
-            },
-        ]
-    ),
-    "a Service that led elsewhere": changed(
-        "v1", "services", PLACE, "abroad", {"spec": {"type": "ClusterIP"}}
-    ),
+    "a Service that led elsewhere": changed("services", "abroad", {"spec": {"type": "ClusterIP"}}),
     "a sidecar that somebody has added": deployed(
         initContainers=[{"name": "side", "image": "side", "restartPolicy": "Always"}],
         volumes=[{"name": "data", "emptyDir": {}}, {"name": "settings", "configMap": {"name": "settings"}}],
@@ -327,23 +325,21 @@ ESCALATIONS = {
     ),
     "the certificate of another program": certificate("other-webhook-server-cert"),
     "the certificate of another program, later": changed(
-        "v1", "secrets", SYSTEM, "theirs-webhook-server-cert", {"data": {"tls.crt": "b3RoZXI="}}
+        "secrets", "theirs-webhook-server-cert", {"data": {"tls.crt": "b3RoZXI="}}, namespace=SYSTEM
     ),
     "a certificate that nobody can renew": certificate(CERTIFICATE, immutable=True),
-    "passwords that nobody can change any more": changed(
-        "v1", "secrets", PLACE, "blog-mysql", {"immutable": True}
-    ),
-    "other passwords": changed("v1", "secrets", PLACE, "blog-mysql", {"data": {"password": "b3RoZXI="}}),
-    "a Secret of others": changed("v1", "secrets", PLACE, "theirs", {"stringData": {"password": "mine"}}),
+    "passwords that nobody can change any more": changed("secrets", "blog-mysql", {"immutable": True}),
+    "other passwords": changed("secrets", "blog-mysql", {"data": {"password": "b3RoZXI="}}),
+    "a Secret of others": changed("secrets", "theirs", {"stringData": {"password": "mine"}}),
     "no passwords": deleted("v1", "secrets", "blog-mysql"),
     "no Service": deleted("v1", "services", "blog"),
     "no claim": deleted("v1", "persistentvolumeclaims", "unbound"),
     "no Deployment": deleted("apps/v1", "deployments", "wp"),
     "the name service": changed(
-        "v1", "services", "kube-system", "kube-dns", {"spec": {"selector": {"app": "mine"}}}
+        "services", "kube-dns", {"spec": {"selector": {"app": "mine"}}}, namespace="kube-system"
     ),
     "the label on what is not ours": changed(
-        "v1", "services", "kube-system", "kube-dns", {"metadata": {"labels": LABELS}}
+        "services", "kube-dns", {"metadata": {"labels": LABELS}}, namespace="kube-system"
     ),
     "a finalizer that nobody takes away": finalized("example.com/keep", claim()),
     "the finalizer of claims, on passwords": finalized(
@@ -351,19 +347,13 @@ ESCALATIONS = {
     ),
     "the finalizer of claims, on a Deployment": finalized("kubernetes.io/pvc-protection", deployed()),
     "a finalizer that nobody takes away, later": changed(
-        "apps/v1", "deployments", PLACE, "wp", {"metadata": {"finalizers": ["example.com/keep"]}}
+        "deployments", "wp", {"metadata": {"finalizers": ["example.com/keep"]}}
     ),
     "a finalizer of pods that nobody takes away": templated(finalizers=["example.com/keep"]),
     "a finalizer of pods that nobody takes away, later": changed(
-        "apps/v1",
-        "deployments",
-        PLACE,
-        "wp",
-        {"spec": {"template": {"metadata": {"finalizers": ["example.com/keep"]}}}},
+        "deployments", "wp", {"spec": {"template": {"metadata": {"finalizers": ["example.com/keep"]}}}}
     ),
-    "the finalizer of a load balancer": changed(
-        "v1", "services", PLACE, "kept", {"metadata": {"finalizers": None}}
-    ),
+    "the finalizer of a load balancer": changed("services", "kept", {"metadata": {"finalizers": None}}),
     "a finalizer of a definition": redefined("/metadata/finalizers", ["example.com/keep"]),
     "another authority of a definition, by a note": redefined(
         "/metadata/annotations", {"cert-manager.io/inject-ca-from": "theirs/ca"}
@@ -373,9 +363,7 @@ ESCALATIONS = {
     "an address of the load balancer": service(type="LoadBalancer", loadBalancerIP="203.0.113.5"),
     "an external name": service(type="ExternalName", externalName="elsewhere.example"),
     "an external name, later": changed(
-        "v1",
         "services",
-        PLACE,
         "blog",
         {
             "spec": {
@@ -389,12 +377,12 @@ ESCALATIONS = {
     "pods of others, to the outside": service(type="NodePort", selector={"k8s-app": "kube-dns"}),
     "pods of others that have a tier": service(selector={"app": "shop", "tier": "backend"}),
     "pods of others for a Service that was harmless": changed(
-        "v1", "services", PLACE, "blog", {"spec": {"selector": {"tier": "backend"}}}
+        "services", "blog", {"spec": {"selector": {"tier": "backend"}}}
     ),
     "a Service that others lead somewhere": service(selector=None),
     "a volume of others": claim(volumeName="theirs"),
     "a volume of others, later": changed(
-        "v1", "persistentvolumeclaims", PLACE, "unbound", {"spec": {"volumeName": "theirs"}}
+        "persistentvolumeclaims", "unbound", {"spec": {"volumeName": "theirs"}}
     ),
     "a copy of a volume": claim(dataSource={"kind": "PersistentVolumeClaim", "name": "theirs"}),
     "the network of the node": deployed(hostNetwork=True, securityContext={}),
@@ -415,73 +403,47 @@ ESCALATIONS = {
     ),
     "the token of the namespace": deployed(automountServiceAccountToken=True),
     "the token of the namespace, unsaid": deployed(automountServiceAccountToken=None),
-    "a token as a volume": deployed(
-        volumes=[
-            {"name": "data", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
-        ]
-    ),
+    "a token as a volume": projected({"serviceAccountToken": {"path": "token"}}),
     # A server that has it off drops the field, and lets an empty source pass.
-    "a certificate as a volume": deployed(
-        volumes=[
-            {
-                "name": "data",
-                "projected": {
-                    "sources": [
-                        {
-                            "podCertificate": {
-                                "signerName": "example.com/signer",
-                                "keyType": "ED25519",
-                                "credentialBundlePath": "bundle",
-                            }
-                        }
-                    ]
-                },
-            },
-        ]
-    ),
-    "a path of the node": deployed(volumes=[{"name": "data", "hostPath": {"path": "/"}}]),
-    "a disk of a network": deployed(volumes=[{"name": "data", "nfs": {"server": "a", "path": "/"}}]),
-    "a volume of others, made for the pod": deployed(
-        volumes=[
-            {
-                "name": "data",
-                "ephemeral": {
-                    "volumeClaimTemplate": {"spec": {**claim().body["spec"], "volumeName": "theirs"}}
-                },
+    "a certificate as a volume": projected(
+        {
+            "podCertificate": {
+                "signerName": "example.com/signer",
+                "keyType": "ED25519",
+                "credentialBundlePath": "bundle",
             }
-        ]
-    ),
-    "what a driver mounts": deployed(volumes=[{"name": "data", "csi": {"driver": "secrets.example"}}]),
-    "a device of a plugin": deployed(
-        container={
-            "resources": {"requests": {"vendor.example/fuse": 1}, "limits": {"vendor.example/fuse": 1}}
         }
+    ),
+    "a path of the node": mounted(hostPath={"path": "/"}),
+    "a disk of a network": mounted(nfs={"server": "a", "path": "/"}),
+    "a volume of others, made for the pod": mounted(
+        ephemeral={"volumeClaimTemplate": {"spec": {**claim().body["spec"], "volumeName": "theirs"}}}
+    ),
+    "what a driver mounts": mounted(csi={"driver": "secrets.example"}),
+    "a device of a plugin": contained(
+        resources={"requests": {"vendor.example/fuse": 1}, "limits": {"vendor.example/fuse": 1}}
     ),
     "a runtime that has devices": deployed(runtimeClassName="vendor"),
     "a device": deployed(resourceClaims=[{"name": "device", "resourceClaimName": "theirs"}]),
     "the place of what the cluster needs": deployed(priorityClassName="system-node-critical"),
-    "a probe of the node": deployed(
-        container={"livenessProbe": {"httpGet": {"host": "127.0.0.1", "port": 10250}}}
+    "a probe of the node": contained(livenessProbe={"httpGet": {"host": "127.0.0.1", "port": 10250}}),
+    "a probe of the node, by TCP": contained(
+        startupProbe={"tcpSocket": {"host": "127.0.0.1", "port": 10250}}
     ),
-    "a probe of the node, by TCP": deployed(
-        container={"startupProbe": {"tcpSocket": {"host": "127.0.0.1", "port": 10250}}}
+    "a call from the node": contained(
+        lifecycle={"postStart": {"httpGet": {"host": "169.254.169.254", "port": 80}}}
     ),
-    "a call from the node": deployed(
-        container={"lifecycle": {"postStart": {"httpGet": {"host": "169.254.169.254", "port": 80}}}}
-    ),
-    "a port of the node": deployed(container={"ports": [{"containerPort": 80, "hostPort": 80}]}),
-    "a privileged container": deployed(container={"securityContext": {"privileged": True}}),
+    "a port of the node": contained(ports=[{"containerPort": 80, "hostPort": 80}]),
+    "a privileged container": secured(privileged=True),
     "a privileged first container": deployed(
         initContainers=[{"name": "first", "image": "first", "securityContext": {"privileged": True}}]
     ),
-    "an added capability": deployed(container={"securityContext": {"capabilities": {"add": ["NET_RAW"]}}}),
-    "more rights than its parent": deployed(
-        container={"securityContext": {"allowPrivilegeEscalation": True}}
-    ),
+    "an added capability": secured(capabilities={"add": ["NET_RAW"]}),
+    "more rights than its parent": secured(allowPrivilegeEscalation=True),
     "an open /proc": deployed(hostUsers=False, container={"securityContext": {"procMount": "Unmasked"}}),
-    "no seccomp": deployed(container={"securityContext": {"seccompProfile": {"type": "Unconfined"}}}),
+    "no seccomp": secured(seccompProfile={"type": "Unconfined"}),
     "no seccomp for all": deployed(securityContext={"seccompProfile": {"type": "Unconfined"}}),
-    "no AppArmor": deployed(container={"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
+    "no AppArmor": secured(appArmorProfile={"type": "Unconfined"}),
     "no AppArmor, by annotation": templated(
         annotations={"container.apparmor.security.beta.kubernetes.io/wordpress": "unconfined"}
     ),
@@ -492,11 +454,7 @@ ESCALATIONS = {
     "the place of the manager itself": labelled({"app.kubernetes.io/name": "operator-manager"}),
     "the place of another tier": labelled({"tier": "control-plane"}),
     "the place of the name service, later": changed(
-        "apps/v1",
-        "deployments",
-        PLACE,
-        "wp",
-        {"spec": {"template": {"metadata": {"labels": {"k8s-app": "kube-dns"}}}}},
+        "deployments", "wp", {"spec": {"template": {"metadata": {"labels": {"k8s-app": "kube-dns"}}}}}
     ),
     "a ReplicaSet of others, by its label": selecting({"matchLabels": {"app": "theirs"}}, app="theirs"),
     "a ReplicaSet of others, by an expression": selecting(

@@ -159,39 +159,6 @@ async def test_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(
     await eventually_async(has_ended, within=40)
 
 
-async def test_selecting_client_reads_selection_and_whole_kind_is_not_cached(bench: Bench):
-    client, cache = bench.client, bench.cache
-    informer = cache.informer(Secret, label_selector="app=web", field_selector="type=example.com/a")
-    web = client.selecting(label_selector="app=web", field_selector="type=example.com/a")
-    await informer.wait_synced()
-
-    async def make(name: str, app: str, sort: str) -> Secret:
-        metadata = ObjectMeta(name=name, namespace=bench.namespace, labels={"app": app})
-        return await client.create(Secret(metadata=metadata, type=sort))
-
-    one = await make("one", "web", "example.com/a")
-    await make("two", "db", "example.com/a")
-    await make("three", "web", "example.com/b")
-
-    async def names() -> list[str]:
-        return [each.metadata.name for each in await web.list(Secret, namespace=bench.namespace)]
-
-    async def shows(name: str) -> bool:
-        return await names() == [name]
-
-    # Whether the fields match, only the server knows.
-    await eventually_async(lambda: shows("one"), within=20)
-    one.metadata.labels["app"] = "db"
-    await client.patch(one)
-    assert await names() == []
-    two = await client.uncached.get(Secret, bench.key("two"))
-    two.metadata.labels["app"] = "web"
-    await client.patch(two)
-    await eventually_async(lambda: shows("two"), within=20)
-    with pytest.raises(NotCached, match="Secret is not cached"):
-        await client.find(Secret, two.key)
-
-
 async def test_informer_problem_names_field_that_cannot_be_selected(bench: Bench):
     informer = bench.cache.informer(ConfigMap, field_selector="data.colour=red")
 
@@ -265,19 +232,6 @@ async def test_client_patch_of_replaced_object_raises_conflict(bench: Bench):
     assert (await client.uncached.get(ConfigMap, again.key)).data == {"value": "1"}
 
 
-async def test_client_sees_pending_deletion_and_its_end_at_once(bench: Bench):
-    client = bench.client
-    held = bench.config_map("held")
-    held.metadata.finalizers.append("example.com/hold")
-    created = await client.create(held)
-    await client.delete(created)
-    deleting = await client.get(ConfigMap, created.key)
-    assert deleting.metadata.deletion_timestamp is not None
-    deleting.metadata.finalizers.clear()
-    await client.patch(deleting)
-    assert await client.find(ConfigMap, created.key) is None
-
-
 async def test_client_delete_and_status_patch_of_replaced_object_raise_conflict(bench: Bench):
     client = bench.client
     old = await client.create(bench.memcached("m"))
@@ -347,25 +301,6 @@ async def test_status_patch_keeps_conditions_written_by_others(bench: Bench, crd
         stored.status.conditions[1] = condition("Network", f"again {number}")
         stored = await client.status.patch(stored)
     assert bench.writes() == before + 6
-
-
-async def test_client_update_of_cached_object_keeps_other_field_managers(bench: Bench, crds: ControlPlane):
-    def managers() -> set[str]:
-        path = f"/api/v1/namespaces/{bench.namespace}/configmaps/one"
-        return {entry["manager"] for entry in crds.api.get(path)["metadata"]["managedFields"]}
-
-    await bench.client.create(bench.config_map("one", a="1"))
-    label = ("label", "configmap", "one", "by=kubectl")
-    crds.kubectl(f"--namespace={bench.namespace}", *label, "--field-manager=somebody")
-
-    async def labelled() -> bool:
-        return "by" in (await bench.client.get(ConfigMap, bench.key("one"))).metadata.labels
-
-    await eventually_async(labelled)
-    cached = await bench.client.get(ConfigMap, bench.key("one"))
-    cached.data["a"] = "2"
-    await bench.client.update(cached)
-    assert managers() == {"test", "somebody"}
 
 
 async def test_client_reads_and_patches_scale_subresource(bench: Bench):
@@ -559,11 +494,6 @@ async def test_apply_refuses_at_the_first_write_what_it_refuses_later(
     await bench.client.apply(bench.deployment("taken"))
     with pytest.raises(BadRequest, match=f"Deployment {bench.namespace}/taken: .*{field}"):
         await bench.client.apply(bench.deployment("taken", **container))
-
-
-async def test_create_refuses_a_field_that_the_server_does_not_know(bench: Bench):
-    with pytest.raises(BadRequest, match="imagee"):
-        await bench.client.create(bench.deployment("d", imagee="image:1"))
 
 
 async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_alone(bench: Bench):

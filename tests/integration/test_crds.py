@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from manager.util.yaml_text import yaml_stream
+from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import custom_resource_definitions
 from tests.support import ROOT
 from tests.support.api_access import ApiFailure
@@ -19,10 +19,8 @@ from tests.support.api_objects import manifest
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.eventually import eventually
-from tests.support.gadget import Gadget, OldGadget
+from tests.support.kinds import Gadget, OldGadget, Tick, Widget
 from tests.support.manager_process import run_once
-from tests.support.ticks import Tick
-from tests.support.widget import Widget
 
 pytestmark = pytest.mark.contract
 

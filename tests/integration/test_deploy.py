@@ -19,11 +19,11 @@ from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
-from tests.support.metrics_clients import scrape
-from tests.support.openmetrics import Samples
+from tests.support.metrics import Samples
 from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
+from tests.support.roles import scrape
 from tests.support.webhook_service import client_configs, lead_to_this_machine
 
 SAMPLES = "samples"

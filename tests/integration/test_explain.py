@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.api_objects import create_namespace
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess, run_once
 from tests.support.memcacheds import memcached, memcached_path
-from tests.support.namespaces import create_namespace
 from tests.support.pets import pet, pet_path
 from tests.support.roles import MANAGER, Roles
 

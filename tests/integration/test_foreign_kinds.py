@@ -14,11 +14,11 @@ import yaml
 
 from release.cli import main
 from tests.conftest import StartControlPlane
+from tests.support.api_objects import create_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import wait_served
 from tests.support.envtest import BARE
 from tests.support.manifests import Manifest, manifests
-from tests.support.namespaces import create_namespace
 
 NAMESPACE = "foreign"
 CSV = "operator-manager.clusterserviceversion.yaml"

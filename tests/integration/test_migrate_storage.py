@@ -21,13 +21,13 @@ from manager.api import ApiModel, Resource, crd
 from manager_tools.migration.definitions import migration_rights
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
+from tests.support.api_objects import create_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.daemon import Daemon
 from tests.support.envtest import BARE, EnvtestControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import PROGRAM, run_once
-from tests.support.namespaces import create_namespace
 from tests.support.webhook_server import WebhookServer
 from tests.unit.manager_tools.migration.server import POSITION
 

@@ -19,8 +19,8 @@ from tests.support.api_objects import deployment_path, object_path, pod_path
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE, EnvtestControlPlane, why_not
 from tests.support.eventually import eventually
-from tests.support.http_get import get
 from tests.support.memcacheds import memcached, memcached_path
+from tests.support.metrics import get
 from tests.support.ports import PortBlock
 
 pytestmark = pytest.mark.whole

@@ -15,13 +15,12 @@ import yaml
 
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
-from tests.support.api_objects import condition, manifest, object_path
+from tests.support.api_objects import condition, create_namespace, manifest, object_path
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import printed_crds, wait_served
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
-from tests.support.namespaces import create_namespace
 from tests.support.pets import API as BETA
 from tests.support.pets import OLD_API as ALPHA
 from tests.support.pets import assert_in_step, records

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.api_objects import condition, deployment_path
+from tests.support.api_objects import condition, create_namespace, deployment_path
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess, run_once
 from tests.support.memcacheds import memcached, memcached_path
-from tests.support.namespaces import create_namespace
 from tests.support.pets import pet, pet_path
 from tests.support.wordpresses import wordpress, wordpress_path
 

@@ -21,12 +21,12 @@ from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy, Match
-from tests.support.http_get import get
 from tests.support.manager_process import ManagerProcess
 from tests.support.manifests import MANAGER, Manifest, flags_of, manifests, the, write_rules
-from tests.support.metrics_clients import ServiceAccount
+from tests.support.metrics import get
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
+from tests.support.roles import ServiceAccount
 
 DASHBOARD = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
 # Grafana's values: all namespaces and controllers, and some pauses between two scrapes.

@@ -12,7 +12,7 @@ import pytest
 from controllers.petstore.pet import PetOperator
 from tests.conftest import RunManager, StartControlPlane
 from tests.support.api_access import ApiAccess, ApiFailure
-from tests.support.api_objects import condition, deployment_path, object_path, pod_path
+from tests.support.api_objects import condition, deployment_path, object_path, pod_path, storage_classes
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
@@ -25,7 +25,6 @@ from tests.support.memcacheds import memcached, memcached_path
 from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.roles import LEADER_ELECTION, MANAGER, OWNER_REFERENCES, Roles, permission_for
-from tests.support.storage import storage_classes
 
 pytestmark = pytest.mark.contract
 

@@ -10,11 +10,11 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.conftest import RunManager, StartControlPlane
+from tests.support.api_objects import create_namespace
 from tests.support.control_plane import ControlPlane
 from tests.support.control_plane_kinds import ControlPlaneKind
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
-from tests.support.namespaces import create_namespace
 from tests.support.otlp import Receiver
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock

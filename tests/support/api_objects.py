@@ -1,10 +1,13 @@
-"""Objects as the API server shows them, as JSON: where each is, and what it says of itself."""
+"""Objects as the API server shows them, as JSON, and those that tests need first."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.eventually import eventually
 
 
 def manifest(api: str, kind: str, name: str, /, **spec: Any) -> dict[str, Any]:
@@ -43,3 +46,46 @@ def event_counts(plane: ControlPlane, obj: dict[str, Any]) -> dict[str, int]:
             times = (event.get("series") or {}).get("count") or event.get("count") or 1
             counts[event["reason"]] = counts.get(event["reason"], 0) + times
     return counts
+
+
+# Pod admission needs the first; the second is in every list of ConfigMaps.
+GIVEN = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
+
+
+def create_namespace(plane: ControlPlane, name: str) -> None:
+    """Create a namespace, and wait for the objects that controllers add to it."""
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    if plane.supports(Feature.WORKLOADS):
+        for given in GIVEN:
+            path = f"/api/v1/namespaces/{name}/{given}"
+            # If the controllers have died, the failure says so.
+            eventually(lambda path=path: (plane.check(), plane.api.get(path)), every=0.02)
+
+
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+STANDARD = "standard"
+"""The default: volumes of it are made at once, and can grow."""
+FIXED_SIZE = "fixed-size"
+"""Volumes of it are made at once, and cannot grow."""
+
+
+def storage_class(name: str, *, default: bool = False, expandable: bool = True) -> dict[str, Any]:
+    """Return a storage class; the simulated nodes provision its volumes if it has one of the names above."""
+    default_mark = {"storageclass.kubernetes.io/is-default-class": "true"}
+    return {
+        "metadata": {"name": name, "annotations": default_mark if default else {}},
+        "provisioner": "kwok",
+        "allowVolumeExpansion": expandable,
+    }
+
+
+@contextlib.contextmanager
+def storage_classes(plane: ControlPlane) -> Iterator[None]:
+    """Both classes, for as long as the `with` block lasts, as far as they are not there anyway."""
+    wanted = [storage_class(STANDARD, default=True), storage_class(FIXED_SIZE, expandable=False)]
+    missing = [each for each in wanted if plane.api.find(f"{CLASSES}/{each['metadata']['name']}") is None]
+    for each in missing:
+        plane.api.create(CLASSES, each)
+    yield
+    for each in missing:
+        plane.api.delete(f"{CLASSES}/{each['metadata']['name']}")

@@ -17,9 +17,8 @@ import pytest
 from tests.support.api_access import ApiAccess
 from tests.support.certificates import trusting
 from tests.support.daemon import Daemon, wait_until
-from tests.support.http_get import get
 from tests.support.kubeconfig import Credentials
-from tests.support.openmetrics import Samples
+from tests.support.metrics import Samples, get
 from tests.support.ports import PortBlock
 
 KUBECTL = {"KUBECTL_KUBERC": "false"}

@@ -9,6 +9,7 @@ import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority, signing_key
@@ -16,7 +17,6 @@ from tests.support.control_plane import START_TIMEOUT, ControlPlane, Feature
 from tests.support.daemon import Daemon, wait_until
 from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
-from tests.support.simulated_nodes import STAGES, node
 
 VARIABLE = "KUBEBUILDER_ASSETS"
 # The same programs of the oldest Kubernetes that the manager is for.
@@ -245,3 +245,17 @@ class EnvtestControlPlane(ControlPlane):
         with contextlib.suppress(OSError, http.client.HTTPException, ApiFailure):
             return self.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
         return False
+
+
+STAGES = Path(__file__).with_name("kwok_stages.yaml")
+# Enough for every pod that a test makes, so that scheduling is never what a test waits for.
+ROOM = {"cpu": "1000", "memory": "4Ti", "pods": "50000"}
+
+
+def node(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}},
+        "status": {"allocatable": ROOM, "capacity": ROOM},
+    }

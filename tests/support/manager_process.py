@@ -15,8 +15,7 @@ from typing import Any, Self
 from controllers.main import OPERATORS
 from tests.support.daemon import Daemon, wait_until
 from tests.support.fork_server import run
-from tests.support.http_get import get
-from tests.support.openmetrics import Samples
+from tests.support.metrics import Samples, get
 from tests.support.ports import PortBlock
 
 PROGRAM = Path(sys.executable).with_name("operator-manager")

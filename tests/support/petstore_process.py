@@ -13,7 +13,7 @@ from typing import Self
 
 from tests.support.daemon import Daemon, wait_until
 from tests.support.fork_server import run
-from tests.support.http_get import get
+from tests.support.metrics import get
 from tests.support.ports import PortBlock
 
 PROGRAM = Path(sys.executable).with_name("petstore")

@@ -1,12 +1,15 @@
-"""A manager on this machine whose webhooks a control plane asks."""
+"""A manager on this machine whose webhooks a control plane calls, and a user of kubectl who meets them."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
+from tests.support.api_objects import object_path
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
@@ -54,3 +57,48 @@ def webhook_manager(
             manager.wait_ready()
             asked(plane)
             yield manager
+
+
+WARNING = "Warning: "
+
+
+class Person:
+    """Writes with kubectl, as the administrator, and reads without, which is quicker and says the same."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+
+    def can(self, *arguments: str, given: dict[str, Any] | None = None) -> list[str]:
+        """Do what goes well; returns the warnings, and fails for anything else that is complained about."""
+        lines = self._kubectl(*arguments, given=given, check=True).stderr.splitlines()
+        assert all(line.startswith(WARNING) for line in lines), lines
+        return [line.removeprefix(WARNING) for line in lines]
+
+    def cannot(self, *arguments: str, given: dict[str, Any] | None = None) -> str:
+        """Do what is refused; returns what is said."""
+        done = self._kubectl(*arguments, given=given)
+        assert done.returncode == 1, f"{done.stdout}{done.stderr}"
+        return done.stderr
+
+    def reads(self, resource: str, name: str) -> Any:
+        """Return the object; a resource may name a version, as in `pets.v1alpha1.petstore.example.com`."""
+        return self.plane.api.get(self.path(resource, name))
+
+    def sees(self, resource: str) -> list[str]:
+        """Return the names of all objects of a resource."""
+        found = self.plane.api.get(self.path(resource))
+        return [each["metadata"]["name"] for each in found["items"]]
+
+    def path(self, resource: str, name: str = "") -> str:
+        plural, version, group = resource.split(".", 2)
+        return object_path(f"{group}/{version}", self.namespace, plural, name)
+
+    def _kubectl(
+        self, *arguments: str, given: dict[str, Any] | None = None, check: bool = False
+    ) -> CompletedProcess[str]:
+        stdin = None if given is None else json.dumps(given)
+        files = () if given is None else ("-f", "-")
+        return self.plane.kubectl(
+            f"--namespace={self.namespace}", *arguments, *files, stdin=stdin, check=check
+        )

@@ -13,10 +13,9 @@ import pytest
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.daemon import Daemon
 from tests.support.devcluster_plane import DevclusterControlPlane
-from tests.support.envtest import VARIABLE
+from tests.support.envtest import STAGES, VARIABLE, node
 from tests.support.eventually import eventually
 from tests.support.ports import PortBlock
-from tests.support.simulated_nodes import STAGES, node
 
 PROGRAMS = ("kube-controller-manager", "kwok")
 ASSETS = Path(os.environ.get(VARIABLE) or "nowhere")

@@ -21,9 +21,9 @@ from typing import Any
 
 from tests.conformance.kubectl.scene import Command, Scene
 from tests.conformance.mask import Mask
+from tests.support.api_objects import create_namespace
 from tests.support.certificates import Authority
 from tests.support.control_plane import KUBECTL, ControlPlane
-from tests.support.namespaces import create_namespace
 
 DURATION = r"(?:\d+[dhms]){1,2}"
 BEFORE = [

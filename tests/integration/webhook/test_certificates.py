@@ -1,15 +1,18 @@
-"""The certificates of webhooks on a real API server: what is written where, and with which rights."""
+"""The certificates of webhooks on a real API server, and the way from a URL to a Service."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import copy
+import json
 import os
 import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,8 +20,9 @@ from structlog.testing import capture_logs
 from controllers.main import OPERATORS, PROGRAM
 from manager.api.rights import RbacRule
 from manager.certificates.factory import Certificates, secret_certificates
+from manager.certificates.local_registration import take_away
 from manager.certificates.rotation import Lifetimes
-from manager.certificates.targets import targets_of
+from manager.certificates.targets import Target, targets_of
 from manager.kube.config import load_config
 from manager.kube.errors import Conflict, Invalid
 from manager.kube.http_wire import HttpWire
@@ -47,7 +51,8 @@ PETS = f"{DEFINITIONS}/pets.petstore.example.com"
 MUTATING = f"{ADMISSION}/mutatingwebhookconfigurations/test-mutating-webhook-configuration"
 VALIDATING = f"{ADMISSION}/validatingwebhookconfigurations/test-validating-webhook-configuration"
 SECRET = "/api/v1/namespaces/default/secrets/test-webhook-server-cert"
-URL = "https://127.0.0.1:9443"
+AT_URL = by_url("https://127.0.0.1:9443")
+AT_SERVICE = by_service("default", "test-webhook-service")
 SETTLES_SOON = Lifetimes(settle=timedelta(seconds=0.5))
 WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(operator)])
 
@@ -69,9 +74,8 @@ def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
 
 def install(plane: ControlPlane) -> None:
     """Apply all as an installation would, whatever has become of it meanwhile."""
-    service = by_service("default", "test-webhook-service")
-    plane.api.apply(webhook_configurations(WEBHOOKS, service, PROGRAM, prefix="test-"))
-    replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(service)}
+    plane.api.apply(webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"))
+    replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(AT_SERVICE)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
 
 
@@ -225,7 +229,7 @@ async def test_certificates_report_missing_configurations_once_and_find_them_lat
 async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
         whole = sort.startswith("written")
-        at = by_url(URL) if whole else by_service("default", "test-webhook-service")
+        at = AT_URL if whole else AT_SERVICE
         mutating, validating, definition = targets_of(transport, WEBHOOKS, PROGRAM, at, "test-", whole=whole)
         path, target = {
             "mutating": (MUTATING, mutating),
@@ -254,3 +258,83 @@ async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPl
         assert found.intact
         assert set(found.bundles) == {bundle}
         assert found.hosts[0] == ("127.0.0.1" if "written" in sort else found.hosts[0])
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("applied_before", [False, True])
+@pytest.mark.parametrize("server_side", [False, True])
+async def test_applied_service_takes_the_place_of_the_url(
+    plane: ControlPlane, *, applied_before: bool, server_side: bool
+):
+    installation = manifests(plane)
+    if applied_before:
+        await apply(plane, installation, server_side=server_side)
+    for _ in range(2):  # there and back, and once more
+        await write_urls(plane)
+        assert all("url" in each for each in client_configs(plane))
+        await apply(plane, installation, server_side=server_side)
+        # Server-side apply may leave the bundle to the manager that has written it: the next one replaces it.
+        also = {"caBundle"} if server_side else set()
+        assert all({"service"} <= set(each) <= {"service"} | also for each in client_configs(plane))
+    # Of the definition, the manager has noted the conversion alone as applied.
+    assert plane.api.get(PETS)["spec"]["versions"] == installation[-1]["spec"]["versions"]
+    for path in (MUTATING, VALIDATING):
+        plane.api.delete(path)
+
+
+@pytest.mark.contract
+async def test_local_registration_restores_client_configs_that_were_installed_before(plane: ControlPlane):
+    await apply(plane, manifests(plane))
+    before = client_configs(plane)
+    await write_urls(plane)
+    await write_urls(plane)  # a renewal is no other beginning
+    assert all("url" in each for each in client_configs(plane))
+    async with transport_of(plane.kubeconfig) as transport:
+        targets = local_targets(transport)
+        await take_away(targets, "https://127.0.0.1:944")
+        assert all("url" in each for each in client_configs(plane)), "it is another one's"
+        await take_away(targets, "https://127.0.0.1:9443/")
+    assert client_configs(plane) == before
+    for path in (MUTATING, VALIDATING, PETS):
+        assert "until-stopped" not in json.dumps(plane.api.get(path)["metadata"].get("labels"))
+        assert "operator-manager/before" not in plane.api.get(path)["metadata"]["annotations"]
+    for path in (MUTATING, VALIDATING):
+        plane.api.delete(path)
+
+
+def local_targets(transport: Transport) -> list[Target]:
+    return targets_of(transport, WEBHOOKS, PROGRAM, AT_URL, "test-", whole=True, until_stopped=True)
+
+
+async def write_urls(plane: ControlPlane) -> None:
+    async with transport_of(plane.kubeconfig) as transport:
+        for target in local_targets(transport):
+            await target.inject(await target.look(), plane.credentials.authority)
+            assert (await target.look()).intact
+
+
+def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
+    """Return the two configurations and a definition, as an installation applies them."""
+    definition = plane.api.get(PETS)
+    return [
+        *webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"),
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": definition["metadata"]["name"]},
+            "spec": {**definition["spec"], "conversion": conversion_by(AT_SERVICE)},
+        },
+    ]
+
+
+async def apply(plane: ControlPlane, objects: list[dict[str, Any]], *, server_side: bool = False) -> None:
+    """Apply as kubectl does, or on the server's side as `make deploy` does, with a null for the URL."""
+    if server_side:
+        objects = copy.deepcopy(objects)
+        for each in objects:
+            webhooks = each.get("webhooks") or [each["spec"]["conversion"]["webhook"]]
+            for webhook in webhooks:
+                webhook["clientConfig"]["url"] = None
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    how = ("--server-side", "--force-conflicts") if server_side else ()
+    await asyncio.to_thread(plane.kubectl, "apply", *how, "-f", "-", stdin=listed)

@@ -22,7 +22,7 @@ from manager.cli.commands import GROUP
 from manager.util.version import KUBERNETES_VERSIONS, VERSION
 from tests.support import ROOT
 from tests.support.fork_server import run, start
-from tests.support.gadget import GadgetOperator
+from tests.support.kinds import GadgetOperator
 from tests.support.manager_process import run_once
 from tests.unit.cli.conftest import OPERATORS, Command, Install
 from tests.unit.manager_tools.commands.test_generating import AheadOperator, UnboundedOperator

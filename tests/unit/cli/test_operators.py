@@ -18,7 +18,7 @@ from manager.cli.operators import declared_settings, enabled_operators, owned_by
 from manager.settings import Setting, SettingsError
 from manager.util.duration import parse_duration
 from manager_kinds.apps_v1 import Deployment
-from tests.support.gadget import Gadget, OldGadget
+from tests.support.kinds import Gadget, OldGadget
 from tests.unit.cli.conftest import OPERATORS as SELECTED
 from tests.unit.cli.conftest import Assemble, Command, Install, Plain, operator
 

@@ -23,7 +23,7 @@ from manager.tls.served import ClientAuthorities
 from manager.util.address import BindAddress
 from manager.webhook import AdmissionRequest
 from tests.support.certificates import Authority
-from tests.support.gadget import GadgetOperator
+from tests.support.kinds import GadgetOperator
 from tests.support.scripted_wire import ScriptedWire
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Config, Plain

@@ -37,7 +37,7 @@ from manager_kinds.core_v1 import (
 from manager_kinds.rbac_v1 import ClusterRole
 from manager_tools.codegen.structural import object_schema, structural_schema
 from tests.support import ROOT
-from tests.support.ticks import Tick, TickSpec
+from tests.support.kinds import Tick, TickSpec
 
 DIGESTS: dict[str, list[Any]] = json.loads(Path(__file__).with_name("controller_gen.json").read_text())
 

@@ -16,7 +16,7 @@ from manager.telemetry.metrics import (
     counting,
     observing,
 )
-from tests.support.metrics_page import Family, documented
+from tests.support.metrics import Family, documented
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.openmetrics import Samples
+from tests.support.metrics import Samples
 from tests.unit.devcluster.api.conftest import APPLY, CONFIG_MAPS, MERGE, Api, config_map
 
 OF = {"group": "", "version": "v1", "subresource": "", "component": "apiserver"}

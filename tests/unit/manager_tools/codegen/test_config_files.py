@@ -8,12 +8,12 @@ import yaml
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
 from manager.api.rights import RbacRule
-from manager.util.yaml_text import yaml_stream
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.registration import Webhooks
+from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import config_files
 from manager_tools.codegen.config_files import HEADER, GeneratedTree
-from tests.support.widget import Widget
+from tests.support.kinds import Widget
 
 KINDS = (Memcached, Widget)
 RULES = {

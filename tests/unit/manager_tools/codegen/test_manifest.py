@@ -9,7 +9,7 @@ from manager.webhook import JsonObject
 from manager.webhook.configurations import by_url
 from manager.webhook.registration import Conversion
 from manager_tools.codegen import ModelError, custom_resource_definitions
-from tests.support.widget import Widget
+from tests.support.kinds import Widget
 
 
 class Spec(ApiModel):

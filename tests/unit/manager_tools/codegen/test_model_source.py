@@ -41,7 +41,7 @@ from manager_tools.codegen.python_source import laid_out
 from manager_tools.codegen.structural import object_schema
 from manager_tools.testing import LocalWire
 from tests.support import ROOT
-from tests.support.ticks import Tick
+from tests.support.kinds import Tick
 
 VENDOR = Path(__file__).with_name("installation.yaml")
 OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))

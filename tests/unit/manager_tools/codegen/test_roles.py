@@ -9,7 +9,7 @@ import yaml
 from apis.cache.v1.memcached import Memcached
 from manager.api.rights import RbacRule
 from manager_tools.codegen.roles import installed, merged_rules, of_people, of_shards, running
-from tests.support.widget import Widget
+from tests.support.kinds import Widget
 
 RULES = [RbacRule(("apps",), ("deployments",), ("get",))]
 MADE = running("a-program", RULES)

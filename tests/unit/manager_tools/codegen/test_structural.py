@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from manager.api import ApiModel, Int32, IntOrString, cel, preserve_unknown, required
 from manager_tools.codegen.manifest import leads_somewhere
 from manager_tools.codegen.structural import structural_schema
-from tests.support.widget import Limits, Mode, Port, Widget
+from tests.support.kinds import Limits, Mode, Port, Widget
 from tests.unit.manager_tools.codegen.made_models import field_schema, kind_with, spec_schema
 
 

@@ -28,7 +28,7 @@ from manager.api import (
 )
 from manager_tools.codegen import ModelError, custom_resource_definitions
 from manager_tools.codegen.structural import structural_schema
-from tests.support.widget import Limits, Port
+from tests.support.kinds import Limits, Port
 from tests.unit.manager_tools.codegen.made_models import field_schema, kind_with
 
 

@@ -11,7 +11,7 @@ from controllers.main import OPERATORS
 from controllers.petstore.pet import PetOperator
 from manager import Context, Operator
 from manager.api import ApiModel, Resource, crd
-from tests.support import widget
+from tests.support import kinds
 from tests.unit.cli.conftest import Command
 
 
@@ -69,26 +69,26 @@ def test_generate_removes_webhook_files_and_reports_a_stale_reference_to_them(co
     overlay.parent.mkdir(exist_ok=True)
     overlay.write_text("resources: [../crd, ../webhook, https://example.com/more]\n")
     assert command("generate", operators=[PetOperator]).code == 0
-    outcome = command("generate", operators=[widget.WidgetOperator])
+    outcome = command("generate", operators=[kinds.WidgetOperator])
     assert not (config / "webhook").exists()
     assert not list(config.rglob("webhook*.yaml"))
     told = "names ../webhook, which is not there: take it out, and what patches it"
     told = f"generate: config/default/kustomization.yaml {told}\n"
     assert (outcome.code, outcome.err) == (1, told)
-    again = command("generate", "--check", operators=[widget.WidgetOperator])
+    again = command("generate", "--check", operators=[kinds.WidgetOperator])
     assert (again.code, again.err) == (1, told)
 
 
 def test_generate_makes_every_file_current_that_check_has_named(command: Command, config: Path):
-    outcome = command("generate", "--check", operators=[widget.WidgetOperator])
+    outcome = command("generate", "--check", operators=[kinds.WidgetOperator])
     assert outcome.code == 1
     assert "not current: config/crd/bases/test.example.com_widgets.yaml\n" in outcome.err
     assert outcome.err.endswith("run `make generate`\n")
     assert not (config / "crd").exists()
-    outcome = command("generate", operators=[widget.WidgetOperator])
+    outcome = command("generate", operators=[kinds.WidgetOperator])
     assert outcome.code == 0
     assert "generated config/rbac/role.yaml\n" in outcome.out
-    assert command("generate", "--check", operators=[widget.WidgetOperator]).code == 0
+    assert command("generate", "--check", operators=[kinds.WidgetOperator]).code == 0
     role = yaml.safe_load((config / "rbac" / "role.yaml").read_text())
     assert [rule["resources"] for rule in role["rules"]] == [
         ["events"],
@@ -104,7 +104,7 @@ def test_generate_fails_in_one_line_when_the_folder_has_no_config(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    outcome = command("generate", operators=[widget.WidgetOperator])
+    outcome = command("generate", operators=[kinds.WidgetOperator])
     assert (outcome.code, outcome.err) == (
         1,
         "operator-manager: generate: this folder has no config/ to write to\n",

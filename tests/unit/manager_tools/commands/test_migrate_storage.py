@@ -7,7 +7,7 @@ from apis.cache.v1.memcached import Memcached
 from apis.petstore.v1alpha1.pet import Pet
 from manager_tools.commands.migrate_storage import MigrateArguments, named_definitions
 from manager_tools.migration.report import MigrationOptions
-from tests.support.widget import Widget
+from tests.support.kinds import Widget
 from tests.unit.cli.conftest import Command
 
 KINDS = [Memcached, Pet, Widget]

@@ -1,4 +1,4 @@
-"""A kind with everything that a structural schema can say, and its operator, to generate files from."""
+"""Kinds to generate files from, and their operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from manager import Context, Operator
+from manager import Context, Operator, webhook
 from manager.api import (
     ApiModel,
     Column,
@@ -17,6 +17,8 @@ from manager.api import (
     Int32,
     Int64,
     IntOrString,
+    ObjectMeta,
+    Quantity,
     Resource,
     atomic_list,
     atomic_map,
@@ -26,6 +28,28 @@ from manager.api import (
     list_set,
     preserve_unknown,
 )
+from manager.webhook import JsonObject
+from manager_kinds.apps_v1 import DaemonSetSpec, DeploymentSpec, StatefulSetSpec
+from manager_kinds.batch_v1 import CronJobSpec, JobSpec, JobTemplateSpec
+from manager_kinds.core_v1 import (
+    Affinity,
+    EmbeddedPersistentVolumeClaim,
+    EnvFromSource,
+    EnvVar,
+    ObjectReference,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeClaimTemplate,
+    PodSpec,
+    PodTemplateSpec,
+    Probe,
+    ResourceRequirements,
+    SecretKeySelector,
+    ServiceSpec,
+    Toleration,
+    Volume,
+)
+from manager_kinds.meta_v1 import LabelSelector
 
 
 class Mode(enum.Enum):
@@ -122,3 +146,82 @@ class WidgetOperator(Operator[Widget]):
 
     async def reconcile(self, obj: Widget, ctx: Context) -> None:
         """Do nothing."""
+
+
+class GadgetSpec(ApiModel):
+    """The gadget that is wanted."""
+
+    size: int = 1
+
+
+@crd(status=False)
+class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets", namespaced=False):
+    """A gadget."""
+
+    spec: GadgetSpec
+
+
+@crd(storage=False, status=False, deprecated="use test.example.com/v1")
+class OldGadget(
+    Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets", namespaced=False
+):
+    """A gadget, as it was."""
+
+    spec: GadgetSpec
+
+
+class GadgetOperator(Operator[Gadget]):
+    """Reconciles nothing."""
+
+    versions = (OldGadget,)
+
+    @webhook.to_hub(OldGadget)
+    async def from_v1beta1(self, gadget: JsonObject) -> None:
+        """Leave the object unchanged: the versions are equal."""
+
+    @webhook.from_hub(OldGadget)
+    async def to_v1beta1(self, gadget: JsonObject) -> None:
+        """Leave the object unchanged: the versions are equal."""
+
+
+class TickSpec(ApiModel):
+    job_template: JobTemplateSpec | None = None
+    pod_template: PodTemplateSpec | None = None
+    pod_spec: PodSpec | None = None
+    job: JobSpec | None = None
+    cron_job: CronJobSpec | None = None
+    env: list[EnvVar] | None = None
+    env_from: list[EnvFromSource] | None = None
+    resources: ResourceRequirements | None = None
+    selector: LabelSelector | None = None
+    probe: Probe | None = None
+    tolerations: list[Toleration] | None = None
+    affinity: Affinity | None = None
+    claim: EmbeddedPersistentVolumeClaim | None = None
+    claim_spec: PersistentVolumeClaimSpec | None = None
+    claim_template: PersistentVolumeClaimTemplate | None = None
+    meta: ObjectMeta | None = None
+    volumes: list[Volume] | None = None
+    service: ServiceSpec | None = None
+    deployment: DeploymentSpec | None = None
+    stateful_set: StatefulSetSpec | None = None
+    daemon_set: DaemonSetSpec | None = None
+    size: Quantity | None = None
+    port: IntOrString | None = None
+    ref: ObjectReference | None = None
+    secret_key: SecretKeySelector | None = None
+    amounts: dict[str, Quantity] | None = None
+    when: datetime | None = None
+    claim_status: PersistentVolumeClaimStatus | None = None
+
+
+@crd(
+    singular="ticktock",
+    list_kind="TickCollection",
+    categories=("clocks",),
+    annotations={"test.example.com/why": "to be read"},
+    labels={"team": "blue"},
+    selectable_fields=(".spec.jobTemplate.spec.suspend", ".spec.when"),
+)
+class Tick(Resource, group="demo.example.com", version="v1", plural="ticks"):
+    spec: TickSpec

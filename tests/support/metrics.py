@@ -1,9 +1,14 @@
-"""Metrics as a Prometheus server would read them."""
+"""GET requests, and metrics as a Prometheus server would read them."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import re
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -53,3 +58,34 @@ def _parse(text: str) -> list[Sample]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     ]
+
+
+def get(
+    url: str,
+    *,
+    accept: str = "*/*",
+    token: str | None = None,
+    context: ssl.SSLContext | None = None,
+    timeout: float = 20.0,
+) -> tuple[int, str]:
+    """Return the status and the body; `context` is for https. Raises OSError when no server answers."""
+    request = urllib.request.Request(url, headers={"Accept": accept})
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=timeout, context=context) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code, refusal.read().decode()
+
+
+PAGE = Path("docs/metrics.md")
+ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \| (.+) \|$", re.MULTILINE)
+Family = tuple[str, tuple[str, ...]]
+
+
+def documented() -> list[tuple[str, Family]]:
+    """Return the documented metric families by name; the name of a counter ends with `_total`."""
+    rows = ROW.findall(PAGE.read_text())
+    return [(name, (kind, tuple(re.findall(r"`(\w+)`", labels)))) for name, kind, labels, _ in rows]
