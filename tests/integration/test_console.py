@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import os
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,15 +14,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.conftest import RunManager
 from tests.support.api_objects import deployment_path
-from tests.support.certificates import Authority
 from tests.support.control_plane import ControlPlane
-from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path, pod
-from tests.support.kubeconfig import Credentials
-from tests.support.manager_process import PROGRAM, ManagerProcess
+from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
-from tests.support.ports import PortBlock
 
 CHROMIUM = shutil.which("chromium")
 PATIENCE = 60_000
@@ -159,126 +151,3 @@ def test_console_page_loads_under_40_kb_and_only_its_css_blocks_rendering(
     files = {name for name, _, _ in loaded if "." in name}
     assert files - {"icon.svg"} == {"console.css", "console.js", "idiomorph.min.js"}
     assert sum(size for _, size, _ in loaded) < 40_000
-
-
-KUBECTL = """#!/bin/sh
-echo "$@" >"${0%/*}/asked"
-echo "Forwarding from 127.0.0.1:$FORWARDED -> 8082"
-exec sleep 600
-"""
-
-
-def may(plane: ControlPlane, namespace: str, account: str) -> str:
-    """Make an account that may see the console, and get and update Foos; answers its token."""
-    plane.kubectl(f"--namespace={namespace}", "create", "serviceaccount", account)
-    name, who = f"{namespace}-{account}", f"--serviceaccount={namespace}:{account}"
-    plane.kubectl("create", "clusterrole", name, "--verb=get", "--non-resource-url=/console")
-    plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", who)
-    resources = "--resource=foos.tutorial.my.domain,pods,events,leases.coordination.k8s.io"
-    scope = f"--namespace={namespace}"
-    plane.kubectl(scope, "create", "role", account, "--verb=get,list,update", resources)
-    plane.kubectl(scope, "create", "rolebinding", account, f"--role={account}", who)
-    # What it takes to make a token of its own for the console, and to know the manager's certificate.
-    tokens = ("--verb=create", "--resource=serviceaccounts/token", f"--resource-name={account}")
-    plane.kubectl(scope, "create", "role", f"{account}-token", *tokens)
-    plane.kubectl(scope, "create", "rolebinding", f"{account}-token", f"--role={account}-token", who)
-    trusting = ("--verb=get", "--resource=validatingwebhookconfigurations.admissionregistration.k8s.io")
-    plane.kubectl("create", "clusterrole", f"{name}-trust", *trusting)
-    plane.kubectl("create", "clusterrolebinding", f"{name}-trust", f"--clusterrole={name}-trust", who)
-    return plane.token_of(namespace, account)
-
-
-def installed(plane: ControlPlane, namespace: str, folder: Path) -> Path:
-    """Create two pods, the first one for the manager; return the path of its certificate."""
-    for name, account in (("pod-a", f"{namespace}-controller-manager"), ("pod-b", "default")):
-        if account != "default":
-            plane.kubectl(f"--namespace={namespace}", "create", "serviceaccount", account)
-        body = pod(name)
-        body["metadata"]["labels"] = {"app.kubernetes.io/name": "operator-manager"}
-        body["spec"]["serviceAccountName"] = account
-        plane.api.create(f"/api/v1/namespaces/{namespace}/pods", body)
-    service, authority = f"{namespace}-webhook-service", Authority("webhooks")
-    certificate, key = authority.server(f"{service}.{namespace}.svc")
-    folder.mkdir()
-    (folder / "tls.crt").write_bytes(certificate)
-    (folder / "tls.key").write_bytes(key)
-    client = {"service": {"namespace": namespace, "name": service}}
-    client["caBundle"] = base64.b64encode(authority.pem).decode()
-    plane.api.apply(
-        [
-            {
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": "ValidatingWebhookConfiguration",
-                "metadata": {"name": f"{namespace}-validating-webhook-configuration"},
-                "webhooks": [
-                    {
-                        "name": "nothing.example.com",
-                        "clientConfig": client,
-                        "sideEffects": "None",
-                        "admissionReviewVersions": ["v1"],
-                    }
-                ],
-            }
-        ]
-    )
-    return folder
-
-
-@pytest.mark.contract
-def test_console_command_opens_cluster_console_with_kubeconfig_rights(
-    crds: ControlPlane, namespace: str, run_manager: RunManager, browser: Browser, tmp_path: Path
-):
-    with PortBlock(2) as ports:
-        flags = (
-            f"--namespaces={namespace}",
-            "--controllers=foo",
-            f"--console-bind-address=0.0.0.0:{ports[0]}",
-            f"--webhook-bind-address=127.0.0.1:{ports[1]}",
-            f"--webhook-cert-path={installed(crds, namespace, tmp_path / 'certificate')}",
-        )
-        run_manager(crds.kubeconfig, *flags).wait_ready()
-        crds.api.create(foo_path(namespace), foo("lonely", "jack"))
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        crds.api.create(
-            lease, {"metadata": {"name": "operator-manager"}, "spec": {"holderIdentity": "pod-b_1234"}}
-        )
-        admin = crds.credentials
-        token = may(crds, namespace, "ann")
-        kubeconfig = Credentials(server=admin.server, authority=admin.authority, token=token).write(
-            tmp_path / "ann.kubeconfig", namespace=namespace
-        )
-        kubectl = tmp_path / "kubectl"
-        kubectl.write_text(KUBECTL)
-        kubectl.chmod(0o755)
-        environ = {**os.environ, "FORWARDED": f"{ports[0]}", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-        command = (PROGRAM, "console", "--no-browser", f"--kubeconfig={kubeconfig}", "-n", namespace)
-        command = (*command, f"--name-prefix={namespace}-")
-        # The right to write the Lease does not let its holder redirect the user's token.
-        refused = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-        assert refused.returncode == 1
-        assert "the lease names pod-b, which is no pod of the manager" in refused.stderr
-        assert not (tmp_path / "asked").exists()
-        crds.api.patch(f"{lease}/operator-manager", {"spec": {"holderIdentity": "pod-a_1234"}})
-        console = Daemon("console", command, log=tmp_path / "console.log", environ=environ)
-        console.start()
-        try:
-            address = eventually(lambda: re.findall(r"http://\S+", console.output())[0])
-            asked = (tmp_path / "asked").read_text()
-            assert f"--kubeconfig={kubeconfig} --namespace={namespace} port-forward" in asked
-            assert asked.endswith(" --address=127.0.0.1 pod/pod-a :8082\n")
-            with browser.new_context() as context:
-                page = context.new_page()
-                page.set_default_timeout(PATIENCE)
-                page.goto(address)
-                page.get_by_text("Controllers").first.wait_for()
-                page.goto(f"{address.partition('?')[0]}objects/foos.tutorial.my.domain/{namespace}/lonely")
-                page.get_by_text("There is no pod named jack").first.wait_for()
-                page.locator("summary", has_text="Reconcile now").click()
-                page.get_by_role("button", name="Reconcile now").click()
-                page.get_by_text(f"asked for by system:serviceaccount:{namespace}:ann").first.wait_for()
-                page.get_by_text("live", exact=True).wait_for()
-            assert "your token" not in console.output()  # but one for the console alone
-            console.signal(signal.SIGTERM)
-            assert console.wait(PATIENCE / 1000) == 0, console.output()
-        finally:
-            console.kill()

@@ -110,6 +110,9 @@ def test_console_allows_what_the_api_server_allows_the_token(console: Console):
         "reader": console.account("reader", sees=True, verbs="get"),
         "actor": console.account("actor", sees=True, verbs="get,update"),
     }
+    # As `operator-manager console` requests a token, which is for the console alone.
+    scope, audience = f"--namespace={console.namespace}", "--audience=operator-manager-console"
+    tokens["actor"] = console.plane.kubectl(scope, "create", "token", "actor", audience).stdout.strip()
     refused = {"nobody": 401, "forger": 401, "stranger": 403}
     may_see = refused | {"guest": 200, "reader": 200, "actor": 200}
     may_read = refused | {"guest": 403, "reader": 200, "actor": 200}

@@ -19,7 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.example_operator import PAGE, WEBHOOKS_PAGE, ExampleOperator
 from tests.support.kubeconfig import Credentials
 from tests.support.markdown import Page
-from tests.support.terminal import DEPLOYED, WALKED, WALKED_ALONE, Command, Terminal, commands
+from tests.support.terminal import WALKED, WALKED_ALONE, Command, Terminal, commands
 from tests.support.webhook_manager import webhook_manager
 
 OURS = "memcacheds,foos,pets,wordpresses,mysrvs"
@@ -139,29 +139,6 @@ def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: 
         definitions = example.run("controllers.main", "crds")
         terminal.run("kubectl delete pets,greetings.v1.hello.example.com --all")
         remove_greetings(plane, definitions)
-
-
-@pytest.mark.whole
-@pytest.mark.timeout(300)
-def test_page_commands_for_a_deployed_manager_succeed(plane: ControlPlane, tmp_path: Path):
-    make = f"make --silent --directory={Path.cwd()} KUBECTL={plane.kubectl_program()}"
-    with Terminal(tmp_path / "terminal", plane) as terminal:
-        terminal.run(f"{make} deploy")
-        wait_served(plane)
-        # No manager runs here that could answer webhooks.
-        terminal.run(f"kubectl delete {WEBHOOKS} --selector=app.kubernetes.io/name=operator-manager")
-        # A namespace for the reader of the metrics.
-        terminal.run("kubectl create namespace monitoring")
-        terminal.run("kubectl --namespace=monitoring create serviceaccount prometheus-k8s")
-        for text in DEPLOYED:
-            terminal.run(text)
-        terminal.run("kubectl delete namespace monitoring --wait=false")
-        terminal.run("kubectl delete clusterrolebinding operator-manager-prometheus metrics-reader")
-        terminal.run(f"kubectl delete {OURS} --all --wait=false")
-        # No manager runs here that could do what the finalizers of Pets wait for.
-        terminal.run("""kubectl get pets -o name | xargs -r -I{} kubectl patch {} --type=merge \
-            -p '{"metadata":{"finalizers":null}}'""")
-        terminal.run(f"{make} undeploy")
 
 
 def test_petstore_serves_from_the_backup_that_operations_page_makes(tmp_path: Path):

@@ -26,25 +26,11 @@ NOTHING_OF = {
 }
 
 
-class Work:
-    """Memcacheds of size 0, which cost the cluster little."""
-
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
-        self.plane = plane
-        self.namespace = namespace
-        self.names: list[str] = []
-
-    def grow_to(self, count: int) -> None:
-        """Make more, and wait until all are done."""
-        more = [f"object-{number:03d}" for number in range(len(self.names), count)]
-        self.names += more
-        self.plane.api.create_many(memcached_path(self.namespace), [memcached(name, 0) for name in more])
-        eventually(lambda: assert_converged(self.plane, self.namespace, self.names, size=0))
-
-
-@pytest.fixture
-def work(crds: ControlPlane, namespace: str) -> Work:
-    return Work(crds, namespace)
+def grow(plane: ControlPlane, namespace: str, *numbers: int) -> None:
+    """Make Memcacheds of size 0, which cost the cluster little, and wait until all are done."""
+    names = [f"object-{number:03d}" for number in range(*numbers)]
+    plane.api.create_many(memcached_path(namespace), [memcached(name, 0) for name in names])
+    eventually(lambda: assert_converged(plane, namespace, names, size=0))
 
 
 @pytest.fixture
@@ -57,8 +43,10 @@ def manager(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Mana
     ).wait_ready()
 
 
-def test_metrics_have_the_documented_names_and_labels(manager: ManagerProcess, work: Work):
-    work.grow_to(3)
+def test_metrics_have_the_documented_names_and_labels(
+    manager: ManagerProcess, crds: ControlPlane, namespace: str
+):
+    grow(crds, namespace, 3)
 
     def each_has_a_sample() -> None:
         found, silent = manager.metrics(), set()
@@ -80,14 +68,16 @@ def test_metrics_have_the_documented_names_and_labels(manager: ManagerProcess, w
         assert checked.returncode == 0
 
 
-def test_metrics_series_do_not_grow_with_the_number_of_objects(manager: ManagerProcess, work: Work):
-    work.grow_to(5)
+def test_metrics_series_do_not_grow_with_the_number_of_objects(
+    manager: ManagerProcess, crds: ControlPlane, namespace: str
+):
+    grow(crds, namespace, 5)
     before = series(manager.metrics())
-    work.grow_to(50)
+    grow(crds, namespace, 5, 50)
     after = series(manager.metrics())
     # The number may differ by one: each new status code of the server adds a series.
     assert len(after - before) < 10
-    named = [one for one in after if "object-" in str(one) or work.namespace in str(one)]
+    named = [one for one in after if "object-" in str(one) or namespace in str(one)]
     assert named == []
 
 

@@ -27,7 +27,7 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.otlp import Receiver
 from tests.support.petstore_process import PetStoreProcess, assert_keeps_a_pet
 
-pytestmark = pytest.mark.whole
+pytestmark = [pytest.mark.whole, pytest.mark.timeout(600)]
 
 SYSTEM = ("usr", "etc")
 LINKED = ("bin", "lib", "lib64", "sbin")
@@ -235,57 +235,53 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.timeout(600)
+@contextmanager
+def managed(
+    tree: ImageTree, folder: Path, *entry: str
+) -> Iterator[tuple[DevclusterControlPlane, ManagerProcess]]:
+    """Run the manager's image, by its entry point or by `entry`, until it is ready, and stop it in order."""
+    visible = folder / "visible"
+    visible.mkdir(mode=0o755)
+    with DevclusterControlPlane(folder / "control-plane") as plane:
+        kubeconfig = visible / "kubeconfig"
+        kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
+        plane.kubectl("apply", "--filename=-", stdin=run(tree, "manager", "crds").stdout)
+        program = tree.program("manager", visible=[visible], entry=entry)
+        with ManagerProcess(kubeconfig, folder=folder / "manager", program=program) as manager:
+            yield plane, manager.wait_ready()
+            assert manager.stop() == 0
+
+
 def test_manager_image_gets_ready_as_nobody_on_read_only_tree_and_sends_traces(
     tree: ImageTree, tmp_path: Path
 ):
     version = run(tree, "manager", "version")
     assert version.returncode == 0, version.stderr
     assert VERSION in version.stdout
-
-    visible = tmp_path / "visible"
-    visible.mkdir(mode=0o755)
-    with Receiver() as receiver, DevclusterControlPlane(tmp_path / "control-plane") as plane:
-        kubeconfig = visible / "kubeconfig"
-        kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
-        plane.kubectl("apply", "--filename=-", stdin=run(tree, "manager", "crds").stdout)
+    with Receiver() as receiver:
         entry = ("env", f"OTEL_EXPORTER_OTLP_ENDPOINT={receiver.url}", "operator-manager")
-        program = tree.program("manager", visible=[visible], entry=entry)
-        with ManagerProcess(kubeconfig, folder=tmp_path / "manager", program=program) as manager:
-            manager.wait_ready()
+        with managed(tree, tmp_path, *entry) as (plane, manager):
             plane.api.create(foo_path("default"), foo("lonely", "jack"))
             eventually(lambda: bool(receiver.trace_of("reconcile foo")))
             status = Path(f"/proc/{manager.process.pid}/status").read_text()
             assert "Uid:\t65532\t65532\t65532\t65532\n" in status
-            assert manager.stop() == 0
 
 
-@pytest.mark.timeout(600)
 def test_image_of_new_project_gets_ready_with_library_from_checkout(image_folder: Path, tmp_path: Path):
     project = tmp_path / "shop"
     begin = ("init", str(project), "--domain=acme.test")
     assert command_line(begin, (), name="operator-manager", version="1") == 0
     (project / "wheels").mkdir()
     wheels.build_library(project / "wheels")
-    tree = ImageTree(Dockerfile.read(project / "Dockerfile"), image_folder, project)
-    with DevclusterControlPlane(tmp_path / "control-plane") as plane:
-        visible = tmp_path / "visible"
-        visible.mkdir(mode=0o755)
-        kubeconfig = visible / "kubeconfig"
-        kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
-        plane.kubectl("apply", "--filename=-", stdin=run(tree, "manager", "crds").stdout)
-        program = tree.program("manager", visible=[visible])
-        with ManagerProcess(kubeconfig, folder=tmp_path / "manager", program=program) as manager:
-            assert manager.wait_ready().stop() == 0
+    with managed(ImageTree(Dockerfile.read(project / "Dockerfile"), image_folder, project), tmp_path):
+        pass
 
 
-@pytest.mark.timeout(600)
 def test_petstore_image_serves_as_nobody_on_read_only_tree(tree: ImageTree, tmp_path: Path):
     with PetStoreProcess(tmp_path, "--memory", program=tree.program("petstore")) as store:
         assert_keeps_a_pet(store)
 
 
-@pytest.mark.timeout(600)
 def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree):
     installed = tree.build("manager") / "opt/operator-manager"
     bill = json.loads((installed / "sbom.cdx.json").read_text())
@@ -316,7 +312,6 @@ COMMANDS = (
 )
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
 def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: ImageTree):
     image, *entry = command
@@ -326,7 +321,6 @@ def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: 
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.timeout(600)
 def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree):
     for image in ("manager", "petstore"):
         root = tree.build(image)

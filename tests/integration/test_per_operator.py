@@ -129,29 +129,7 @@ def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> b
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_operator_token_cannot_read_kinds_or_take_lease_of_another_operator(
-    plane: ControlPlane, tmp_path: Path, name: str
-):
-    access = ApiAccess(account(plane, name), scratch=tmp_path)
-    try:
-        for owner, path in (
-            ("wordpress", "/api/v1/secrets"),
-            ("wordpress", "/apis/example.com/v1/wordpresses"),
-            ("memcached", "/apis/cache.example.com/v1/memcacheds"),
-            ("mysrv", "/apis/myapp.idcos.com/v1alpha1/mysrvs"),
-            ("foo", "/apis/tutorial.my.domain/v1/foos"),
-        ):
-            assert is_allowed(access, "GET", path) is (name == owner), path
-        for other in NAMES:
-            lease = object_path("coordination.k8s.io/v1", SYSTEM, "leases", f"operator-manager-{other}")
-            body = {"metadata": {"name": f"operator-manager-{other}"}}
-            assert is_allowed(access, "PUT", lease, body) is (other == name), other
-    finally:
-        access.close()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_operator_token_cannot_write_objects_of_another_operator(
+def test_operator_token_cannot_read_write_or_lead_for_another_operator(
     plane: ControlPlane, tmp_path: Path, name: str
 ):
     registration, extensions = "/apis/admissionregistration.k8s.io/v1", "/apis/apiextensions.k8s.io/v1"
@@ -160,9 +138,18 @@ def test_operator_token_cannot_write_objects_of_another_operator(
         for sort in ("mutating", "validating")
     ]
     for_the_keeper.append(f"{extensions}/customresourcedefinitions/pets.petstore.example.com")
+    leases = {
+        other: object_path("coordination.k8s.io/v1", SYSTEM, "leases", f"operator-manager-{other}")
+        for other in NAMES
+    }
     access = ApiAccess(account(plane, name), scratch=tmp_path)
     try:
-        for writers, method, path in (
+        for allowed, method, path in (
+            ({"wordpress"}, "GET", "/api/v1/secrets"),
+            ({"wordpress"}, "GET", "/apis/example.com/v1/wordpresses"),
+            ({"memcached"}, "GET", "/apis/cache.example.com/v1/memcacheds"),
+            ({"mysrv"}, "GET", "/apis/myapp.idcos.com/v1alpha1/mysrvs"),
+            ({"foo"}, "GET", "/apis/tutorial.my.domain/v1/foos"),
             ({"memcached", "wordpress"}, "POST", object_path("apps/v1", "default", "deployments")),
             ({"wordpress"}, "POST", object_path("v1", "default", "secrets")),
             ({"wordpress"}, "POST", object_path("v1", "default", "services")),
@@ -170,8 +157,10 @@ def test_operator_token_cannot_write_objects_of_another_operator(
             ({"pet"}, "PATCH", object_path("petstore.example.com/v1beta1", "default", "pets", "theirs")),
             ({"foo"}, "PUT", object_path("v1", SYSTEM, "secrets", "operator-manager-webhook-server-cert")),
             *(({"foo"}, "PATCH", each) for each in for_the_keeper),
+            *(({other}, "PUT", lease) for other, lease in leases.items()),
         ):
             # The object is invalid, so that only the authorizer answers 403.
-            assert is_allowed(access, method, path, {"metadata": {"name": "-"}}) is (name in writers), path
+            body = None if method == "GET" else {"metadata": {"name": "-"}}
+            assert is_allowed(access, method, path, body) is (name in allowed), path
     finally:
         access.close()

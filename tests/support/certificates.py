@@ -6,9 +6,9 @@ import ssl
 from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from devcluster.access import certificates
-from devcluster.access.tokens import private_pem
 
 
 class Authority:
@@ -28,8 +28,9 @@ class Authority:
 
 
 def signing_key() -> bytes:
-    """Create a key for service-account tokens (PEM)."""
-    return private_pem(ec.generate_private_key(ec.SECP256R1()))
+    """Create a key for service-account tokens (PEM), in the one format that a real API server reads."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 def trusting(authority: bytes | None = None) -> ssl.SSLContext:

@@ -136,7 +136,7 @@ class FaultProxy(LoopThread):
         """Return the watches that the server sees as open now."""
         return list(filter(match or Match(), self._watches.copy()))
 
-    # Single requests. A fault is used up after `times`; None is until `heal`.
+    # Single requests. A fault is used up after `times`; None is for good.
 
     def answer(
         self,
@@ -166,10 +166,6 @@ class FaultProxy(LoopThread):
                 self._watches[exchange].set()
 
         self.run(end())
-
-    def heal(self) -> None:
-        """Forget the faults that are still to come."""
-        self._faults.clear()
 
     # The whole server.
 

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -242,33 +242,3 @@ ELSEWHERE: Mapping[str, str] = {
     ),
 }
 """Other pages with consoles, and the test that follows each of them."""
-
-_SYSTEM = "kubectl -n operator-manager-system"
-
-DEPLOYED: Sequence[str] = (
-    f"{_SYSTEM} rollout status deployment/operator-manager-controller-manager",
-    "kubectl apply -k config/samples",
-    "kubectl get memcacheds,foos,pets,wordpresses,mysrvs",
-    f"{_SYSTEM} get pods,leases",
-    f"{_SYSTEM} get deployments,pods,leases",
-    f"{_SYSTEM} get events --sort-by=.lastTimestamp",
-    f"{_SYSTEM} describe deployment/operator-manager-petstore",
-    f"{_SYSTEM} rollout restart deployment/operator-manager-controller-manager",
-    "kubectl apply -k config/grafana",
-    "kubectl get clusterrole operator-manager-manager-role -o yaml",
-    (
-        "kubectl auth can-i --list "
-        "--as=system:serviceaccount:operator-manager-system:operator-manager-controller-manager"
-    ),
-    (
-        "kubectl create clusterrolebinding operator-manager-prometheus "
-        "--clusterrole=operator-manager-metrics-reader --serviceaccount=monitoring:prometheus-k8s"
-    ),
-    (
-        "kubectl create clusterrolebinding metrics-reader "
-        "--clusterrole=operator-manager-metrics-reader --serviceaccount=monitoring:prometheus-k8s"
-    ),
-    "token=$(kubectl -n monitoring create token prometheus-k8s)",
-    "TOKEN=$(kubectl create token prometheus-k8s --namespace monitoring)",
-)
-"""What is done with a manager that is deployed, in this order."""

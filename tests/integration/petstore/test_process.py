@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,31 +12,15 @@ from pathlib import Path
 import pytest
 
 from petstore.client import NoAnswer, PetStoreClient
-from tests.support import ROOT
 from tests.support.petstore_process import CALL_WITHIN, PetStoreProcess, petstore
 from tests.support.petstores import pet
-
-TOOLS = ROOT.parent / "shared" / "tools" / "unpack"
+from tests.support.tools import tool
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[PetStoreProcess]:
     with PetStoreProcess(tmp_path) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def grpcurl() -> str:
-    """Return the path of grpcurl; skip the test without one."""
-    found = shutil.which("grpcurl")
-    if found is None and TOOLS.exists():
-        folder = subprocess.run(
-            [TOOLS], capture_output=True, text=True, timeout=60, check=True
-        ).stdout.strip()
-        found = shutil.which("grpcurl", path=folder)
-    if found is None:
-        pytest.skip(f"grpcurl is neither on the PATH nor unpacked by {TOOLS}")
-    return found
 
 
 def test_petstore_commands_work_end_to_end(store: PetStoreProcess):
@@ -120,30 +103,28 @@ def test_kill_9_loses_nothing_that_was_acknowledged(store: PetStoreProcess):
     asyncio.run(look(known, unknown))
 
 
-def test_grpcurl_finds_its_way_by_reflection(tmp_path: Path, grpcurl: str):
-    with PetStoreProcess(tmp_path, "--allow-change-sampler") as store:
-        use_by_reflection(store, grpcurl)
+def test_grpcurl_finds_its_way_by_reflection(tmp_path: Path):
+    grpcurl = tool("grpcurl")
 
-
-def use_by_reflection(store: PetStoreProcess, grpcurl: str) -> None:
     def run(*arguments: str) -> str:
         command = [grpcurl, "-plaintext", "-max-time", "20", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=CALL_WITHIN, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
-    services = run(store.address, "list").split()
-    assert {"grpc.health.v1.Health", "petstore.PetStore"} <= set(services)
-    assert "idempotency_key = 5" in run(store.address, "describe", "petstore.Pet")
-    for name in ("", "petstore.PetStore"):
-        asked = json.dumps({"service": name})
-        health = run("-d", asked, store.address, "grpc.health.v1.Health/Check")
-        assert json.loads(health) == {"status": "SERVING"}
-    birthday = {"year": 2021, "month": 4, "day": 1}
-    thor = {"name": "Thor", "type": "PTCanine", "birthday": birthday}
-    added = run("-d", json.dumps({"pets": [thor]}), store.address, "petstore.PetStore/AddPets")
-    (identity,) = json.loads(added)["ids"]
-    found = run("-d", '{"names": ["Thor"]}', store.address, "petstore.PetStore/SearchPets")
-    assert json.loads(found) == {"id": identity, **thor}
-    sampler = '{"sampler": {"type": "STFloat", "float_value": 0.5}}'
-    assert json.loads(run("-d", sampler, store.address, "petstore.PetStore/ChangeSampler")) == {}
+    with PetStoreProcess(tmp_path, "--allow-change-sampler") as store:
+        services = run(store.address, "list").split()
+        assert {"grpc.health.v1.Health", "petstore.PetStore"} <= set(services)
+        assert "idempotency_key = 5" in run(store.address, "describe", "petstore.Pet")
+        for name in ("", "petstore.PetStore"):
+            asked = json.dumps({"service": name})
+            health = run("-d", asked, store.address, "grpc.health.v1.Health/Check")
+            assert json.loads(health) == {"status": "SERVING"}
+        birthday = {"year": 2021, "month": 4, "day": 1}
+        thor = {"name": "Thor", "type": "PTCanine", "birthday": birthday}
+        added = run("-d", json.dumps({"pets": [thor]}), store.address, "petstore.PetStore/AddPets")
+        (identity,) = json.loads(added)["ids"]
+        found = run("-d", '{"names": ["Thor"]}', store.address, "petstore.PetStore/SearchPets")
+        assert json.loads(found) == {"id": identity, **thor}
+        sampler = '{"sampler": {"type": "STFloat", "float_value": 0.5}}'
+        assert json.loads(run("-d", sampler, store.address, "petstore.PetStore/ChangeSampler")) == {}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -90,31 +88,3 @@ def test_code_of_the_pages_imports_only_public_names():
         for name in private_imports(block.text)
     }
     assert private == set()
-
-
-def test_class_attributes_of_the_pages_pass_the_lint_of_a_scaffold(tmp_path: Path):
-    attribute = re.compile(r"`(\w+(?:: \w+)? = [\[{].*?)`")
-    found = [
-        line
-        for page in PAGES
-        for line in attribute.findall(page.path.read_text())
-        if not line.startswith("addopts")  # of pyproject.toml
-    ]
-    assert any(line.startswith("indexes: ClassVar = {") for line in found)
-    code = tmp_path / "attributes.py"
-    code.write_text(
-        "from typing import ClassVar\n"
-        + "".join(f"class A{number}:\n    {line}\n" for number, line in enumerate(found))
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--isolated",
-        "--no-cache",
-        "--select=RUF012",
-        str(code),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout

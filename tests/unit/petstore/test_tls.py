@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from devcluster.access.tokens import private_pem
 from petstore.cli import main
 from petstore.client import PetStoreClient, Unreachable
 from petstore.server import PetStoreServer, ServerOptions
 from petstore.tls import ServerTls, Tls, TlsFiles, TlsUnusable
-from tests.support.certificates import Authority, private_pem, signing_key
+from tests.support.certificates import Authority, signing_key
 from tests.support.petstores import LOOPBACK, pet
 
 NAMES = ("pets.example", "127.0.0.1")

@@ -8,15 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.fork_server import run
 
 SHELL = "/bin/sh"
-
-
-def script(text: str, folder: Path) -> Daemon:
-    return Daemon("script", [SHELL, "-c", text], log=folder / "log")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
