@@ -49,8 +49,7 @@ EventType = Literal["Normal", "Warning"]
 class ObjectReference(NamedTuple):
     """The fields that `kubectl describe` needs to find the Events about an object.
 
-    `of` makes it from a model; make it by hand only for an object without one. References to two versions of
-    an object are equal.
+    `of` makes it from a model; make it by hand only for an object without one.
     """
 
     api_version: str
@@ -70,15 +69,6 @@ class ObjectReference(NamedTuple):
         """Return the JSON form of `involvedObject`."""
         wire = dict(zip(_REFERENCE, self, strict=True))
         return wire if all(self) else {name: value for name, value in wire.items() if value}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectReference) and self[:-1] == other[:-1]
-
-    def __ne__(self, other: object) -> bool:  # a tuple has its own
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self[:-1])
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -144,7 +134,10 @@ RATE = 1 / 300
 
 _COMBINED = "(combined from similar events): "
 
-_SimilarKey = tuple[ObjectReference, EventType, str]
+_Subject = tuple[str, ...]
+"""A reference without the version: it means all versions of an object."""
+
+_SimilarKey = tuple[_Subject, EventType, str]
 
 
 @dataclass(slots=True)
@@ -168,7 +161,7 @@ class Correlator:
         self._last_name = 0
         self._series_of = lru_cache(REMEMBERED)(self._begin)
         self._similar = lru_cache(REMEMBERED)(lambda _key: _Similar())
-        self._budget_of = lru_cache(REMEMBERED)(lambda _reference: TokenBucket(rate=RATE, burst=BURST))
+        self._budget_of = lru_cache(REMEMBERED)(lambda _subject: TokenBucket(rate=RATE, burst=BURST))
 
     def observe(
         self,
@@ -178,29 +171,34 @@ class Correlator:
         message: str,
     ) -> tuple[Series, Outcome | None]:
         """Count the event in its series; return that, and how the event ends if it is not to be sent."""
-        similar = (reference, type, reason)
+        subject: _Subject = reference[:-1]
+        similar = (subject, type, reason)
         combined = self._is_one_of_many(similar, message)
         series = self._series_of(similar, None if combined else message)
+        if series.count:
+            series.last = clock.now()
+        else:
+            series.reference = reference
         series.count += 1
         series.message = bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message
-        series.last = clock.now()
         if series.waiting:
             return series, "merged"
-        is_within_budget = self._budget_of(reference).try_acquire()
+        is_within_budget = self._budget_of(subject).try_acquire()
         return series, None if is_within_budget else "filtered"
 
     def _begin(self, similar: _SimilarKey, _message: str | None) -> Series:
-        now = clock.now()
-        return Series(*similar, name=self.new_name(similar[0]), first=now, last=now)
+        (subject, sort, reason), now = similar, clock.now()
+        reference = ObjectReference(*subject)
+        return Series(reference, sort, reason, self.new_name(reference, now), first=now, last=now)
 
     def renew(self, series: Series) -> None:
         """Continue the series in a new Event object."""
-        series.name, series.stored = self.new_name(series.reference), False
+        series.name, series.stored = self.new_name(series.reference, clock.now()), False
 
-    def new_name(self, reference: ObjectReference) -> str:
+    def new_name(self, reference: ObjectReference, now: datetime) -> str:
         """Return a new name for an Event: the object's name, a dot, and the time in hex, as is usual."""
         # The clock tells microseconds; the rest is chance, so that two processes do not meet.
-        nanoseconds = int(clock.now().timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
+        nanoseconds = int(now.timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
         self._last_name = max(self._last_name + 1, nanoseconds)
         suffix = f".{self._last_name:x}"
         base = reference.name[: _LONGEST - len(suffix)].rstrip("-.")
@@ -374,7 +372,9 @@ class EventRecorder:
         self._counters[outcome].inc(number)
 
     def _append(self, series: Series) -> None:
-        self._backlog.setdefault(series.reference.namespace, deque()).append(series)
+        if (line := self._backlog.get(series.reference.namespace)) is None:
+            line = self._backlog[series.reference.namespace] = deque()
+        line.append(series)
         self._waiting += 1
         self._empty.clear()
         self._filled.set()
@@ -422,7 +422,8 @@ class EventRecorder:
             turn = now - quiet_since >= _QUIET or now - started >= _PATIENCE
             if turn and self._budget.try_acquire():
                 return
-            await asyncio.sleep(_LOOK if quiet_since == math.inf else _QUIET)
+            # Without a token, nothing is to be seen before there is one.
+            await asyncio.sleep(_LOOK if quiet_since == math.inf else max(_QUIET, self._budget.shortage()))
 
     async def _send(self, series: Series) -> None:
         try:

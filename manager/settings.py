@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, NamedTuple, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from manager.util.address import in_pod, parse_address, parse_bind_address
 from manager.util.duration import format_duration, parse_duration, parse_wait
@@ -27,16 +27,6 @@ _TRUTHS = {
 
 class SettingsError(Exception):
     """A wrong flag, environment variable, file or key: one line that names it and says what is expected."""
-
-
-class UndeclaredSetting(LookupError):
-    """The setting is not declared by its operator, so it has no flag and no value."""
-
-    def __init__(self, key: Setting[Any]) -> None:
-        super().__init__(
-            f"the setting {key.name!r} is not declared: its operator has to list it, "
-            "as in `image = KEY` in its class"
-        )
 
 
 def parse_text(text: str) -> str:
@@ -64,14 +54,6 @@ _PLACEHOLDERS: dict[object, str] = {
 }
 _EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a number is expected"}
 """What Python's own types say better so."""
-
-
-class HasSettings(Protocol):
-    """A class whose attributes may be settings."""
-
-    @property
-    def settings(self) -> SettingValues:
-        """Return the values."""
 
 
 class _About(TypedDict, total=False):
@@ -190,9 +172,9 @@ class Setting(Generic[T]):
     def __get__(self, instance: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, instance: HasSettings, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> T: ...
 
-    def __get__(self, instance: HasSettings | None, owner: type) -> Self | T:
+    def __get__(self, instance: Any, owner: type) -> Self | T:
         return self if instance is None else instance.settings[self]
 
     def __repr__(self) -> str:
@@ -214,9 +196,12 @@ class SettingValues:
         self._values = dict(values or {})
 
     def __getitem__(self, key: Setting[T]) -> T:
-        """Return the value of a setting. Raises `UndeclaredSetting`."""
+        """Return the value of a setting. Raises LookupError if no operator declares it."""
         if key not in self._values:
-            raise UndeclaredSetting(key)
+            raise LookupError(
+                f"the setting {key.name!r} is not declared: its operator has to list it, "
+                "as in `image = KEY` in its class"
+            )
         return cast("T", self._values[key])
 
 

@@ -224,7 +224,7 @@ def unix_offset() -> float:
 
 def to_yaml(raw: bytes, gvk: GroupVersionKind) -> str:
     """Write an object as YAML, without confidential values, control characters and `managedFields`."""
-    from manager.util.yaml_text import yaml_lines  # noqa: PLC0415 - 13 ms, for this page alone
+    from manager_kinds.manifests import yaml_lines  # noqa: PLC0415 - 13 ms, for this page alone
 
     if len(raw) > _LARGEST:
         return "it is too large to be shown\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from manager.api.condition import AVAILABLE, DEGRADED, PROGRESSING, ConditionType
-from manager.api.resource import fields, number, objects, text
+from manager.api.resource import number, objects, text
 from manager_kinds.pod_health import PodHealth, Problem, problem_of_pods
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class DeploymentMethods:
 
     @property
     def _status(self) -> Mapping[str, Any]:
-        return fields(getattr(self, "status", None))
+        status = getattr(self, "status", None)
+        return status if isinstance(status, dict) else {}
 
     def _condition(self, name: str) -> Mapping[str, Any]:
         """Return the condition of that type; empty if there is none."""

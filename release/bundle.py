@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from manager.util.version import VERSION
-from manager.util.yaml_text import yaml_stream
+from manager_kinds.manifests import yaml_stream
 from manager_tools.chart import OLDEST_KUBERNETES
 from release import PROGRAM
 

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from manager.util.version import VERSION
-from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager.util.yaml_text import yaml_documents
+from manager_kinds.manifests import yaml_stream
 from manager_tools.chart import (
     BuildFailed,
     Image,

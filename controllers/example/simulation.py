@@ -11,7 +11,7 @@ import orjson
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.parts import DATABASE, PARTS
-from manager.util.quantity import parse_quantity
+from manager_kinds.quantity import parse_quantity
 from manager_tools.simulation import NAMES, NAMESPACES, PLANTED, Outside
 
 if TYPE_CHECKING:

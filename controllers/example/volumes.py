@@ -19,8 +19,8 @@ from manager import Context, ObjectKey
 from manager.api import Quantity
 from manager.kube.errors import Forbidden, Invalid
 from manager.util import clock
-from manager.util.quantity import parse_quantity
 from manager_kinds.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpecDict
+from manager_kinds.quantity import parse_quantity
 
 
 class _Refusal(NamedTuple):

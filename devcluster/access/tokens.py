@@ -89,9 +89,11 @@ class Signer:
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Return the key as PEM, without a password."""
+    """Return the key as PEM, without a password, in the form that kube-apiserver reads too."""
     return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
     )
 
 

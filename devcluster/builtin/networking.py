@@ -146,6 +146,10 @@ class IngressStrategy(BuiltinStrategy):
             _check_backend(backend)
         for rule in spec["rules"]:
             _check_rule(rule)
+        for tls in spec["tls"]:
+            for host in tls["hosts"]:
+                _check_host(host)
+            tls["secretName"].check_given(dns_subdomain)
         if spec["ingressClassName"].is_set:
             spec["ingressClassName"].check(dns_subdomain)
 
@@ -225,7 +229,7 @@ def _check_rule(rule: Field) -> None:
     if host and _is_address(host.value):
         host.invalid("must be a DNS name, not an IP address")
     elif host:
-        host.check(wildcard_subdomain if "*" in host.value else dns_subdomain)
+        _check_host(host)
     if http.is_set and not http["paths"]:
         http["paths"].required()
     for each in http["paths"]:
@@ -242,6 +246,10 @@ def _check_rule(rule: Field) -> None:
                 if part in path.value:
                     path.invalid(f"must not contain '{part}'")
         _check_backend(each["backend"])
+
+
+def _check_host(host: Field) -> None:
+    host.check(wildcard_subdomain if "*" in host.value else dns_subdomain)
 
 
 def _check_backend(backend: Field) -> None:

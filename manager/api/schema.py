@@ -168,5 +168,5 @@ Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), schema_format("int32")]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), schema_format("int64")]
 # A count or a name or a percentage, as in `targetPort: http` and `maxSurge: 25%`.
 IntOrString = Annotated[int | str, SchemaMark(_int_or_string)]
-# An amount, as in `cpu: 500m` and `memory: 1Gi`; `manager.util.quantity` calculates with it.
+# An amount, as in `cpu: 500m` and `memory: 1Gi`; `manager_kinds.quantity` calculates with it.
 Quantity = Annotated[int | str, SchemaMark(_int_or_string), schema_pattern(QUANTITY)]

@@ -17,7 +17,7 @@ from click.exceptions import Exit, NoArgsIsHelpError
 from click.shell_completion import BashComplete, add_completion_class, shell_complete
 
 from manager.util.garbage import tune_garbage_collector
-from manager.util.program import Program, origin_of
+from manager.util.program import Program, loaded_entries
 from manager.util.version import KUBERNETES_VERSIONS
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ class Invocation:
         self._all: tuple[AnyOperator, ...] | None = None
 
     def own_operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators. Raises `OperatorUnusable`."""
+        """Import the program's own operators. Raises `ClickException` for one that cannot run."""
         return self._import(installed=False)
 
     def operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators and the installed ones, once. Raises `OperatorUnusable`."""
+        """Import the program's own operators and the installed ones, once. Raises as `own_operators`."""
         if self._all is None:
             self._all = self._import(installed=True)
         return self._all
@@ -126,15 +126,7 @@ def installed_commands() -> Iterator[LazyCommand]:
 
     Raises `ClickException` for an entry point that cannot be loaded, or has other objects.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms, which `version` does without
-
-    for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
-        what = f"the commands of {origin_of(entry)}, {entry.value}"
-        try:
-            found = entry.load()
-        except Exception as error:
-            said = " ".join(str(error).split())
-            raise click.ClickException(f"{what}, cannot be loaded: {type(error).__name__}: {said}") from error
+    for what, _, found in loaded_entries(GROUP, "the commands"):
         if not isinstance(found, Sequence) or not all(isinstance(each, LazyCommand) for each in found):
             raise click.ClickException(f"{what}, are not a sequence of manager.cli.commands.LazyCommand")
         yield from found

@@ -6,7 +6,6 @@ import difflib
 import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import entry_points
 from typing import Any
 
 import click
@@ -18,7 +17,7 @@ from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.reconciler import check_work
 from manager.settings import Setting, SettingsError
-from manager.util.program import Program, origin_of
+from manager.util.program import Program, loaded_entries
 from manager.webhook.methods import webhooks_of
 
 _ALL = "*"
@@ -26,28 +25,24 @@ _MANAGER = "the manager itself"
 _LIBRARIES = {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 
 
-class OperatorUnusable(click.ClickException):
-    """An operator, or all together, cannot be of this program."""
-
-
 def all_operators(
     own: Sequence[AnyOperator], program: Program, *, installed: bool
 ) -> tuple[AnyOperator, ...]:
     """Return the program's `own` operators, and the others that are `installed` for it.
 
-    Raises `OperatorUnusable` for an operator that cannot run, alone or together with the others.
+    Raises `ClickException` for an operator that cannot run, alone or together with the others.
     """
     others = installed_operators(own, program) if installed else {}
     named: dict[str, str] = {}
     for operator in (*own, *others):
         # A caller that checks no types may give anything.
         if not (isinstance(operator, type) and issubclass(operator, Operator)):  # type: ignore[redundant-expr]
-            raise OperatorUnusable(f"{operator!r} is no operator, as in class Name(Operator[Kind])")
+            raise click.ClickException(f"{operator!r} is no operator, as in class Name(Operator[Kind])")
         if not hasattr(operator, "kind"):
-            raise OperatorUnusable(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
+            raise click.ClickException(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
         this = operator.__name__ + (f" of {others[operator]}" if operator in others else "")
         if operator.name in named:
-            raise OperatorUnusable(
+            raise click.ClickException(
                 f"{named[operator.name]} and {this} are both called {operator.name}: "
                 "give one of them another `name`"
             )
@@ -55,14 +50,14 @@ def all_operators(
     found = (*own, *others)
     conflict = conflict_of_kinds(kind for operator in found for kind in operator.kinds())
     if conflict is not None:
-        raise OperatorUnusable(": ".join(conflict))
+        raise click.ClickException(": ".join(conflict))
     try:  # the same for all commands, also where webhooks are not served
         for operator in found:
             check_work(operator)
         declared_settings(found, program)
         webhooks_of(found)
     except (SettingsError, TypeError) as error:
-        raise OperatorUnusable(str(error)) from error
+        raise click.ClickException(str(error)) from error
     return found
 
 
@@ -71,7 +66,7 @@ def own_operators(
 ) -> Sequence[AnyOperator]:
     """Return the program's own operators, importing them if need be.
 
-    Raises `OperatorUnusable`, with the place in the author's file, for a class that the library refuses.
+    Raises `ClickException`, with the place in the author's file, for a class that the library refuses.
     Other exceptions are the author's own, and pass.
     """
     if not callable(operators):
@@ -90,7 +85,7 @@ def own_operators(
         frame, line = theirs[-1]
         said = " ".join(str(error).split("\n\nFor further information")[0].split())
         place = os.path.relpath(frame.f_code.co_filename)
-        raise OperatorUnusable(f"{place}:{line}: {said}") from error
+        raise click.ClickException(f"{place}:{line}: {said}") from error
 
 
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
@@ -101,20 +96,14 @@ def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
     """Return the operators that are installed for `program` in addition to its own, each with its package.
 
-    Raises `OperatorUnusable` for one that cannot be loaded, or is no operator.
+    Raises `ClickException` for one that cannot be loaded, or is no operator.
     """
     found: dict[AnyOperator, str] = {}
-    for entry in sorted(entry_points(group=program.entry_points), key=lambda each: (each.name, each.value)):
-        what = f"the operator {entry.name} of {origin_of(entry)}, {entry.value}"
-        try:
-            operator = entry.load()
-        except Exception as error:
-            said = " ".join(str(error).split())
-            raise OperatorUnusable(f"{what}, cannot be loaded: {type(error).__name__}: {said}") from error
+    for what, package, operator in loaded_entries(program.entry_points, "the operator {name}"):
         if not (isinstance(operator, type) and issubclass(operator, Operator) and hasattr(operator, "kind")):
-            raise OperatorUnusable(f"{what}, is not an operator class with a kind")
+            raise click.ClickException(f"{what}, is not an operator class with a kind")
         if operator not in operators:
-            found.setdefault(operator, origin_of(entry))
+            found.setdefault(operator, package)
     return found
 
 

@@ -90,7 +90,7 @@ class SettingsCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the command's own flags, then those of the settings.
 
-        Raises `OperatorUnusable` for operators that cannot run, and for a flag of two operators.
+        Raises `ClickException` for operators that cannot run, and for a flag of two operators.
         """
         own = super().get_params(ctx)
         flags: list[click.Parameter] | None = ctx.meta.get(__name__)

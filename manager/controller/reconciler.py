@@ -147,20 +147,19 @@ class ControllerOptions:
     def __post_init__(self) -> None:
         """Check the values; raises an error that names the option of another type or out of range."""
         for each in fields(self):
-            value = getattr(self, each.name)
-            if not isinstance(value, int | float | None) or isinstance(value, bool) is not (
-                each.type == "bool"
-            ):
-                expected = "True or False" if each.type == "bool" else "a number"
-                raise TypeError(f"{each.name} takes {expected}, not {value!r}")
-        if self.max_concurrent_reconciles < 1:
-            raise ValueError(
-                f"max_concurrent_reconciles must be at least 1, not {self.max_concurrent_reconciles}"
-            )
-        for name in ("reconcile_timeout", "rate_limit", "resync_period", "max_concurrent_rollouts"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be above 0, or None, not {value}")
+            value, takes = getattr(self, each.name), str(each.type).removesuffix(" | None")
+            if value is None and takes != each.type:
+                continue
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            expected, valid = {
+                "bool": ("True or False", isinstance(value, bool)),
+                "int": ("a whole number above 0", is_number and isinstance(value, int) and value > 0),
+                "float": ("a number above 0", is_number and value > 0),
+            }[takes]
+            if not valid:
+                alternative = "" if takes == each.type else ", or None"
+                error = ValueError if is_number else TypeError
+                raise error(f"{each.name} takes {expected}{alternative}, not {value!r}")
         if not 0 < self.backoff_base <= self.backoff_cap:
             bounds = f"{self.backoff_base} with backoff_cap {self.backoff_cap}"
             raise ValueError(f"backoff_base must be above 0 and at most backoff_cap, not {bounds}")

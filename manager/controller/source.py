@@ -67,12 +67,15 @@ def desired_state_changed(event: CacheEvent) -> bool:
     Status changes do not pass, whichever client wrote them. An operator's default predicate also passes
     status changes by other clients: `any_of(desired_state_changed, status_changed)`.
     """
+    # Written out, because it judges every event of most operators.
     old, new = event.old, event.new
-    if old is None or new is None or generation_changed(event) or new.deleting > old.deleting:
+    if old is None or new is None or new.generation != old.generation or new.generation == 0:
         return True
     before, after = event.old_meta, event.meta
     return (
         before is None
+        or new.uid != old.uid
+        or new.deleting > old.deleting
         or after.labels != before.labels
         or after.annotations != before.annotations
         or after.finalizers != before.finalizers

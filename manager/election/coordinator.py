@@ -44,14 +44,6 @@ class Leadership:
         self._now: Callable[[], float] | None = None
         self._held: set[asyncio.Timeout] = set()
 
-    @property
-    def deadline(self) -> float:
-        """The loop time until which this process leads for sure, unless it renews before.
-
-        Infinity without an election, minus infinity when it does not lead.
-        """
-        return self._deadline
-
     def permit(self, *, seconds: float = 0.0) -> None:
         """Raise `Fenced`, as writes do, unless this process leads now, and for `seconds` to come.
 
@@ -177,11 +169,6 @@ class Coordinator:
     def leadership(self) -> Leadership:
         """The permission for effects outside of the cluster, in the context of the caller."""
         return self._leadership
-
-    @property
-    def leader(self) -> str | None:
-        """The identity of the leader, as far as this replica knows; None where no single one leads."""
-        return None
 
     @property
     def owned(self) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -112,6 +112,9 @@ _OF_PLACES = (msgspec.ValidationError, UnicodeDecodeError)
 _TOKEN = re.compile(rb'"[^"]*+"?|[\[{\]}]')
 _QUOTE, _OPENING = ord('"'), b"[{"
 
+_PIECE = 64 * 1024
+"""Bytes that are searched in one step, during which no other thread runs."""
+
 _LARGEST = 4 * 1024 * 1024
 """Bytes of an object, and some more: an API server takes 3 MiB."""
 
@@ -130,16 +133,11 @@ def shallow_at_once(raw: bytes) -> bytes:
     return _shallow(raw) if len(raw) <= _LARGEST and is_too_deep(raw) else raw
 
 
-def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
+def _shallow(raw: bytes | bytearray, around: int = 0, piece: int = _PIECE) -> bytes:
     parts = list[bytes | bytearray]()
     depth, kept, cut = 0, 0, -1
     most = MOST_LEVELS + around
-    # What is escaped in a text becomes as many other characters. The last text may have no end.
-    plain = raw.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-    for token in _TOKEN.finditer(plain):
-        at = token.start()
-        if raw[at] == _QUOTE:
-            continue
+    for at in _brackets(raw, piece):
         if raw[at] in _OPENING:
             if depth == most:
                 cut = at
@@ -152,6 +150,24 @@ def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
     if cut >= 0:
         return b"".join((*parts, raw[kept:cut]))  # it has no end, and is no JSON
     return b"".join((*parts, raw[kept:])) if parts else bytes(raw)
+
+
+def _brackets(raw: bytes | bytearray, piece: int) -> Iterator[int]:
+    """Yield the places of all brackets that are not in texts."""
+    begin, in_text = 0, False
+    while begin < len(raw):
+        # What is escaped in a text becomes as many other characters.
+        plain = raw[begin : begin + piece].replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        start = plain.find(b'"') + 1 if in_text else 0
+        if start or not in_text:
+            in_text = False
+            for token in _TOKEN.finditer(plain, start):
+                if plain[token.start()] != _QUOTE:
+                    yield begin + token.start()
+                elif plain[token.end() - 1] != _QUOTE or token.end() - token.start() == 1:
+                    in_text = True  # it goes on in the next piece
+        # A backslash at the end escapes what is there.
+        begin += len(plain) + plain.endswith(b"\\")
 
 
 LINE_LIMIT = 64 * 1024 * 1024

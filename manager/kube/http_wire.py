@@ -10,7 +10,7 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
 from weakref import WeakSet
@@ -96,14 +96,12 @@ class HttpWire(Wire):
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
-        """See `Wire.exchange`. A stream takes none of the turns."""
-        begun = self._aborts
-        async with nullcontext() if request.stream else self._turns:
-            connection, answer = await self._ask(request, begun)
-            try:
-                yield answer
-            finally:
-                self._give_back(connection)
+        """See `Wire.exchange`. It is for streams, which take none of the turns."""
+        connection, answer = await self._ask(request, self._aborts)
+        try:
+            yield answer
+        finally:
+            self._give_back(connection)
 
     async def _ask(self, request: WireRequest, begun: int) -> tuple[Connection, Answer]:
         """Send a request, and once more with other credentials if the server refuses them."""

@@ -48,7 +48,6 @@ Child = tuple[type[Resource], ObjectKey]
 class _Writes:
     """The latest writes of one child."""
 
-    generation: int
     most: int
     times: deque[float]
     pauses: Backoff | None = None
@@ -64,25 +63,30 @@ class ChildWrites:
     def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
         """`gauge` gives the gauge of children that are changed too often, for a reason."""
         self._rng = rng
-        self._of: OrderedDict[ObjectKey, dict[Child, _Writes]] = OrderedDict()
+        self._of: OrderedDict[ObjectKey, tuple[int, dict[Child, _Writes]]] = OrderedDict()
+        """By owner: the generation of its spec that they are counted for, and the writes of each child."""
         for reason in REASONS.values():
             gauge(reason).set_function(partial(self._unstable, reason))
 
     def _unstable(self, reason: str) -> int:
-        return sum(each.reason == reason for writes in self._of.values() for each in writes.values())
+        return sum(each.reason == reason for _, writes in self._of.values() for each in writes.values())
 
-    def __contains__(self, owner: ObjectKey) -> bool:
-        """Return whether a child of the object was changed lately."""
-        return owner in self._of
+    def of(self, owner: Resource) -> Mapping[Child, _Writes]:
+        """Return the writes of the object's children since its spec has changed."""
+        generation, writes = self._of.get(owner.key, (0, {}))
+        if writes and generation != (owner.metadata.generation or 0):
+            del self._of[owner.key]
+            return {}
+        return writes
 
     def pause(self, owner: Resource, child: Child) -> float:
         """Return for how many seconds the child is left as it is."""
-        found = self._find(owner, child)
+        found = self.of(owner).get(child)
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
         """Return for how many seconds none of these is created, or the object itself not patched."""
-        found = self._find(owner, child)
+        found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return 0.0
         now = clock.monotonic()
@@ -107,10 +111,10 @@ class ChildWrites:
                     return None  # another change may be the reason that it is wanted differently
         now = clock.monotonic()
         self._forget_before(now - WITHIN)
-        found = self._find(owner, child)
+        found = self.of(owner).get(child)
         if found is None:
-            found = _Writes(owner.metadata.generation or 0, most, deque(maxlen=most))
-            self._of.setdefault(owner.key, {})[child] = found
+            found = _Writes(most, deque(maxlen=most))
+            self._of.setdefault(owner.key, (owner.metadata.generation or 0, {}))[1][child] = found
         self._of.move_to_end(owner.key)
         found.times.append(now)
         if found.pauses is None:
@@ -124,7 +128,7 @@ class ChildWrites:
 
     def held(self, owner: Resource, child: Child) -> float | None:
         """Note that the child is as it is wanted; return the seconds after which that counts as the end."""
-        found = self._find(owner, child)
+        found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return None
         left = max(found.until, found.times[-1] + WITHIN) - clock.monotonic()
@@ -133,31 +137,24 @@ class ChildWrites:
         self._forget(owner.key, child)
         return None
 
-    def unstable_children(self, owner: ObjectKey, applied: set[Child]) -> list[tuple[str, str]]:
+    def unstable_children(self, owner: Resource, applied: set[Child]) -> list[tuple[str, str]]:
         """Return reason and message of each child that is changed too often and still applied."""
         unstable = []
-        for child, found in [*self._of.get(owner, {}).items()]:
+        for child, found in [*self.of(owner).items()]:
             if found.pauses is None or found.most == MOST_LOOPS:
                 continue
             if child in applied:
                 unstable.append((found.reason, found.message))
             else:
-                self._forget(owner, child)
+                self._forget(owner.key, child)
         return unstable
 
     def forget(self, owner: ObjectKey) -> None:
         """Forget an object that is gone, or another replica's."""
         self._of.pop(owner, None)
 
-    def _find(self, owner: Resource, child: Child) -> _Writes | None:
-        found = self._of.get(owner.key, {}).get(child)
-        if found is not None and found.generation != (owner.metadata.generation or 0):
-            self._forget(owner.key, child)
-            return None
-        return found
-
     def _forget(self, owner: ObjectKey, child: Child) -> None:
-        children = self._of[owner]
+        _, children = self._of[owner]
         del children[child]
         if not children:
             del self._of[owner]
@@ -165,7 +162,7 @@ class ChildWrites:
     def _forget_before(self, time: float) -> None:
         """Forget objects whose children were last changed before that, unless it was too often."""
         while self._of:
-            owner, children = next(iter(self._of.items()))
+            owner, (_, children) = next(iter(self._of.items()))
             if any(each.times[-1] >= time for each in children.values()):
                 return
             if any(each.pauses is not None for each in children.values()):

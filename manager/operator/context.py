@@ -395,7 +395,7 @@ class Context:
             child = resource_of(child, (each.kind for each in operator.sources))
         kind, key, writes = type(child), child.key, operator.child_writes
         self._applied.add((kind, key))
-        if self.key in writes and (there := await self._left_alone(kind, key)) is not None:
+        if writes.of(self.object) and (there := await self._left_alone(kind, key)) is not None:
             return there
         may_update = self._may_roll_out if operator.rollouts.limited and is_workload(child) else None
         how: ApplyOptions = {
@@ -423,7 +423,7 @@ class Context:
             self.event("Created", f"Created {name} {options.get('created', '')}".rstrip())
         elif applied.previous is not None:
             self._announce(applied, applied.previous, child, options.get("changed"))
-        elif self.key in writes:
+        elif writes.of(self.object):
             self.look_again_within(writes.held(self.object, (kind, key)))
         if may_update is not None and not is_rolled_out(applied.object):
             self._rolling_out = True
@@ -801,8 +801,7 @@ class Context:
                     conditions.remove(self.object, each.type)
         if not operator.tells_of_children:
             return
-        writes = operator.child_writes
-        if key in writes and (troubles := writes.unstable_children(key, self._applied)):
+        if troubles := operator.child_writes.unstable_children(self.object, self._applied):
             reason, _ = troubles[0]
             self.condition(CONDITION, False, reason, "; ".join(message for _, message in troubles))
         # Others need not know that there is such a condition.

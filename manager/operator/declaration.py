@@ -411,10 +411,19 @@ def check_attributes(cls: Any) -> None:
             wrong = error.errors()[0]
             found = f"{'has' if wrong['loc'] else 'is'} {_shown(wrong['input'])}"
             raise TypeError(f"{cls.__name__}.{name} takes {what}, and {found}") from None
+    for name in ("versions", "owns", "watches", "reads"):
+        for each in getattr(cls, name):
+            check_kind(f"{cls.__name__}.{name}", each.kind if isinstance(each, _Source) else each)
     for version in cls.versions:
         ours, other = cls.kind.gvk, version.gvk
         if (ours.group, ours.kind) != (other.group, other.kind) or ours.version == other.version:
             raise TypeError(f"{cls.__name__}.versions has {other}, which is not another version of {ours}")
+
+
+def check_kind(where: str, kind: object) -> None:
+    """Raise TypeError for anything but a class that names its kind, as `Resource` itself does not."""
+    if not (isinstance(kind, type) and issubclass(kind, Resource) and hasattr(kind, "gvk")):
+        raise TypeError(f"{where} has {_shown(kind)}, which is no kind: a class with a version and a plural")
 
 
 def _takes(function: Any, count: int) -> bool:

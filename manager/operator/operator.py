@@ -18,6 +18,7 @@ from manager.operator.declaration import (
     check_attributes,
     check_hooks,
     check_indexes,
+    check_kind,
     check_sources,
     check_spelling,
     daemons_of,
@@ -113,6 +114,7 @@ class Operator(OperatorBase, Generic[T]):
         kind = vars(cls).get("kind") or _kind_of(cls)
         if kind is None:
             return  # a base class for operators of several kinds
+        check_kind(cls.__name__, kind)
         cls.kind = kind
         check_spelling(cls, Operator, _SPELT)
         if "name" not in vars(cls):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from manager.settings import HasSettings, Setting
+from manager.settings import Setting
 from manager.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class ProxyEnvironment(Setting[bool]):
     def __get__(self, instance: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, instance: HasSettings, owner: type) -> list[EnvVarDict]: ...
+    def __get__(self, instance: object, owner: type) -> list[EnvVarDict]: ...
 
-    def __get__(self, instance: HasSettings | None, owner: type) -> Self | list[EnvVarDict]:
+    def __get__(self, instance: Any, owner: type) -> Self | list[EnvVarDict]:
         if instance is None:
             return self
         environment = proxy_environment(os.environ, credentials=instance.settings[self])

@@ -417,7 +417,7 @@ class Manager:
 
     async def wait_for_threads(self) -> None:
         """Return when no thread works for a reconcile that was cancelled."""
-        await self._threads.wait_idle()
+        await ended(self._threads.busy)
 
     def _work_context(self) -> Context:
         """Return a context for the controllers' work, whose writes end before the lease is released."""
@@ -440,10 +440,10 @@ class Manager:
             await self._end_work(grace=0.0)
         await self._controlling.stop()
         await self._led.stop()
-        if count := self._threads.at_work:
+        if busy := self._threads.busy:
             # Until they end, this process leads. If they do not, the watchdog ends it, and the lease expires.
-            _log.warning("waiting for threads, which cannot be cancelled", count=count)
-            await self._threads.wait_idle()
+            _log.warning("waiting for threads, which cannot be cancelled", count=len(busy))
+            await ended(busy)
         if not self._lost.is_set():
             if not self._is_alone:
                 # Tasks that nothing has awaited, and that go on, would write beside the next leader.

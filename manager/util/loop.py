@@ -147,11 +147,13 @@ class WorkThreads(ThreadPoolExecutor):
 
     A thread continues after its caller was cancelled. So work that was started in `context` counts as work
     regardless of its caller. The manager's own calls use separate threads.
+
+    Attributes: `busy`, the threads that do such work; see `ended`.
     """
 
     def __init__(self) -> None:
         super().__init__(_MOST, thread_name_prefix="work")
-        self._busy: set[Future[Any]] = set()
+        self.busy: set[Future[Any]] = set()
         self._others = ThreadPoolExecutor(_MOST, thread_name_prefix="asyncio")
 
     @staticmethod
@@ -166,7 +168,7 @@ class WorkThreads(ThreadPoolExecutor):
         if not _is_work.get():
             return self._others.submit(fn, *args, **kwargs)
         future = super().submit(_named, _asking(), partial(fn, *args, **kwargs))
-        for busy in (self._busy, _asked.get()):
+        for busy in (self.busy, _asked.get()):
             if busy is not None:
                 busy.add(future)
                 future.add_done_callback(busy.discard)
@@ -176,15 +178,6 @@ class WorkThreads(ThreadPoolExecutor):
         """Shut down both groups of threads, like any executor."""
         self._others.shutdown(wait, cancel_futures=cancel_futures)
         super().shutdown(wait, cancel_futures=cancel_futures)
-
-    @property
-    def at_work(self) -> int:
-        """Return how many threads do the controllers' work."""
-        return len(self._busy)
-
-    async def wait_idle(self) -> None:
-        """Return once none of them does."""
-        await ended(self._busy)
 
 
 def threads_from_here() -> set[Future[Any]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+import click
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 40
@@ -60,6 +60,20 @@ class Program:
         return {"app.kubernetes.io/name": self.name}
 
 
-def origin_of(entry: EntryPoint) -> str:
-    """Return the name and version of the package that has the entry point."""
-    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+def loaded_entries(group: str, what: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield the objects of a group's entry points, in order: their description, package, and the object.
+
+    `what` begins the description, where `{name}` is the entry point's name. Raises `ClickException` for one
+    that cannot be loaded.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms, which `version` does without
+
+    for entry in sorted(entry_points(group=group), key=lambda each: (each.name, each.value)):
+        package = "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+        this = f"{what.format(name=entry.name)} of {package}, {entry.value}"
+        try:
+            found = entry.load()
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise click.ClickException(f"{this}, cannot be loaded: {type(error).__name__}: {said}") from error
+        yield this, package, found

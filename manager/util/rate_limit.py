@@ -31,10 +31,13 @@ class TokenBucket:
         self._full_at = max(self._full_at, now) + self._interval
         return True
 
+    def shortage(self) -> float:
+        """Return the seconds until there is a token; not above 0 if there is one."""
+        return self._full_at - asyncio.get_running_loop().time() - self._slack
+
     async def acquire(self) -> None:
         """Take a token, waiting for it in order; a cancelled caller gives its token back."""
-        now = asyncio.get_running_loop().time()
-        shortage = self._full_at - now - self._slack
+        shortage, now = self.shortage(), asyncio.get_running_loop().time()
         self._full_at = max(self._full_at, now) + self._interval
         if shortage > 0:
             try:

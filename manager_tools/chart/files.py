@@ -21,7 +21,8 @@ import yaml
 
 from manager.shards.shard_set import LABEL_SLICES
 from manager.util.program import Program
-from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager.util.yaml_text import yaml_documents
+from manager_kinds.manifests import yaml_stream
 from manager_tools.chart.image import DIGEST, NAME, TAG, Image
 from manager_tools.chart.kustomize import BuildFailed, build
 

@@ -16,9 +16,9 @@ from typing import Any
 from manager.api import Resource
 from manager.api.rights import RbacRule
 from manager.util.program import Program
-from manager.util.yaml_text import yaml_stream
 from manager.webhook.configurations import webhook_configurations
 from manager.webhook.registration import Webhooks
+from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import roles
 from manager_tools.codegen.manifest import UNPLACED, custom_resource_definitions
 

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager.util.yaml_text import yaml_documents
+from manager_kinds.manifests import yaml_stream
 
 Manifest = dict[str, Any]
 

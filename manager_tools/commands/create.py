@@ -9,7 +9,7 @@ import click
 
 from manager.cli.commands import Invocation, pass_invocation
 from manager_tools.scaffold import Answers, Names, ScaffoldError, Written, create_api, create_webhook
-from manager_tools.scaffold.writing import child_kinds, domain_of, plural_of
+from manager_tools.scaffold.writing import CHILD_KINDS, domain_of, plural_of
 
 _BACK = """
 
@@ -50,8 +50,8 @@ def create() -> None:
     "--owns",
     metavar="KIND",
     multiple=True,
-    shell_complete=lambda *given: [each for each in child_kinds() if each.startswith(given[-1])],
-    help=f"begin with an operator that has children of these kinds, of {', '.join(sorted(child_kinds()))}; "
+    shell_complete=lambda *given: [each for each in CHILD_KINDS if each.startswith(given[-1])],
+    help=f"begin with an operator that has children of these kinds, of {', '.join(sorted(CHILD_KINDS))}; "
     "A,B or several times",
 )
 @pass_invocation

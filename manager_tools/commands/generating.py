@@ -11,10 +11,11 @@ import click
 from manager.cli.commands import Invocation, pass_invocation
 from manager.operator import AnyOperator, rights_of
 from manager.util.program import Program
-from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager.util.yaml_text import yaml_documents
 from manager.webhook import RegistrationError
 from manager.webhook.configurations import SERVICE, ClientConfig, by_service
 from manager.webhook.methods import webhooks_of
+from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import GeneratedTree, ModelError, config_files, custom_resource_definitions
 from manager_tools.codegen.config_files import HEADER
 

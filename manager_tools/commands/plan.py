@@ -34,7 +34,8 @@ from manager.telemetry.metrics import Metrics
 from manager.util.duration import format_duration, parse_duration
 from manager.util.loop import loop_factory
 from manager.util.program import Program
-from manager.util.yaml_text import yaml_documents, yaml_lines
+from manager.util.yaml_text import yaml_documents
+from manager_kinds.manifests import yaml_lines
 from manager_tools.commands.cluster import ended_in_one_line, file_flag, read_input, text_flag
 from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 
@@ -58,8 +59,6 @@ _LONGEST_LINE = 2_000
 _HIDDEN = ("managedFields", "resourceVersion")
 _DRAWN = ("uid", "creationTimestamp")
 """Of what would be created: they would be others."""
-
-_COLOURS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
 
 _AT_ONCE = 8
 """Objects that are planned at a time."""
@@ -245,7 +244,6 @@ def _keys(
 
 
 async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> int:
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     changing = failing = unshown = pods = 0
     room = _MOST_SHOWN
     async with aclosing(_each_planned(targets, transport)) as each_planned:
@@ -261,7 +259,7 @@ async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> 
             if room <= 0:
                 unshown += bool(planned.changes or planned.other)
                 continue
-            for line in _lines(name, planned, coloured=coloured):
+            for line in _lines(name, planned):
                 room -= len(line)
                 _print(line)
     if unshown:
@@ -297,12 +295,12 @@ async def _each_planned(
             await asyncio.wait(left)
 
 
-def _lines(name: str, planned: Planned, *, coloured: bool) -> Iterator[str]:
+def _lines(name: str, planned: Planned) -> Iterator[str]:
     if planned.changes or planned.other:
         what = ", ".join(title(each) for each in planned.changes)
         yield f"{name} would change {what}" if what else f"{name} would send"
     for change in planned.changes:
-        yield from unified(change, coloured=coloured)
+        yield from unified(change)
         if change.renamed:
             yield f"{title(change)}: of what is no longer set in it, only the API server will know"
         if change.untried:
@@ -386,7 +384,7 @@ _ROLLED_OUT = {"Deployment": "replicas", "StatefulSet": "replicas", "DaemonSet":
 """Kinds that replace their pods when the template changes, and the field of the status that counts them."""
 
 
-def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
+def unified(change: Change) -> Iterator[str]:
     """Yield the lines of `diff -u`, without confidential values and control characters."""
     before, after = _shown(change)
     name = title(change)
@@ -394,13 +392,8 @@ def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
     if len(old) + len(new) > _MOST_LINES:
         yield f"{name} differs, and is too long to be compared"
         return
-    lines = difflib.unified_diff(old, new, f"live/{name}", f"planned/{name}", lineterm="")
-    for number, line in enumerate(lines):
-        safe = shortened(on_one_line(line), _LONGEST_LINE)
-        colour = _COLOURS.get(safe[:1], "") if coloured else ""
-        if number < 2 and coloured:  # noqa: PLR2004 - both names
-            colour = "\x1b[1m"
-        yield f"{colour}{safe}\x1b[0m" if colour else safe
+    for line in difflib.unified_diff(old, new, f"live/{name}", f"planned/{name}", lineterm=""):
+        yield shortened(on_one_line(line), _LONGEST_LINE)
 
 
 def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

@@ -17,8 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import jinja2
+
 from manager.util.program import Program
-from manager_tools.codegen.python_source import is_name, tuple_of
+from manager_tools.codegen.python_source import is_name
 
 _DOMAIN = re.compile(r"(?=.{1,200}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
 _GROUP = re.compile(r"[a-z][a-z0-9]{0,49}")
@@ -251,7 +253,7 @@ def _import(module: str, names: set[str]) -> str:
 
 
 _PROJECT = Path(__file__).parent / "project"
-_LATER = {"__pycache__", "answering", "owning.py", "v1beta1"}
+_LATER = {"__pycache__", "answering", "v1beta1"}
 
 _LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
 _SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILINE)
@@ -268,7 +270,22 @@ _CHILD_NAMES = {
 }
 """By kind, the length of a name, and whether it has no dots (1), or no dots and no digit first (2)."""
 
-_OWNING = Path("controllers/owning.py")
+CHILD_KINDS = {
+    **dict.fromkeys(("Namespace", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service"), "core_v1"),
+    **dict.fromkeys(("Deployment", "StatefulSet"), "apps_v1"),
+    "Pod": "core_v1",
+    **dict.fromkeys(("Job", "CronJob"), "batch_v1"),
+    "Ingress": "networking_v1",
+}
+"""Kinds that `create api --owns` takes, with their modules, in the order in which operators apply them."""
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    autoescape=False,  # noqa: S701 - the text is Python
+    undefined=jinja2.StrictUndefined,
+    keep_trailing_newline=True,
+    trim_blocks=True,
+)
 _FEW = 3
 """So many children are listed in a docstring."""
 _MAIN, _PYPROJECT = Path("controllers/main.py"), Path("pyproject.toml")
@@ -326,64 +343,22 @@ def _listed(kinds: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def child_kinds() -> list[str]:
-    """Return the kinds that `create api --owns` takes, in the order in which the operator applies them."""
-    cls = _owning_class()
-    return next(
-        [ast.unparse(each) for each in node.value.elts]
-        for node in cls.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
-    )
-
-
 def operator_text(owns: Sequence[str]) -> str:
-    """Return the template's operator: its parts for children of these kinds, and what these parts need."""
-    text, cls = template(_OWNING), _owning_class()
-    lines = text.splitlines(keepends=True)
-    owned = [kind for kind in child_kinds() if kind in owns]
-    others = {_method_of(kind) for kind in child_kinds() if kind not in owns}
-    [reconcile] = (node for node in cls.body if isinstance(node, ast.AsyncFunctionDef))
-    steps = [node for node in reconcile.body if not _uses(node) & others]
-    if [each for each in steps if isinstance(each, ast.If)] == [reconcile.body[-3]]:  # nothing to wait for
-        steps = [node for node in steps if "waits" not in _uses(node)]
-    names = {"Context", "Operator", "Greeting", *owned}.union(*map(_uses, steps))
-    functions = [node for node in cls.body if isinstance(node, ast.FunctionDef)]
-    while more := {name for each in functions if each.name in names for name in _uses(each)} - names:
-        names |= more
-    imports = "".join(
-        _import(node.module or "", found) + ("\n" if node.module in sys.stdlib_module_names else "")
-        for node in ast.parse(text).body
-        if isinstance(node, ast.ImportFrom) and (found := {each.name for each in node.names} & names)
-    )
+    """Return the source of an operator with children of these kinds."""
+    owned = [kind for kind in CHILD_KINDS if kind in owns]
+    pods = {"Deployment", "StatefulSet", "Pod", "Job"}.intersection(owned)
+    names: dict[str, set[str]] = {}
+    for kind in owned:
+        names.setdefault(CHILD_KINDS[kind], set()).add(kind)
+    if pods or "CronJob" in owned:
+        names.setdefault("core_v1", set()).add("PodTemplateSpecDict")
     keeps = _listed(f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}" for kind in owned)
-    keeps = f"{keeps} for each Greeting" if len(owned) <= _FEW else "the children of each Greeting"
-    line = f"    owns = {tuple_of(owned)}\n"
-    head = (
-        f'"""Greeting: keeps {keeps}."""\n\nfrom __future__ import annotations\n\n{imports}\n'
-        '__all__ = ["GreetingOperator"]\n\n\nclass GreetingOperator(Operator[Greeting]):\n'
-        f'    """Keeps {keeps}."""\n\n{line}\n'
+    return _TEMPLATES.get_template("owning.py.jinja").render(
+        owns=owned,
+        waits=bool(pods),
+        imports=[(module, sorted(names[module])) for module in sorted(names)],
+        keeps=f"{keeps} for each Greeting" if len(owned) <= _FEW else "the children of each Greeting",
     )
-    parts = [lines[reconcile.lineno - 1 : reconcile.body[0].lineno - 1]]
-    parts += [lines[node.lineno - 1 : node.end_lineno] for node in steps]
-    for node in functions:
-        if node.name in names:
-            parts += [["\n"], lines[node.lineno - 1 : node.end_lineno]]
-    return head + "".join(line for part in parts for line in part)
-
-
-def _owning_class() -> ast.ClassDef:
-    return next(node for node in ast.parse(template(_OWNING)).body if isinstance(node, ast.ClassDef))
-
-
-def _method_of(kind: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
-
-
-def _uses(node: ast.AST) -> set[str]:
-    """Return the names in a node, and the methods of `self` among them."""
-    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
-    return found | {each.attr for each in attributes if ast.unparse(each.value) == "self"}
 
 
 def create_api(
@@ -394,7 +369,7 @@ def create_api(
     Raises `ScaffoldError` when there is no project, when one of the files exists already, and when the
     template has no child of a kind in `owns`.
     """
-    known = sorted(child_kinds())
+    known = sorted(CHILD_KINDS)
     for kind in owns:
         if kind not in known:
             kinds = {each.lower(): each for each in known}

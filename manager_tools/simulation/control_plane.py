@@ -37,6 +37,7 @@ class Disk:
         """No version up to it is given a second time."""
         self.stuck = False
         """Nothing gets flushed."""
+        self._is_off = False
         self._rng = rng
         self._objects: dict[Key, Stored] = {}
         self._unflushed: list[Change] = []
@@ -50,6 +51,8 @@ class Disk:
 
     def write(self, change: Change) -> None:
         """Take in a change, to be flushed soon."""
+        if self._is_off:
+            return
         self._unflushed.append(change)
         if self._flushing is None:
             delay = self._rng.uniform(0.0, _FLUSHED_WITHIN)
@@ -57,6 +60,8 @@ class Disk:
 
     async def durable(self, version: int) -> None:
         """Return once everything up to that version is flushed; raises JournalFailed when it is lost."""
+        if self._is_off:
+            raise JournalFailed("the power has failed (simulated)")
         if version > self.version and self._unflushed:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((version, waiter))
@@ -67,10 +72,10 @@ class Disk:
         if self._flushing is not None:
             self._flush()
 
-    def lose(self) -> int:
-        """Fail the power, and return the number of lost changes; the next cluster starts without them."""
+    def lose(self) -> tuple[Disk, int]:
+        """Fail the power; return the disk as the next cluster finds it, and the number of lost changes."""
         lost, self._unflushed = self._unflushed, []
-        self.stuck = False
+        self._is_off = True
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
@@ -78,7 +83,10 @@ class Disk:
             if not waiter.done():
                 waiter.set_exception(JournalFailed("the power has failed (simulated)"))
         self._waiting = []
-        return len(lost)
+        left = Disk(self._rng)
+        left.version, left.highest = self.version, self.highest
+        left._objects, left._flushed = self._objects, self._flushed
+        return left, len(lost)
 
     def rewind(self, then: float, *, versions_too: bool = False) -> set[str]:
         """Have what was there then, as when a backup is restored; the uids of what came since.
@@ -126,34 +134,6 @@ class Disk:
                 waiter.set_result(None)
 
 
-class _Plug:
-    """Connection of one cluster to the disk, until the power fails."""
-
-    def __init__(self, disk: Disk) -> None:
-        self._disk: Disk | None = disk
-        self.version = disk.version
-
-    def load(self) -> Iterator[Stored]:
-        assert self._disk is not None
-        return self._disk.load()
-
-    def write(self, change: Change) -> None:
-        if self._disk is not None:
-            self._disk.write(change)
-
-    async def durable(self, version: int) -> None:
-        if self._disk is None:
-            raise JournalFailed("the power has failed (simulated)")
-        await self._disk.durable(version)
-
-    async def aclose(self) -> None:
-        if self._disk is not None:
-            await self._disk.aclose()
-
-    def pull(self) -> None:
-        self._disk = None
-
-
 class ControlPlane:
     """A cluster that can be killed, and started again on its disk."""
 
@@ -188,7 +168,6 @@ class ControlPlane:
         self._webhooks = webhooks
         self._seen = seen
         self._started = started
-        self._plug: _Plug
         self._unsubscribe: Callable[[], None]
         self._up = asyncio.Event()
 
@@ -209,7 +188,6 @@ class ControlPlane:
         """Start with the objects that are on the disk."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        self._plug = _Plug(self.disk)
         # Each request may reach another server: one that omits objects outside the requested shards, or
         # not.
         gates = ["ShardedListAndWatch"] if self._gates.random() < _SHARDED else []
@@ -217,7 +195,7 @@ class ControlPlane:
         self.cluster = await asyncio.to_thread(
             DevCluster,
             port=None,
-            journal=self._plug,
+            journal=self.disk,
             clock=Clock(lambda: loop.wall_clock() + self.skew),
             rng=self._rng,
             pod_ready_delay=2.0,
@@ -246,8 +224,7 @@ class ControlPlane:
         """Be gone at once; how many changes are lost."""
         self._up.clear()
         self._unsubscribe()
-        self._plug.pull()
-        lost = self.disk.lose()
+        self.disk, lost = self.disk.lose()
         await self.cluster.stop()
         return lost
 

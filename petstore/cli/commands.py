@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from click.shell_completion import shell_complete
 
 from manager.util.duration import parse_wait
-from manager.util.quantity import parse_quantity
+from manager_kinds.quantity import parse_quantity
 from petstore.address import BindAddress, parse_address
 from petstore.pet import PetType
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from manager.util.yaml_text import yaml_stream
+from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import custom_resource_definitions
 from tests.support import ROOT
 from tests.support.api_access import ApiFailure

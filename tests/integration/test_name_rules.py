@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 import sys
@@ -15,7 +14,8 @@ import pytest
 from manager.api import ObjectMeta, Resource
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.scaffold import Names
-from manager_tools.scaffold.writing import child_kinds, model_text
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+from manager_tools.scaffold.writing import CHILD_KINDS, model_text, operator_text
 from manager_tools.testing import without_manager
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
@@ -43,7 +43,7 @@ ACCEPTED = {
 }
 
 
-@pytest.fixture(params=child_kinds())
+@pytest.fixture(params=CHILD_KINDS)
 def owned(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -68,15 +68,15 @@ def model(owned: str, tmp_path: Path) -> Iterator[type[Resource]]:
 
 def child_of(owned: str, name: str, namespace: str) -> dict[str, Any]:
     """Return the child that the operator of the template makes for an object of this name."""
-    operators = importlib.import_module("manager_tools.scaffold.project.controllers.owning")
-    models = importlib.import_module("manager_tools.scaffold.project.apis.hello.v1.greeting")
-    operator = without_manager(operators.GreetingOperator)
+    operators: dict[str, Any] = {"__name__": "operator_with_a_child"}
+    exec(operator_text([owned]), operators)
+    operator = without_manager(operators["GreetingOperator"])
     [method] = [
         name
         for name, each in vars(type(operator)).items()
         if getattr(each, "__annotations__", {}).get("return") == owned
     ]
-    greeting = models.Greeting(metadata=ObjectMeta(name=name, namespace=namespace))
+    greeting = Greeting(metadata=ObjectMeta(name=name, namespace=namespace))
     wire: dict[str, Any] = getattr(operator, method)(greeting).to_wire()
     return wire
 

@@ -26,7 +26,6 @@ class FakeElector(Coordinator):
     """Elects, loses and fails when the test says so."""
 
     leadership = Leadership()
-    leader: str | None = None
     problem: str | None = None
 
     def __init__(self, notes: list[str]) -> None:

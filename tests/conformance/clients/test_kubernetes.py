@@ -89,26 +89,21 @@ def test_deployment_becomes_available_and_is_deleted_with_its_pods(
     client: Any, kubernetes: Any, namespace: str, control_plane: ControlPlane
 ):
     control_plane.require(Feature.READY_PODS)
-    template = {
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "web", "image": "nginx"}], "terminationGracePeriodSeconds": 0},
-    }
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": namespace},
-        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template},
-    }
-    kubernetes.utils.create_from_dict(client, deployment)
-    apps = kubernetes.client.AppsV1Api(client)
+    labels = {"app": "web"}
+    pod = {"containers": [{"name": "web", "image": "nginx"}], "terminationGracePeriodSeconds": 0}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": "web", "namespace": namespace}
+    kubernetes.utils.create_from_dict(
+        client, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    )
+    apps, core = kubernetes.client.AppsV1Api(client), kubernetes.client.CoreV1Api(client)
 
-    def is_available() -> bool:
-        status = apps.read_namespaced_deployment_status("web", namespace).status
-        return bool(status.available_replicas == 2)
+    def available() -> Any:
+        return apps.read_namespaced_deployment_status("web", namespace).status.available_replicas
 
-    eventually(is_available)
+    eventually(lambda: available() == 2)
     apps.patch_namespaced_deployment_scale("web", namespace, {"spec": {"replicas": 1}})
-    core = kubernetes.client.CoreV1Api(client)
     eventually(lambda: len(core.list_namespaced_pod(namespace).items) == 1)
     apps.delete_namespaced_deployment("web", namespace, propagation_policy="Foreground")
     eventually(lambda: core.list_namespaced_pod(namespace).items == [])

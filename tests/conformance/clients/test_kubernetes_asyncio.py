@@ -19,24 +19,18 @@ def kubernetes_asyncio() -> Any:
     return pytest.importorskip("kubernetes_asyncio")
 
 
-@pytest.fixture(scope="module")
-def models(kubernetes_asyncio: Any) -> Any:
-    return kubernetes_asyncio.client
-
-
 @pytest.fixture
-async def client(control_plane: ControlPlane, kubernetes_asyncio: Any, models: Any) -> AsyncIterator[Any]:
-    configuration = models.Configuration()
+async def client(control_plane: ControlPlane, kubernetes_asyncio: Any) -> AsyncIterator[Any]:
+    configuration = kubernetes_asyncio.client.Configuration()
     await kubernetes_asyncio.config.load_kube_config(
         str(control_plane.kubeconfig), client_configuration=configuration
     )
-    async with models.ApiClient(configuration) as client:
+    async with kubernetes_asyncio.client.ApiClient(configuration) as client:
         yield client
 
 
-async def test_watch_reports_concurrent_writes(
-    client: Any, kubernetes_asyncio: Any, models: Any, namespace: str
-):
+async def test_watch_reports_concurrent_writes(client: Any, kubernetes_asyncio: Any, namespace: str):
+    models = kubernetes_asyncio.client
     core = models.CoreV1Api(client)
     seen: list[tuple[str, str]] = []
     started = asyncio.Event()
@@ -61,13 +55,7 @@ async def test_watch_reports_concurrent_writes(
         # The object stops matching; a watch with a selector sees that as its deletion.
         await core.patch_namespaced_config_map("one", namespace, {"metadata": {"labels": {"watched": None}}})
     assert seen == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
-
-
-async def test_errors_carry_what_the_server_says(
-    client: Any, kubernetes_asyncio: Any, models: Any, namespace: str
-):
-    core = models.CoreV1Api(client)
-    with pytest.raises(kubernetes_asyncio.client.ApiException) as missing:
+    with pytest.raises(models.ApiException) as missing:
         await core.read_namespaced_pod("none", namespace)
     assert (missing.value.status, missing.value.reason) == (404, "Not Found")
     assert '"reason":"NotFound"' in missing.value.body

@@ -1,4 +1,4 @@
-"""lightkube: typed and generic resources, apply, wait and watch."""
+"""lightkube: typed resources, apply, wait and watch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.support.control_plane import ControlPlane, Feature
 lightkube = pytest.importorskip("lightkube")
 
 from lightkube.core import exceptions  # noqa: E402 -- what may be missing is asked for first
-from lightkube.generic_resource import create_namespaced_resource  # noqa: E402
 from lightkube.models.apps_v1 import DeploymentSpec  # noqa: E402
 from lightkube.models.core_v1 import Container, PodSpec, PodTemplateSpec  # noqa: E402
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta  # noqa: E402
@@ -67,14 +66,5 @@ def test_client_waits_for_available_deployment(client: Any, control_plane: Contr
     template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "web"}), spec=pod)
     spec = DeploymentSpec(replicas=2, selector=LabelSelector(matchLabels={"app": "web"}), template=template)
     client.create(Deployment(metadata=ObjectMeta(name="web"), spec=spec))
-    ready = client.wait(Deployment, "web", for_conditions=["Available"])
-    assert ready.status.availableReplicas == 2
+    assert client.wait(Deployment, "web", for_conditions=["Available"]).status.availableReplicas == 2
     client.patch(Deployment.Scale, "web", {"spec": {"replicas": 0}}, patch_type=PatchType.MERGE)
-
-
-def test_custom_kinds_need_no_model(client: Any, gadget_group: str):
-    gadget = create_namespaced_resource(gadget_group, "v1", "Gadget", "gadgets")
-    client.create(gadget(metadata={"name": "one"}, spec={"size": 2}))
-    client.patch(gadget.Status, "one", {"status": {"ready": True}}, patch_type=PatchType.MERGE)
-    (listed,) = client.list(gadget)
-    assert (listed.spec, listed.status) == ({"size": 2}, {"ready": True})

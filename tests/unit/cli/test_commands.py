@@ -387,16 +387,6 @@ def test_version_and_help_import_no_operator(argument: str):
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def completed(program: str, shell: str, *words: str) -> list[str]:
-    """Return what the program offers a shell for the last word, by the protocol of click."""
-    variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
-    typed = words[-1] if shell == "fish" else str(len(words))
-    asked = {variable: f"{shell}_complete", "COMP_WORDS": " ".join((program, *words)), "COMP_CWORD": typed}
-    done = run(*PROGRAMS[program], environ=os.environ | asked, timeout=GENEROUS)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
-
-
 @pytest.mark.parametrize(
     ("program", "words", "offered"),
     [
@@ -419,7 +409,12 @@ def completed(program: str, shell: str, *words: str) -> list[str]:
 def test_program_offers_commands_flags_and_their_values_to_bash(
     program: str, words: list[str], offered: list[str]
 ):
-    assert completed(program, "bash", *words) == offered
+    variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
+    words = [program, *words]
+    asked = {variable: "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    done = run(*PROGRAMS[program], environ=os.environ | asked, timeout=GENEROUS)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == offered
 
 
 def test_completion_is_silent_when_the_operators_cannot_be_loaded(

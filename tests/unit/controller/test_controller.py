@@ -45,6 +45,8 @@ async def test_controller_reconciles_nothing_until_every_source_is_synced():
         second.sync()
         await asyncio.sleep(10)
         assert running.reconciler.calls == [("a", 20)]
+        with pytest.raises(RuntimeError, match="started twice"):
+            await running.controller.run()
 
 
 async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
@@ -72,6 +74,9 @@ async def test_standby_controller_has_no_problem_and_no_queue(metrics: Metrics):
     assert not standby._running
     assert standby.failing == 0
     assert standby.needs_leader_election
+    await standby.stop(grace=30)
+    await standby.run()
+    assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), "it never starts"
 
 
 async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():
@@ -199,15 +204,6 @@ async def test_stop_starts_no_reconcile_that_waits_for_the_rate_limit_and_does_n
         assert running.reconciler.names == ["a"]
 
 
-async def test_controller_never_starts_when_it_was_stopped_before(metrics: Metrics):
-    source = ManualSource()
-    standby = controller(Reconciler(), source, metrics)
-    await standby.stop(grace=30)
-    await standby.run()
-    assert source.queue is None
-    assert standby.state is ControllerState.STOPPED
-
-
 async def test_controller_stop_may_be_called_twice():
     async with Running(taking(10)) as running:
         running.add("a")
@@ -217,12 +213,6 @@ async def test_controller_stop_may_be_called_twice():
             group.create_task(running.controller.stop(grace=3))
         assert now() == 4
         await running.controller.stop(grace=30)
-
-
-async def test_controller_run_raises_when_it_was_started_before(metrics: Metrics):
-    async with Running(Reconciler()) as running:
-        with pytest.raises(RuntimeError, match="started twice"):
-            await running.controller.run()
 
 
 async def test_controller_passes_its_cancellation_on_to_reconciles():

@@ -198,43 +198,32 @@ def overflow(depth: int = 0) -> int:
     return overflow(depth + 1) + 1
 
 
-async def recurse(request: Request) -> Result | None:
-    overflow()
-    return None
+async def wait_for_something_cancelled() -> None:
+    other = asyncio.create_task(asyncio.sleep(10))
+    other.cancel()
+    await other
 
 
-async def test_controller_survives_endless_recursion_of_a_reconciler():
-    async with Running(Reconciler(recurse)) as running:
-        running.add("a")
-        await asyncio.sleep(0.05)
-        assert running.sample(PANICS) == len(running.reconciler.calls)
-        assert len(running.reconciler.calls) > 2
-        assert not running.task.done()
+ENDS = [SystemExit(1), GeneratorExit(), Odd(), BaseExceptionGroup("stop", [SystemExit(1)])]
 
 
 @pytest.mark.parametrize(
-    "error", [SystemExit(1), GeneratorExit(), Odd(), BaseExceptionGroup("stop", [SystemExit(1)])], ids=repr
+    "fault",
+    [*ENDS, overflow, wait_for_something_cancelled],
+    ids=lambda fault: getattr(fault, "__name__", repr(fault)),
 )
-async def test_reconcile_fails_when_it_asks_the_program_to_exit(error: BaseException):
-    async with Running(answering(error)) as running:
+async def test_reconcile_fails_and_the_controller_goes_on_when_it_would_end_the_program(fault: Any):
+    async def act(request: Request) -> Result | None:
+        if isinstance(fault, BaseException):
+            raise fault
+        done = fault()
+        return await done if asyncio.iscoroutine(done) else None
+
+    async with Running(Reconciler(act)) as running:
         running.add("a")
-        await asyncio.sleep(1)
-        assert (running.sample(ERRORS), len(running.reconciler.calls)) == (1, 2)
-        assert not running.task.done()
-
-
-async def test_reconcile_fails_when_an_inner_task_was_cancelled():
-    async def wait_for_something_cancelled(request: Request) -> Result | None:
-        other = asyncio.create_task(asyncio.sleep(10))
-        other.cancel()
-        await other
-        return None
-
-    async with Running(Reconciler(wait_for_something_cancelled)) as running:
-        running.add("a")
-        await asyncio.sleep(0.1)
-        assert len(running.reconciler.calls) > 2
-        assert running.sample(ERRORS) == len(running.reconciler.calls)
+        await asyncio.sleep(0.05)
+        assert running.sample(ERRORS) == len(running.reconciler.calls) > 2
+        assert running.sample(PANICS) == (running.sample(ERRORS) if fault is overflow else 0)
         assert not running.task.done()
 
 
@@ -279,24 +268,22 @@ async def test_reconcile_timeout_counts_when_the_cancellation_is_swallowed_or_an
         assert running.reconciler.times == pytest.approx([0, 61], abs=0.1)
 
 
-async def test_timeout_error_of_the_reconciler_counts_as_an_ordinary_error():
-    async def impatient(request: Request) -> Result | None:
-        async with asyncio.timeout(1):
-            await asyncio.sleep(10)
-        return None
+async def impatient(request: Request) -> Result | None:
+    async with asyncio.timeout(1):
+        await asyncio.sleep(10)
+    return None
 
-    async with Running(Reconciler(impatient), reconcile_timeout=60) as running:
+
+@pytest.mark.parametrize(
+    ("act", "limit", "seconds", "errors"), [(impatient, 60, 1.003, 1), (hang, None, 9_999, 0)]
+)
+async def test_reconcile_times_out_only_by_its_own_limit(
+    act: Any, limit: float | None, seconds: float, errors: int
+):
+    async with Running(Reconciler(act), reconcile_timeout=limit) as running:
         running.add("a")
-        await asyncio.sleep(1.003)
-        assert running.sample(TIMEOUTS) == 0
-        assert running.sample(ERRORS) == 1
-
-
-async def test_reconcile_never_times_out_when_reconcile_timeout_is_none():
-    async with Running(Reconciler(hang), reconcile_timeout=None) as running:
-        running.add("a")
-        await asyncio.sleep(9_999)
-        assert running.sample(ERRORS) == 0
+        await asyncio.sleep(seconds)
+        assert (running.sample(TIMEOUTS), running.sample(ERRORS)) == (0, errors)
 
 
 async def test_failure_log_line_has_the_object_the_reconcile_id_and_the_error(log_lines: LogLines):
@@ -316,14 +303,16 @@ async def test_failure_log_line_has_the_object_the_reconcile_id_and_the_error(lo
 
 async def test_failure_log_has_a_traceback_for_unexpected_exceptions_only(log_lines: LogLines):
     surprise = RuntimeError("who would have thought")
-    async with Running(answering(surprise, TerminalError("no"), OSError("disk"))) as running:
+    group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
+    async with Running(answering(surprise, TerminalError("no"), OSError("disk"), group)) as running:
         running.add("a")
         await asyncio.sleep(1)
         running.add("a")
         await asyncio.sleep(1)
     lines = [line for line in log_lines if line["event"] == "reconcile failed"]
-    assert [line.get("exc_info") for line in lines] == [surprise, None, None]
+    assert [line.get("exc_info") for line in lines] == [surprise, None, None, group]
     assert "retry_in" not in lines[1]
+    assert lines[3]["error"] == "one; two; KeyError", "it names all errors of a group"
 
 
 async def test_conflict_is_logged_as_error_only_after_ten_in_a_row(log_lines: LogLines):
@@ -339,15 +328,6 @@ async def test_controller_logs_at_debug_when_the_reconciled_object_is_not_found(
     running = await ran(answering(gone, gone), seconds=30)
     assert running.sample(ERRORS) == 2
     assert {line["log_level"] for line in log_lines if "failed" in line["event"]} == {"debug"}
-
-
-async def test_failure_log_names_all_errors_of_an_exception_group(log_lines: LogLines):
-    group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
-    async with Running(answering(group)) as running:
-        running.add("a")
-        await turns()
-    [line] = [line for line in log_lines if line["event"] == "reconcile failed"]
-    assert line["error"] == "one; two; KeyError"
 
 
 def failure_lines(log_lines: LogLines) -> LogLines:

@@ -55,8 +55,15 @@ async def test_discard_if_only_drops_a_key_that_only_these_causes_added(at_work:
     at_work.add("a", cause="x")
     at_work.add("a", cause="y")
     assert at_work.discard_if_only("a", {"x", "y", "z"})
+    at_work.add("a", after=3)
     at_work.done("a")
     assert len(at_work) == 0
+    await asyncio.sleep(3.1)
+    assert len(at_work) == 1, "it may be added again"
+    assert await at_work.get()
+    at_work.add("a", cause="x")
+    at_work.shut_down()
+    assert not at_work.discard_if_only("a", {"x"})
 
 
 X: dict[str, Any] = {"cause": "x"}
@@ -90,47 +97,23 @@ async def test_discard_if_only_returns_false_when_nobody_asked_during_the_work(q
     assert not queue.discard_if_only("a", {"x"})
 
 
-async def test_discard_if_only_lets_the_key_be_added_again(at_work: WorkQueue[Any]):
-    at_work.add("a", cause="x")
-    assert at_work.discard_if_only("a", {"x"})
-    at_work.add("a", after=3)
-    at_work.done("a")
-    await asyncio.sleep(3.1)
-    assert len(at_work) == 1
-
-
-async def test_discard_if_only_returns_false_after_shut_down(at_work: WorkQueue[Any]):
-    at_work.add("a", cause="x")
-    at_work.shut_down()
-    assert not at_work.discard_if_only("a", {"x"})
-    at_work.done("a")
-    assert await at_work.get() is None
-
-
 def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, {"name": "test", "controller": "test", **labels})
 
 
-async def test_depth_is_shown_by_priority(queue: WorkQueue[Any], metrics: Metrics):
+async def test_queue_metrics_count_keys_by_priority_ready_keys_and_retries(
+    queue: WorkQueue[Any], metrics: Metrics
+):
     queue.add("a")
     queue.add("b")
     queue.add("c", priority=Priority.LOW)
     queue.add("d", after=1)
     depths = {label: sample(metrics, "workqueue_depth", priority=label) for label in ("-100", "0", "100")}
     assert depths == {"-100": 1, "0": 2, "100": 0}
-
-
-async def test_adds_metric_counts_a_key_once_it_is_ready(queue: WorkQueue[Any], metrics: Metrics):
     queue.add("a")
-    queue.add("a")
-    queue.add("b", after=1)
-    assert sample(metrics, "workqueue_adds_total") == 1
+    assert sample(metrics, "workqueue_adds_total") == 3, "each once, when it is ready"
     await asyncio.sleep(2)
-    assert sample(metrics, "workqueue_adds_total") == 2
-
-
-async def test_retries_metric_counts_rate_limited_adds_only(queue: WorkQueue[Any], metrics: Metrics):
-    queue.add("a", after=1)
+    assert sample(metrics, "workqueue_adds_total") == 4
     assert sample(metrics, "workqueue_retries_total") == 0
     queue.add_rate_limited("a")
     assert sample(metrics, "workqueue_retries_total") == 1
@@ -205,15 +188,9 @@ def test_key_backoff_returns_the_rest_of_a_wait_that_was_cut_short(rng: random.R
     assert [backoff.next_delay("a", now=now) for now in (11, 12, 17)] == [7, 6, 1]
     assert backoff.retries("a") == 1
     assert backoff.next_delay("a", now=18) == 16
-
-
-def test_key_backoff_starts_over_for_a_forgotten_key(rng: random.Random):
-    backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
-    backoff.next_delay("a", now=0)
     backoff.forget("a")
     backoff.forget("never seen")
-    assert len(backoff) == 0
-    assert backoff.next_delay("a", now=0) == 1
+    assert (len(backoff), backoff.next_delay("a", now=18)) == (0, 8)
 
 
 def test_key_backoff_defaults_to_5_milliseconds_up_to_1000_seconds(rng: random.Random):

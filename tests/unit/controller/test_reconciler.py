@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -20,6 +21,12 @@ from manager.controller.reconciler import ControllerOptions
         {"max_concurrent_reconciles": True},
         {"resync_period": "10h"},
         {"needs_leader_election": 1},
+        {"max_concurrent_reconciles": 2.5},
+        {"max_concurrent_reconciles": None},
+        {"max_concurrent_rollouts": 0},
+        {"max_concurrent_rollouts": 0.5},
+        {"backoff_cap": None},
+        {"rate_limit": math.nan},
     ],
 )
 def test_controller_options_refuse_an_invalid_value_by_name(wrong: dict[str, Any]):

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector
 from manager.election.lease import ElectionConfig, LeaseTiming
+from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import ScriptedWire
@@ -19,6 +21,14 @@ NAMESPACE = "default"
 NAME = "election"
 LEASE = LeaseServer.path(NAMESPACE, NAME)
 LEASES = LeaseServer.path(NAMESPACE)
+
+
+def permits(leadership: Leadership) -> bool:
+    try:
+        leadership.permit()
+    except Fenced:
+        return False
+    return True
 
 
 class Participant:
@@ -57,6 +67,10 @@ class Candidate(Participant):
         assert self.run is not None
         self.run.cancel()
         await asyncio.wait([self.run])
+
+    @property
+    def leads(self) -> bool:
+        return permits(self.elector.leadership)
 
     @property
     def gauge(self) -> float | None:

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from manager.election.coordinator import ControllerObjects, Leadership, LeadershipLost, OwnedObjects, Work
-from manager.kube.errors import Fenced
 from manager.shards.coordinator import ShardCoordinator
 from manager.util.clock import monotonic as now
 from tests.support.scripted_wire import LostAfter, Reply, Stall, Step, Unreached
-from tests.unit.election.conftest import Candidate, Participant
+from tests.unit.election.conftest import Candidate, Participant, permits
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 
 COUNT = 8
@@ -136,14 +135,6 @@ class Replica(Participant):
             self.wire.on(method, EVERYTHING, step or self.program.server.answer)
 
 
-def permits(leadership: Leadership) -> bool:
-    try:
-        leadership.permit()
-    except Fenced:
-        return False
-    return True
-
-
 class Leader(Candidate):
     """A replica that leads or waits, instead of sharing."""
 
@@ -170,10 +161,6 @@ class Leader(Candidate):
                     f"{other.identity} works beside the leader"
                 )
         self.terms[0] = self.elector.leadership
-
-    @property
-    def leads(self) -> bool:
-        return permits(self.elector.leadership)
 
     async def stop(self) -> None:
         await self.elector.release()

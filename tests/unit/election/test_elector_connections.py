@@ -19,6 +19,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, Sent
+from tests.unit.election.conftest import permits
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
 
@@ -115,7 +116,7 @@ async def test_lease_renewals_continue_beside_a_thousand_unanswered_requests(
         )
         before = cluster.renewals
         await cluster.server.until(lambda: cluster.renewals >= before + 10)
-        assert elector.leading
+        assert permits(elector.leadership)
         assert elector.problem is None
         assert transport.writes_in_flight == 1000
         transport.fence("enough")
@@ -134,6 +135,6 @@ async def test_elector_reads_a_token_replaced_long_after_the_first_rejection(
         assert elector._lock.taken
         deadlines = {elector._lock.deadline}
         while len(deadlines) <= 3:  # three renewals
-            assert elector.leading, elector.problem
+            assert permits(elector.leadership), elector.problem
             await asyncio.sleep(0.01)
             deadlines.add(elector._lock.deadline)

@@ -17,7 +17,10 @@ __all__ = ["program"]
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_sharing_waits_for_a_leader_and_begins_when_the_leader_stops(program: Program):
+@pytest.mark.parametrize("killed", [False, True])
+async def test_sharing_waits_for_a_leader_and_begins_when_the_leader_has_ended(
+    program: Program, killed: bool
+):
     leader = await program.lead("leader")
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
@@ -25,16 +28,8 @@ async def test_sharing_waits_for_a_leader_and_begins_when_the_leader_stops(progr
     assert not a.permitted | b.permitted
     # Ready: a rolling update goes on only when the new one is.
     assert (a.coordinator.problem, b.coordinator.problem) == (None, None)
-    await leader.stop()
-    await asyncio.sleep(10)
-    assert program.shares == [4, 4]
-
-
-async def test_sharing_begins_after_a_leader_was_killed(program: Program):
-    leader = await program.lead("leader")
-    await program.start("a", "b")
-    await leader.kill()
-    await asyncio.sleep(30)
+    await (leader.kill() if killed else leader.stop())
+    await asyncio.sleep(30 if killed else 10)
     assert program.shares == [4, 4]
 
 

@@ -23,6 +23,22 @@ def lease(version: int = 1, *, uid: str = "u", holder: str = "other", **spec: An
     return Lease({"uid": uid, "resourceVersion": str(version)}, {"holderIdentity": holder, **spec})
 
 
+def stamped(holder: str = "pod-1_old", clock: str = CLOCK, at: float = 90.0) -> Lease:
+    return lease(holder=holder, leaseDurationSeconds=15).sent(clock, at)
+
+
+def foreign() -> list[Lease]:
+    """Return Leases whose holder has another clock, or says nothing of use about its own."""
+    renewed = stamped()
+    taken = Lease(renewed.metadata, {**renewed.spec, "holderIdentity": "pod-2_new"})
+    annotations = [
+        *("", "x", "pod-1_old", f"pod-1_old {CLOCK}", f"pod-1_old {CLOCK} x", f"pod-1_old {CLOCK} nan"),
+        *(f"pod-1_old {CLOCK} inf", f"pod-1_old {CLOCK} -inf", f"pod-1_old  {CLOCK} 90", f" {CLOCK} 90"),
+    ]
+    wrong = [lease(holder="pod-1_old").annotated({"/sent": value}) for value in annotations]
+    return [stamped(clock="pod-1/other-boot"), stamped(clock="pod-2/boot"), taken, *wrong]
+
+
 NEVER, AT_ONCE = math.inf, -math.inf
 LONG_HELD = lease(1, leaseDurationSeconds=2**31 - 1)
 
@@ -54,6 +70,12 @@ def gone(last: Lease) -> Callable[[LeaseObservation, float], object]:
         # The holder has been silent since 100, though the lease was in doubt.
         ({100: lease(1), 150: lambda view, _: setattr(view, "doubtful", True), 201: lease(1)}, 115),
         ({100: lease(1), 150: lambda view, _: setattr(view, "doubtful", True)}, NEVER),
+        # A holder with our own clock: the record is as old as it says, but not younger than its first sight.
+        ({100: stamped(at=90.0)}, 105),
+        ({100: stamped(at=70.0)}, 85),
+        ({100: stamped(at=5000.0)}, 115),
+        ({100: stamped(at=90.0), 101: stamped(at=70.0)}, 105),
+        *(({100: each}, 115) for each in foreign()),
     ],
 )
 def test_observation_says_when_a_lease_can_be_claimed(sights: dict[float, Any], claimable_at: float):
@@ -109,42 +131,6 @@ def test_observation_takes_an_older_version_after_a_rewound_history():
     seen.saw(lease(20, renewTime="b"), now=110.0)
     assert seen.claimable_at() == 125.0
     assert seen.newest == 20
-
-
-def stamped(holder: str = "pod-1_old", clock: str = CLOCK, at: float = 90.0) -> Lease:
-    return lease(holder=holder, leaseDurationSeconds=15).sent(clock, at)
-
-
-def test_lease_age_uses_the_renewal_time_when_the_holder_has_the_same_clock():
-    seen = view()
-    seen.saw(stamped(at=90.0), now=100.0)
-    assert seen.claimable_at() == 105.0
-    seen.saw(stamped(at=70.0), now=100.0)
-    assert not seen.claimable(104.9), "the spec is what tells a renewal, and it is the same"
-    seen = view()
-    seen.saw(stamped(at=70.0), now=100.0)
-    assert seen.claimable(100.0)
-
-
-def test_lease_age_starts_now_when_the_holder_has_another_clock_or_none():
-    renewed = stamped()
-    taken = Lease(renewed.metadata, {**renewed.spec, "holderIdentity": "pod-2_new"})
-    annotations = [
-        *("", "x", "pod-1_old", f"pod-1_old {CLOCK}", f"pod-1_old {CLOCK} x", f"pod-1_old {CLOCK} nan"),
-        *(f"pod-1_old {CLOCK} inf", f"pod-1_old {CLOCK} -inf", f"pod-1_old  {CLOCK} 90", f" {CLOCK} 90"),
-    ]
-    wrong = [lease(holder="pod-1_old").annotated({"/sent": value}) for value in annotations]
-    others = [stamped(clock="pod-1/other-boot"), stamped(clock="pod-2/boot"), taken, *wrong]
-    for other in others:
-        seen = view()
-        seen.saw(other, now=100.0)
-        assert seen.claimable_at() == 115.0, other.annotations
-
-
-def test_observation_counts_from_now_when_the_record_says_a_time_to_come():
-    seen = view()
-    seen.saw(stamped(at=5000.0), now=100.0)
-    assert seen.claimable_at() == 115.0
 
 
 def test_observation_without_a_name_of_its_clock_believes_no_record():

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from manager.kube.connection import HEAD_LIMIT, READ_AHEAD, Connection
 from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.http_wire import HttpWire
-from manager.kube.wire import WireRequest
+from manager.kube.wire import LONGEST, WireRequest
 from tests.unit.kube.servers import (
     OK,
     Answer,
@@ -37,8 +37,8 @@ REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\n"
 
 
 async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
-    async with wire.exchange(request) as response:
-        return response.status, await response.read()
+    fetched = await wire.fetch(request, LONGEST)
+    return fetched.status, fetched.body
 
 
 @pytest.mark.parametrize(

@@ -285,8 +285,31 @@ def cut_below(value: Any, levels: int) -> Any:
 texts = st.text(alphabet='[]{}"\\a', max_size=8)
 
 
-@given(st.recursive(texts, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=20))
-def test_shallow_result_has_null_for_deeper_values(value: Any):
+values = st.recursive(texts, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=20)
+
+
+@given(value=values, piece=st.integers(1, 20))
+def test_shallow_result_has_null_for_deeper_values(value: Any, piece: int):
     raw = b"[" * 198 + orjson.dumps([value, {"a": [[value]]}]) + b"]" * 198
-    for around, cut in ((0, shallow_at_once(raw)), (1, _shallow(raw, 1))):
+    for around, cut in ((0, shallow_at_once(raw)), (1, _shallow(raw, 1)), (1, _shallow(raw, 1, piece))):
         assert orjson.loads(cut) == cut_below(json.loads(raw), 200 + around)
+
+
+class Sliced(bytes):
+    """Bytes that note how many were read at once."""
+
+    def __init__(self, _: bytes) -> None:
+        self.lengths: list[int] = []
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.lengths += [len(found)] if isinstance(found, bytes) else []
+        return found
+
+
+def test_shallow_searches_a_large_text_by_pieces():
+    raw = Sliced(b"[" * 300 + b'"' + b"a" * 1024 * 1024 + b'"' + b"]" * 300)
+    assert _shallow(raw) == b"[" * 200 + b"null" + b"]" * 200
+    searched = [length for length in raw.lengths if length > 200]
+    assert max(searched) <= 64 * 1024
+    assert sum(searched) >= len(raw)

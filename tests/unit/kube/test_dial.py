@@ -21,7 +21,7 @@ from yarl import URL
 from manager.kube import dial
 from manager.kube.errors import ConfigError, Unreachable
 from manager.kube.http_wire import HttpWire
-from manager.kube.wire import WireRequest
+from manager.kube.wire import LONGEST, WireRequest
 from tests.support.forwarder import Forwarder
 from tests.support.ports import PortBlock
 from tests.unit.kube.servers import LocalServer, wire_to
@@ -52,8 +52,8 @@ class Proxy(Forwarder):
 
 
 async def fetch(wire: HttpWire) -> tuple[int, bytes]:
-    async with wire.exchange(WireRequest("GET", "/api?a=b", {})) as response:
-        return response.status, await response.read()
+    fetched = await wire.fetch(WireRequest("GET", "/api?a=b", {}), LONGEST)
+    return fetched.status, fetched.body
 
 
 async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.CA):

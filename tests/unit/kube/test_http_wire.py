@@ -7,8 +7,10 @@ import contextlib
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -17,7 +19,7 @@ from manager.kube.credentials import FixedCredentials, Obtained, TokenFile
 from manager.kube.errors import ConnectionLost, TransportError, Unreachable
 from manager.kube.http_wire import HttpWire
 from manager.kube.tls import Pem, Tls, TlsFiles
-from manager.kube.wire import WireRequest
+from manager.kube.wire import LONGEST, WireRequest
 from tests.unit.kube.servers import HANG_UP, Answer, LocalServer, config_for, wire_to
 
 GET = WireRequest("GET", "/api", {})
@@ -30,8 +32,8 @@ async def wire(server: LocalServer, authority: trustme.CA) -> AsyncIterator[Http
 
 
 async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
-    async with wire.exchange(request) as response:
-        return response.status, await response.read()
+    fetched = await wire.fetch(request, LONGEST)
+    return fetched.status, fetched.body
 
 
 async def test_wire_reuses_one_connection_for_successive_requests(wire: HttpWire, server: LocalServer):
@@ -404,6 +406,34 @@ class TestHttpWireAbort:
                 await write
             assert await write_to(wire) == 200
             assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("end", ["abort", "aclose"])
+async def test_wire_opens_no_connection_for_a_name_that_is_found_after_its_end(
+    monkeypatch: pytest.MonkeyPatch, end: str
+):
+    resolve, asked, may_answer = socket.getaddrinfo, threading.Event(), threading.Event()
+
+    def slowly(*args: Any, flags: int = 0, **options: Any) -> Any:
+        if not flags & socket.AI_NUMERICHOST:
+            asked.set()
+            may_answer.wait(10)
+        return resolve(*args, flags=flags, **options)
+
+    async with LocalServer() as server, wire_to(f"http://localhost:{server.port}") as wire:
+        monkeypatch.setattr(socket, "getaddrinfo", slowly)
+        write = asyncio.create_task(write_to(wire))
+        await asyncio.to_thread(asked.wait, 10)
+        if end == "abort":
+            wire.abort()
+        else:
+            await wire.aclose()
+        may_answer.set()
+        with pytest.raises(TransportError, match="connections were reset"):
+            await write
+        for _ in range(5):  # a connection would be accepted by now
+            await asyncio.sleep(0)
+        assert server.connections == 0
 
 
 BODIES = {"none": None, "empty": b"", "small": b"body", "large": b"x" * 3_000_000}

@@ -50,25 +50,50 @@ def checking(look: Any, **attributes: Any) -> type[Operator[Check]]:
     return type("Checking", (Operator,), named | attributes)
 
 
-async def found(operator: type[Operator[Check]], script: Any = None, attribute: str = "exec") -> str:
-    """Return the operator's finding in a pod that runs this script."""
+async def found(operator: type[Operator[Check]], **scripts: Any) -> str:
+    """Return the operator's finding in a pod whose sessions run these scripts."""
     async with operated(operator) as world:
         await create_running_pod(world.cluster)
-        setattr(world.cluster.sessions, attribute, script)
+        for name, script in scripts.items():
+            setattr(world.cluster.sessions, name, script)
         check = await world.create(Check(metadata=ObjectMeta(name="a")))
         return (await world.until(check, lambda it: it.status.found)).status.found
 
 
-async def test_reconcile_runs_a_command_in_a_pod():
-    async def look(_: Check, ctx: Context) -> str:
+async def test_reconcile_runs_a_command_attaches_and_talks_to_a_port():
+    async def look(check: Check, ctx: Context) -> str:
         result = await ctx.exec("web", ["cat", "-"], stdin=b"hello")
-        return f"{result.exit_code} {result.stdout.decode()}"
+        async with ctx.attach("web") as attached:
+            read = "".join([data.decode() async for _, data in attached])
+        pod = Pod(metadata=ObjectMeta(name="web", namespace=check.metadata.namespace))
+        async with ctx.port_forward(pod, 80) as connection:
+            await connection.write(b"hello")
+            return f"{result.exit_code} {result.stdout.decode()} {read} {(await connection.read()).decode()}"
 
     async def cat(process: Process) -> int:
         await process.write(await process.read())
         return 4
 
-    assert await found(checking(look), cat) == "4 hello"
+    async def run(process: Process) -> int:
+        await process.write(b"attached")
+        return 0
+
+    async def shout(_: dict[str, Any], port: int, session: Session) -> None:
+        await session.write(b"%d %s" % (port, (await session.read()).upper()))
+
+    assert await found(checking(look), exec=cat, attach=run, port=shout) == "4 hello attached 80 HELLO"
+
+
+async def test_reconcile_reads_the_log_of_a_pod():
+    async def look(_: Check, ctx: Context) -> str:
+        return next(iter([line async for line in ctx.logs("web", container="main", tail_lines=1)]))
+
+    async with operated(checking(look)) as world:
+        pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "any"}]}}
+        await world.cluster.client.create("pods", "default", pod)
+        check = await world.create(Check(metadata=ObjectMeta(name="a")))
+        seen = await world.until(check, lambda it: it.status.found)
+    assert seen.status.found.startswith("main: ")
 
 
 async def test_reconcile_needs_the_right_to_run_a_command():
@@ -82,43 +107,6 @@ async def test_reconcile_needs_the_right_to_run_a_command():
 
     assert await found(checking(look, rights=())) == "refused"
     assert 'resources="pods/exec"' in refused[0]
-
-
-async def test_reconcile_attaches_to_a_pod():
-    async def look(_: Check, ctx: Context) -> str:
-        async with ctx.attach("web") as attached:
-            return "".join([data.decode() async for _, data in attached])
-
-    async def run(process: Process) -> int:
-        await process.write(b"attached")
-        return 0
-
-    assert await found(checking(look), run, "attach") == "attached"
-
-
-async def test_reconcile_talks_to_a_port_of_a_pod():
-    async def look(check: Check, ctx: Context) -> str:
-        pod = Pod(metadata=ObjectMeta(name="web", namespace=check.metadata.namespace))
-        async with ctx.port_forward(pod, 80) as connection:
-            await connection.write(b"hello")
-            return (await connection.read()).decode()
-
-    async def shout(_: dict[str, Any], port: int, session: Session) -> None:
-        await session.write(b"%d %s" % (port, (await session.read()).upper()))
-
-    assert await found(checking(look), shout, "port") == "80 HELLO"
-
-
-async def test_reconcile_reads_the_log_of_a_pod():
-    async def look(_: Check, ctx: Context) -> str:
-        return next(iter([line async for line in ctx.logs("web", container="main", tail_lines=1)]))
-
-    async with operated(checking(look)) as world:
-        pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "any"}]}}
-        await world.cluster.client.create("pods", "default", pod)
-        check = await world.create(Check(metadata=ObjectMeta(name="a")))
-        seen = await world.until(check, lambda it: it.status.found)
-    assert seen.status.found.startswith("main: ")
 
 
 async def test_reconcile_applies_models_as_its_children(models: Any):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
-from manager import Context, ControllerOptions, Operator, Owns, Watch, daemon, every, index_by, webhook
-from manager.api import Resource, Status
+from manager import Context, ControllerOptions, Operator, Owns, Reads, Watch, daemon, every, index_by, webhook
+from manager.api import Resource, Status, Unstructured
 from manager.operator import add_controller
 from manager.webhook import JsonObject, RegistrationError
 from manager.webhook.methods import registrations
@@ -66,6 +66,11 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
             (Watch(Pod, label="a"),),
             "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Watch",
         ),
+        ("owns", (Resource,), "has Resource, which is no kind: a class with a version and a plural"),
+        ("owns", (Owns("Pod"),), "has 'Pod', which is no kind: "),  # type: ignore[arg-type]
+        ("watches", (Watch(Unstructured, label="a"),), "has Unstructured, which is no kind: "),
+        ("reads", (Reads(Resource),), "has Resource, which is no kind: "),
+        ("versions", (Resource,), "has Resource, which is no kind: "),
         ("owns", (Pod(),), "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Pod"),
         ("watches", (Pod,), "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=`, and has Pod"),
         (

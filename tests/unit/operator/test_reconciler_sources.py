@@ -150,8 +150,15 @@ async def test_sources_may_each_have_a_selection(host: Host):
     assert len(host.cache.informers) == 4
 
 
-async def test_primary_is_enqueued_for_its_own_child_and_mapped_events(host: Host):
-    controller, reconciler = host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
+BARE = Unstructured.of(Foo.gvk.api_version, "Foo"), Unstructured.of("v1", "Pod")
+
+
+@pytest.mark.parametrize(("primary", "owned"), [(Foo, Pod), BARE], ids=["models", "without models"])
+async def test_primary_is_enqueued_for_its_own_child_and_mapped_events(
+    host: Host, primary: type[Resource], owned: type[Resource]
+):
+    watches = (Watch(owned, label="foo"),)
+    controller, reconciler = host.runs(declaring(kind=primary, owns=(owned,), watches=watches))
     foos, pods = host.synced(Foo, Pod)
     async with running(controller):
         foos.put("f1")
@@ -160,21 +167,7 @@ async def test_primary_is_enqueued_for_its_own_child_and_mapped_events(host: Hos
         pods.put("p3", ownerReferences=[owner("f4")], labels={"foo": "f4"})
         pods.put("p4")
         await turns()
-    assert reconciler.names == ["f1", "f2", "f3", "f4"]
-
-
-async def test_owner_and_owned_may_be_kinds_without_a_model(host: Host):
-    declared = declaring(
-        kind=Unstructured.of(Foo.gvk.api_version, "Foo"), owns=(Unstructured.of("v1", "Pod"),)
-    )
-    controller, reconciler = host.runs(declared)
-    foos, pods = host.synced(Foo, Pod)
-    async with running(controller):
-        foos.put("f1")
-        pods.put("p1", ownerReferences=[owner("f2")])
-        await turns()
-    assert controller.name == "foo"
-    assert reconciler.names == ["f1", "f2"]
+    assert (controller.name, reconciler.names) == ("foo", ["f1", "f2", "f3", "f4"])
 
 
 async def test_controller_waits_for_the_list_of_every_kind_in_reads(host: Host):
@@ -212,16 +205,6 @@ async def test_controller_ignores_events_that_change_no_desired_state(host: Host
             foos.put("f1", **change)
             await turns()
     assert len(reconciler.calls) == 4
-
-
-async def test_predicates_of_the_primary_replace_the_default(host: Host):
-    controller, reconciler = host.runs(declaring(on=all_of()))
-    [foos] = host.synced(Foo)
-    async with running(controller):
-        for _ in range(3):
-            foos.put("f1")
-            await turns()
-    assert len(reconciler.calls) == 3
 
 
 async def test_predicates_of_a_watched_kind_are_its_own(host: Host):

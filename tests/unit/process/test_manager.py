@@ -131,24 +131,15 @@ async def test_runnables_stop_can_be_repeated_after_cancellation():
     assert not recorded.failure.done()
 
 
-async def test_servers_come_first_and_go_last():
+async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_lifespans_in_order():
     house = House(elect=True)
     house.lifespan("metrics")
-    house.lifespan("health")
-    house.runnable("helper")
-    await house.start()
-    assert house.notes == ["metrics opened", "health opened", "helper began", "election began"]
-    await house.stopped()
-    assert house.notes[-3:] == ["helper ended", "health closed", "metrics closed"]
-
-
-async def test_manager_stop_ends_work_then_election_then_flushes_events():
-    house = House(elect=True)
     house.lifespan("channel")
     house.runnable("helper")
     house.runnable("led", leader_only=True)
     _, source = house.controller("worker", seconds=5.0)
     await house.start(elected=True)
+    assert house.notes == ["metrics opened", "channel opened", "helper began", "election began", "led began"]
     await begin(source)
     house.notes.clear()
     await house.stopped()
@@ -161,6 +152,7 @@ async def test_manager_stop_ends_work_then_election_then_flushes_events():
         "events flushed",
         "helper ended",
         "channel closed",
+        "metrics closed",
     ]
 
 
@@ -385,15 +377,18 @@ async def test_manager_refuses_two_controllers_of_one_name():
         house.controller("twin")
 
 
-async def test_manager_keeps_lease_and_logs_no_stop_while_a_thread_works(log_lines: LogLines):
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_manager_keeps_lease_and_logs_no_stop_while_a_reconcile_does_not_end(
+    log_lines: LogLines, in_thread: bool
+):
     house = House(elect=True, grace=5.0)
-    hold = ThreadHold()
+    hold, may_end = ThreadHold(), asyncio.Event()
 
     async def act(request: Request) -> Result | None:
         await asyncio.to_thread(hold.wait)
         return None
 
-    source = house.reconciling("worker", act)
+    source = house.reconciling("worker", act if in_thread else ignoring_cancellation(may_end))
     await house.start(elected=True)
     await begin(source)
     house.stop.set()
@@ -401,24 +396,11 @@ async def test_manager_keeps_lease_and_logs_no_stop_while_a_thread_works(log_lin
     assert "released" not in house.notes
     assert "stopped" not in [line["event"] for line in log_lines]
     assert house.watchdog.due() is not None
+    may_end.set()
     hold.release()
     await house.ended()
     assert "released" in house.notes
     assert "stopped" in [line["event"] for line in log_lines]
-
-
-async def test_manager_keeps_lease_while_a_reconcile_ignores_cancellation():
-    house = House(elect=True, grace=5.0)
-    may_end = asyncio.Event()
-    source = house.reconciling("worker", ignoring_cancellation(may_end))
-    await house.start(elected=True)
-    await begin(source)
-    house.stop.set()
-    await asyncio.sleep(3600)
-    assert "released" not in house.notes
-    may_end.set()
-    await house.ended()
-    assert "released" in house.notes
 
 
 @pytest.mark.parametrize("how", ["a signal", "a failure", "a cancellation"])

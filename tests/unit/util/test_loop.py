@@ -13,7 +13,16 @@ import pytest
 from manager.telemetry.metrics import Metrics
 from manager.util import loop
 from manager.util.clock import monotonic as now
-from manager.util.loop import SMALL, Deadlines, WorkThreads, loop_factory, observe_lag, own_turn, unless
+from manager.util.loop import (
+    SMALL,
+    Deadlines,
+    WorkThreads,
+    ended,
+    loop_factory,
+    observe_lag,
+    own_turn,
+    unless,
+)
 
 
 @pytest.mark.parametrize("has_uvloop", [True, False])
@@ -81,17 +90,17 @@ def test_work_in_a_thread_counts_until_the_thread_is_done_whoever_was_cancelled(
         task = loop.create_task(asyncio.to_thread(work), name="worker", context=threads.context())
         await asyncio.sleep(0)
         await asyncio.to_thread(started.wait, 30)  # which does not count
-        assert threads.at_work == 1
+        assert len(threads.busy) == 1
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
-        assert threads.at_work == 1
-        idle = loop.create_task(threads.wait_idle())
+        assert len(threads.busy) == 1
+        idle = loop.create_task(ended(threads.busy))
         await asyncio.sleep(0.01)
         assert not idle.done()
         may_end.set()
         await idle
-        assert threads.at_work == 0
+        assert not threads.busy
 
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main())
@@ -104,10 +113,10 @@ async def test_busy_worker_threads_do_not_delay_other_threads():
     context = threads.context()
     tasks = [loop.create_task(asyncio.to_thread(may_end.wait, 30), context=context) for _ in range(100)]
     await asyncio.sleep(0)
-    assert threads.at_work == 100
+    assert len(threads.busy) == 100
     async with asyncio.timeout(20):
         assert await asyncio.to_thread(int, "7") == 7
-    assert threads.at_work == 100
+    assert len(threads.busy) == 100
     may_end.set()
     await asyncio.gather(*tasks)
 

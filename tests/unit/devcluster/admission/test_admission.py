@@ -135,10 +135,6 @@ def world() -> World:
     return World()
 
 
-async def test_admission_handles_nothing_without_webhooks(world: World):
-    assert not world.admission.handles(info())
-
-
 async def test_unchanged_object_causes_no_reinvocation(world: World):
     world.hook("a", label("a"), mutating=True, reinvocationPolicy="IfNeeded")
     world.hook("b", allow, mutating=True)
@@ -238,24 +234,11 @@ async def test_webhook_with_side_effects_is_not_called_in_a_dry_run(world: World
 
 async def test_webhook_is_not_called_for_webhook_configurations(world: World):
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    assert not world.admission.handles(info())
     world.hook("deny", allow, rules=[everything])
+    assert world.admission.handles(info())
     of = resource("ValidatingWebhookConfiguration", schema=Schema(), group=HOOKS)
     assert not world.admission.handles(info(of, namespace="", operation="DELETE", obj=None))
-
-
-async def test_namespace_refuses_new_objects_while_it_is_terminating(world: World):
-    key = Key("", "namespaces", "", "a")
-    stored = world.store.get(key)
-    assert stored is not None
-    world.store.update(key, {**stored.decode(), "status": {"phase": "Terminating"}})
-    refused = await world.refusal(info())
-    assert refused.code == 403
-    assert refused.message == (
-        'configmaps "n" is forbidden: unable to create new content in namespace a because it is being '
-        "terminated"
-    )
-    assert refused.details["causes"][0]["reason"] == "NamespaceTerminating"
-    assert not world.admission.handles(info(operation="UPDATE"))
 
 
 @pytest.mark.parametrize(

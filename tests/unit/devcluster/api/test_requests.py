@@ -15,7 +15,7 @@ import pytest
 from devcluster.api.interfaces import LogOptions
 from devcluster.api.local import LocalClient
 from devcluster.storage.records import Key
-from tests.unit.devcluster.api.conftest import APPLY, CONFIG_MAPS, MERGE, METADATA, Api, config_map
+from tests.unit.devcluster.api.conftest import APPLY, CONFIG_MAPS, MERGE, Api, config_map
 
 
 @pytest.fixture
@@ -49,33 +49,6 @@ async def test_list_not_older_than_a_version_is_the_newest_and_future_version_is
     assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"
 
 
-async def test_partial_metadata_of_a_list_is_refused(filled: Api):
-    refused = await filled.expect(406, "GET", CONFIG_MAPS, accept=METADATA)
-    assert refused["message"] == (
-        "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
-    )
-
-
-async def test_list_with_a_selector_offers_a_next_page_while_any_object_follows(filled: Api):
-    page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2&labelSelector=odd=false")
-    assert "remainingItemCount" not in page["metadata"]
-    rest = await filled.expect(
-        200, "GET", f"{CONFIG_MAPS}?limit=2&labelSelector=odd=false&continue={page['metadata']['continue']}"
-    )
-    assert (rest["items"], "continue" in rest["metadata"]) == ([], False)
-
-
-async def test_watch_from_an_expired_version_sends_an_error_event_and_ends(api: Api):
-    for name in "abc":
-        await api.expect(201, "POST", CONFIG_MAPS, config_map(name))
-    api.server.store.expire_history()
-    lines = await api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion=2")
-    event = await lines.next()
-    assert event["type"] == "ERROR"
-    assert (event["object"]["code"], event["object"]["message"]) == (410, "too old resource version: 2 (4)")
-    assert await lines.ended()
-
-
 @pytest.mark.virtual_time
 async def test_watch_sends_a_bookmark_and_ends_after_its_timeout(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
@@ -100,39 +73,6 @@ async def test_unread_stream_leaves_no_watch(api: Api):
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     await lines.aclose()
     assert not api.server.store._watches["", "configmaps"]
-
-
-async def test_generated_name_is_unused(api: Api):
-    body = {"metadata": {"generateName": "job-"}}
-    names = {(await api.expect(201, "POST", CONFIG_MAPS, body))["metadata"]["name"] for _ in range(20)}
-    assert len(names) == 20
-    assert all(name.startswith("job-") and len(name) == 9 for name in names)
-
-
-async def test_write_without_a_change_keeps_the_version(api: Api):
-    first = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
-    again = await api.expect(200, "PUT", f"{CONFIG_MAPS}/a", first)
-    assert again == first
-
-
-async def test_removal_of_the_last_finalizer_deletes_the_object(api: Api):
-    await api.expect(201, "POST", CONFIG_MAPS, config_map("a", finalizers=["x.y/z"]))
-    marked = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a")
-    assert marked["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:00Z"
-    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
-    again = await api.expect(409, "POST", CONFIG_MAPS, config_map("a"))
-    assert again["message"] == 'object is being deleted: configmaps "a" already exists'
-    await api.expect(200, "PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": None}}, media=MERGE)
-    await api.expect(404, "GET", f"{CONFIG_MAPS}/a")
-
-
-async def test_propagation_policy_becomes_a_finalizer(api: Api):
-    await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
-    marked = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a?propagationPolicy=Foreground")
-    assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
-    gone = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a?propagationPolicy=Background")
-    assert gone["status"] == "Success"
-    assert gone["details"] == {"name": "a", "kind": "configmaps", "uid": marked["metadata"]["uid"]}
 
 
 async def test_many_unknown_fields_take_no_time_and_few_warnings(api: Api):
@@ -191,7 +131,7 @@ async def bind(api: Api) -> None:
     )
 
 
-async def test_pod_is_bound_once(pod: Api):
+async def test_pod_is_bound_once_and_deleted_gracefully(pod: Api):
     await bind(pod)
     bound = await pod.expect(200, "GET", f"{PODS}/p")
     assert bound["spec"]["nodeName"] == "node-1"
@@ -201,15 +141,10 @@ async def test_pod_is_bound_once(pod: Api):
     assert status["message"] == (
         'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "node-1"'
     )
-
-
-async def test_bound_pod_is_deleted_gracefully(pod: Api):
-    await bind(pod)
-    leaving = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds=20")
-    assert leaving["metadata"]["deletionGracePeriodSeconds"] == 20
-    assert leaving["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:20Z"
-    sooner = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds=5")
-    assert sooner["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:05Z"
+    for seconds, due in ((20, "2027-01-15T08:00:20Z"), (5, "2027-01-15T08:00:05Z")):
+        leaving = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds={seconds}")
+        assert leaving["metadata"]["deletionGracePeriodSeconds"] == seconds
+        assert leaving["metadata"]["deletionTimestamp"] == due
     gone = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds=0")
     assert gone["kind"] == "Pod"
     await pod.expect(404, "GET", f"{PODS}/p")
@@ -219,11 +154,8 @@ async def test_eviction_waits_for_the_disruption_budget(pod: Api):
     client = LocalClient(pod.server)
     await bind(pod)
     await client.patch("pods", "default", "p", {"status": {"phase": "Running"}}, subresource="status")
-    budget = {
-        "metadata": {"name": "b"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
-    }
-    await pod.expect(201, "POST", BUDGETS, budget)
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+    await pod.expect(201, "POST", BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     unseen = await pod.expect(429, "POST", f"{PODS}/p/eviction", eviction)
     assert unseen["details"]["retryAfterSeconds"] == 10
@@ -232,12 +164,8 @@ async def test_eviction_waits_for_the_disruption_budget(pod: Api):
     resource = "poddisruptionbudgets.policy"
     await client.patch(resource, "default", "b", {"status": status}, subresource="status")
     refused = await pod.expect(429, "POST", f"{PODS}/p/eviction", eviction)
-    assert refused["details"]["causes"] == [
-        {
-            "reason": "DisruptionBudget",
-            "message": "The disruption budget b needs 1 healthy pods and has 0 currently",
-        }
-    ]
+    needed = "The disruption budget b needs 1 healthy pods and has 0 currently"
+    assert refused["details"]["causes"] == [{"reason": "DisruptionBudget", "message": needed}]
     await client.patch(resource, "default", "b", {"status": {"disruptionsAllowed": 1}}, subresource="status")
     await pod.expect(201, "POST", f"{PODS}/p/eviction", eviction)
     after = await client.get(resource, "default", "b")

@@ -119,13 +119,6 @@ def test_definition_is_established_with_its_served_versions(cluster: Cluster):
     assert old.deprecation == "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
 
 
-async def test_definition_status_is_updated_when_a_loop_runs(cluster: Cluster):
-    cluster.define()
-    assert cluster.versions() == []
-    await asyncio.sleep(0)
-    assert len(cluster.versions()) == 2
-
-
 def test_establisher_serves_definitions_established_before_a_restart():
     first = Cluster()
     first.establisher.start()
@@ -228,18 +221,6 @@ def test_definition_keeps_a_version_in_which_objects_were_stored(cluster: Cluste
     assert str(error).startswith(
         'status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was'
     )
-
-
-def test_established_definition_keeps_its_scope_and_kind(cluster: Cluster):
-    cluster.establish()
-    old = cluster.definition()
-    names = {**old["spec"]["names"], "kind": "Other", "listKind": "OtherList"}
-    new = {**old, "spec": {**old["spec"], "scope": "Cluster", "names": names}}
-    errors = list(map(str, STRATEGY.validate_update(new, old, cluster.context)))
-    assert errors == [
-        'spec.scope: Invalid value: "Cluster": field is immutable',
-        'spec.names.kind: Invalid value: "Other": field is immutable',
-    ]
 
 
 def test_settle_decodes_no_definitions_of_other_groups(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):

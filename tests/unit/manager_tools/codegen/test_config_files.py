@@ -8,9 +8,9 @@ import yaml
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
 from manager.api.rights import RbacRule
-from manager.util.yaml_text import yaml_stream
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.registration import Webhooks
+from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import config_files
 from manager_tools.codegen.config_files import HEADER, GeneratedTree
 from tests.support.kinds import Widget

@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from manager.util.program import Program
-from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager.util.yaml_text import yaml_documents
+from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen import namespaces
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager_tools.scaffold.project.demo import is_ready

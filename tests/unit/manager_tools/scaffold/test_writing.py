@@ -12,7 +12,7 @@ from manager.api import ObjectMeta
 from manager_tools.scaffold import Names
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager_tools.scaffold.writing import (
-    child_kinds,
+    CHILD_KINDS,
     operator_text,
     plural_of,
     with_import,
@@ -88,7 +88,7 @@ def test_with_import_adds_an_import_unless_it_is_there(there: str, then: str):
     assert with_import(there, "manager", "webhook") == then
 
 
-NAMESPACED = [kind for kind in child_kinds() if kind != "Namespace"]
+NAMESPACED = [kind for kind in CHILD_KINDS if kind != "Namespace"]
 
 
 @pytest.fixture(params=[*([kind] for kind in NAMESPACED), NAMESPACED], ids=lambda kinds: kinds[-1])

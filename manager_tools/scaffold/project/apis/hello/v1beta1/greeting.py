@@ -1,47 +1,13 @@
-"""Greeting API: spec and status."""
+"""Greeting API in another version, as `create webhook --conversion` makes it of a project's own model."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from manager.api import crd
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting as Stored
 
-from pydantic import Field
-
-from manager.api import READY, ApiModel, Column, Int32, Resource, Status, crd
-
-__all__ = ["Greeting", "GreetingSpec", "GreetingStatus"]
+__all__ = ["Greeting"]
 
 
-class GreetingSpec(ApiModel):
-    """Desired state of a Greeting."""
-
-    size: Annotated[Int32, Field(ge=0, le=100)] = 1
-    """How many are wanted. Put your own fields in its place."""
-
-
-class GreetingStatus(Status, conditions={READY: "what is wanted is there"}):
-    """Observed state of a Greeting."""
-
-    size: Int32 = 0
-    """How many there are."""
-
-
-@crd(
-    columns=(
-        Column("Wanted", "integer", ".spec.size", "How many are wanted"),
-        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether they are there"),
-        Column.reason_of(READY),
-    ),
-    storage=False,
-)
-class Greeting(
-    Resource,
-    group="hello.example.com",
-    version="v1beta1",
-    plural="greetings",
-):
-    """Say here what it is: `kubectl explain` shows it."""
-
-    spec: GreetingSpec = Field(default_factory=GreetingSpec)
-    """What is wanted."""
-    status: GreetingStatus = Field(default_factory=GreetingStatus)
-    """What is there."""
+@crd(storage=False)
+class Greeting(Stored, group="hello.example.com", version="v1beta1", plural="greetings"):
+    """Greeting in the version that is not stored."""

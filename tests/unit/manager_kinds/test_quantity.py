@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.util.quantity import parse_quantity
+from manager_kinds.quantity import parse_quantity
 
 
 @pytest.mark.parametrize(
