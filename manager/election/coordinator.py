@@ -44,6 +44,11 @@ class Leadership:
         self._now: Callable[[], float] | None = None
         self._held: set[asyncio.Timeout] = set()
 
+    @property
+    def deadline(self) -> float:
+        """Return the loop time until which this process leads; the console's overview reads it."""
+        return self._deadline
+
     def permit(self, *, seconds: float = 0.0) -> None:
         """Raise `Fenced`, as writes do, unless this process leads now, and for `seconds` to come.
 

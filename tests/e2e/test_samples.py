@@ -11,11 +11,9 @@ import pytest
 
 from tests.e2e.cluster import (
     CLIENT,
-    IMG,
     KINDS,
     NAMESPACE,
     OUT,
-    PETSTORE_IMG,
     STORE,
     SYSTEM,
     CommandFailed,
@@ -25,7 +23,6 @@ from tests.e2e.cluster import (
     get,
     in_cluster,
     kubectl,
-    manager_pods,
     nodes,
     program,
     run,
@@ -43,21 +40,6 @@ USER, PASSWORD = "ann", "correct horse battery staple"
 TITLE = "Hello from a real node"
 PULLED_WITHIN = 300.0
 """Seconds for the images of the samples, where the node has to pull them."""
-
-
-def test_manager_runs_the_image_of_make_deploy():
-    for image, pods in ((IMG, manager_pods()), (PETSTORE_IMG, _store_pods())):
-        for pod in pods:
-            (container,) = pod["spec"]["containers"]
-            (status,) = pod["status"]["containerStatuses"]
-            assert container["image"] == image
-            assert status["ready"]
-            assert status["restartCount"] == 0
-
-
-def _store_pods() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = get("pods", "--selector=app.kubernetes.io/name=petstore", namespace=SYSTEM)
-    return found
 
 
 def test_samples_become_ready():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager.api import ApiModel, ObjectMeta, Resource
+from manager.api import ObjectMeta, Resource
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.autoscaling_v2 import HorizontalPodAutoscaler
 from manager_kinds.batch_v1 import CronJob
@@ -142,19 +142,3 @@ def covers(stored: Any, wanted: Any) -> bool:
     if isinstance(wanted, list):
         return len(stored) == len(wanted) and all(map(covers, stored, wanted))
     return bool(stored == wanted)
-
-
-def test_part_of_a_child_reads_as_its_model(control_plane: ControlPlane, namespace: str):
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    named = {"name": "parts", "namespace": namespace}
-    deployment = Deployment(spec={"selector": {"matchLabels": LABELS}, "template": TEMPLATE.to_wire()})
-    body = {**deployment.to_wire(), "metadata": named, "status": {}}
-    stored = Deployment.model_validate(control_plane.api.create(path, body))
-    template = PodTemplateSpec.of(stored.spec["template"])
-    assert template.spec is not None
-    [container] = template.spec.containers
-    assert (container.image_pull_policy, container.env) == ("Always", [EnvVar(name="A", value="b")])
-    assert container.ports is not None
-    assert container.ports[0].protocol == "TCP"
-    assert isinstance(template, ApiModel)
-    assert template.to_wire() == {**stored.spec["template"], "metadata": {"labels": LABELS}}

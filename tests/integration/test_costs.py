@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import RunManager, StartControlPlane
 from tests.support.api_objects import deployment_path
 from tests.support.control_plane import ControlPlane
-from tests.support.crds import install_crds
+from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import Exchange, FaultProxy, Match
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
@@ -27,9 +27,7 @@ QUIET = 3.0
 @pytest.fixture
 def bare(own_control_plane: StartControlPlane) -> ControlPlane:
     """Start an API server without other controllers, so that every write is the manager's."""
-    plane = own_control_plane(parts=("etcd", "apiserver"))
-    install_crds(plane)
-    return plane
+    return own_control_plane(parts=BARE, crds=True)
 
 
 @pytest.mark.timeout(600)

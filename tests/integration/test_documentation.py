@@ -23,7 +23,6 @@ from tests.support.terminal import WALKED, WALKED_ALONE, Command, Terminal, comm
 from tests.support.webhook_manager import webhook_manager
 
 OURS = "memcacheds,foos,pets,wordpresses,mysrvs"
-WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
 
 
 @pytest.fixture(scope="module")

@@ -267,12 +267,12 @@ def test_manager_image_gets_ready_as_nobody_on_read_only_tree_and_sends_traces(
             assert "Uid:\t65532\t65532\t65532\t65532\n" in status
 
 
-def test_image_of_new_project_gets_ready_with_library_from_checkout(image_folder: Path, tmp_path: Path):
+def test_image_of_new_project_gets_ready_with_the_library_that_it_came_with(
+    image_folder: Path, tmp_path: Path
+):
     project = tmp_path / "shop"
     begin = ("init", str(project), "--domain=acme.test")
     assert command_line(begin, (), name="operator-manager", version="1") == 0
-    (project / "wheels").mkdir()
-    wheels.build_library(project / "wheels")
     with managed(ImageTree(Dockerfile.read(project / "Dockerfile"), image_folder, project), tmp_path):
         pass
 

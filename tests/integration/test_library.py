@@ -209,15 +209,11 @@ def test_make_targets_of_new_project_work_on_a_cluster(
     assert container["image"] == "example.test/shop:1"
     assert "--webhook-bind-address=:9443" in container["args"]
     assert {name.partition("/")[0] for name in brought_by(plane)} == set(BROUGHT)
-    done(*make, "deploy", "IMG=example.test/shop:1", "OVERLAY=shards", cwd=shop, environ=environ)
-    deployment = plane.api.get("/apis/apps/v1/namespaces/shop-system/deployments/shop-controller-manager")
-    assert deployment["spec"]["replicas"] == 3
-    assert "--shards=16" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     done(*make, "build-installer", "chart", "IMG=example.test/shop:1", cwd=shop, environ=environ)
     strictly = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
     assert plane.kubectl("apply", *strictly, "--filename", shop / "dist/install.yaml").stderr == ""
     assert (shop / "dist/chart/values.schema.json").exists()
-    done(*make, "undeploy", "OVERLAY=shards", cwd=shop, environ=environ)
+    done(*make, "undeploy", cwd=shop, environ=environ)
     assert brought_by(plane) == set()
 
 

@@ -221,7 +221,7 @@ class Audited:
 
     def __init__(self, plane: ControlPlane, log: Path, run_manager: RunManager) -> None:
         self.plane = plane
-        self._log = log
+        self.log = log
         self._run_manager = run_manager
         self._count = 0
         self.here: list[ManagerProcess] = []
@@ -248,11 +248,6 @@ class Audited:
         shares = [sum(each.value for each in of_one) for of_one in status]
         assert sum(shares) == SHARDS, shares
         assert max(shares) - min(shares) <= 1, shares
-
-    def ownership(self) -> Ownership:
-        """Return the ownership that the log shows so far."""
-        with self._log.open() as lines:
-            return Ownership([*lines])
 
 
 @pytest.fixture
@@ -301,7 +296,7 @@ def test_shard_owners_write_no_object_in_overlapping_terms(audited_plane: Audite
         replicas.start()
         eventually(replicas.are_shared_out, within=WITHIN, every=0.5)
     eventually(crowd.converged, within=WITHIN, every=1.0)
-    found = replicas.ownership()
+    found = Ownership(replicas.log.read_text().splitlines(keepends=True))
     assert found.faults() == []
     assert len(found.writers) == len(crowd), "the log has them all"
     assert any(len(wrote) > 1 for wrote in found.writers.values()), "some have moved"

@@ -6,10 +6,11 @@ One process that does nothing else forks every program. A test run may end in an
 must leave no control plane behind. On Linux the kernel's parent-death signal ends the children. A program
 has to request that signal between fork and exec, where a process with threads must not run Python.
 
-Imports take two thirds of a manager's start. So the first of our own programs makes that process import
-everything, and each one is only forked from it: a process with its own arguments, environment, log, signals
-and exit code. A fork cannot adopt environment variables that configure the interpreter or the C library
-differently; then the program starts from its file. Measured programs start from their files too.
+Imports take two thirds of a manager's start: 67 tests on devcluster take 165 s without forks and 101 s with
+them. So the first of our own programs makes that process import everything, and each one is only forked from
+it: a process with its own arguments, environment, log, signals and exit code. A fork cannot adopt environment
+variables that configure the interpreter or the C library differently; then the program starts from its file.
+Measured programs start from their files too.
 """
 
 from __future__ import annotations

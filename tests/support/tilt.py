@@ -13,17 +13,9 @@ from typing import Any
 from tests.support import ROOT
 
 FUNCTIONS = (
-    *(
-        "docker_build",
-        "kustomize",
-        "k8s_yaml",
-        "k8s_resource",
-        "local_resource",
-        "sync",
-        "run",
-        "fall_back_on",
-    ),
-    *("fall_back_on", "port_forward", "link", "probe", "exec_action", "http_get_action", "tcp_socket_action"),
+    *("docker_build", "kustomize", "k8s_yaml", "k8s_resource", "local_resource", "sync", "run"),
+    *("fall_back_on", "port_forward", "link", "probe"),
+    *("exec_action", "http_get_action", "tcp_socket_action"),
 )
 
 

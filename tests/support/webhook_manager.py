@@ -16,9 +16,6 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ports import PortBlock
 
-VALIDATING = "operator-manager-validating-webhook-configuration"
-MUTATING = "operator-manager-mutating-webhook-configuration"
-
 
 def wait_asked(plane: ControlPlane) -> None:
     """Wait until the API server asks: of a new configuration it reads by a watch, a moment later."""

@@ -21,7 +21,6 @@ CHILDREN = (
     ("v1", "services", "{}"),
 )
 """API, plural, and name by that of the site, in the order in which they are made."""
-RETAINED = CHILDREN[:3]
 COLLECTED = CHILDREN[3:]
 
 
@@ -102,8 +101,3 @@ class WordpressWalk(Walk):
 def owners(obj: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the owner references of an object."""
     return list(obj["metadata"].get("ownerReferences", ()))
-
-
-def requested(claim: dict[str, Any]) -> str:
-    """How much storage a claim asks for."""
-    return str(claim["spec"]["resources"]["requests"]["storage"])

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from tests.conftest import RunManager
 from tests.support.api_objects import object_path
-from tests.support.control_plane import ControlPlane, Feature
-from tests.support.eventually import consistently, eventually
-from tests.support.fault_proxy import FaultProxy
+from tests.support.control_plane import Feature
+from tests.support.eventually import eventually
 from tests.support.wordpresses import (
     CHILDREN,
     COLLECTED,
     WordpressWalk,
     owners,
-    wordpress,
-    wordpress_path,
 )
 
 SAMPLES = (
@@ -89,47 +80,3 @@ def test_wordpress_samples_work_end_to_end(walk: WordpressWalk):
     walk.kubectl("delete", "wordpress", INLINE, "--wait=true")
     eventually(lambda: walk.missing(INLINE, COLLECTED) == walk.missing(INLINE))
     assert walk.is_available(BY_REFERENCE)
-
-
-def test_wordpress_reconcile_of_settled_site_sends_no_requests(
-    crds: ControlPlane,
-    storage: None,
-    namespace: str,
-    run_manager: RunManager,
-    fault_proxy: Callable[[Path], FaultProxy],
-):
-    crds.require(Feature.READY_PODS)
-    flags = (f"--namespaces={namespace}", "--controllers=wordpress")
-    proxy = fault_proxy(crds.kubeconfig)
-    walk = WordpressWalk(crds, namespace, run_manager(proxy.kubeconfig, *flags).wait_ready())
-    names = ("quiet", "silent")
-    for name in names:
-        crds.api.create(wordpress_path(namespace), wordpress(name, storageSize="1024Mi"))
-    for name in names:
-        eventually(lambda name=name: walk.is_available(name))
-        eventually(lambda name=name: walk.events(name).get("Available") == 1)
-
-    def requests_of_a_reconcile() -> list[str]:
-        """Return the requests that follow an irrelevant change to one child of each site."""
-        since, before = len(proxy.exchanges()), walk.reconciles("wordpress")
-        for name in names:
-            walk.kubectl("annotate", "--overwrite", "service", name, f"at={time.monotonic()}")
-        eventually(lambda: walk.reconciles("wordpress") >= before + len(names))
-        consistently(lambda: True, during=1)
-        return [str(each) for each in proxy.exchanges()[since:] if not each.watch]
-
-    assert requests_of_a_reconcile() == []
-    walk.manager.stop()
-    since = len(proxy.exchanges())
-    walk.manager.start_again()
-    walk.manager.wait_ready()
-    eventually(lambda: walk.reconciles("wordpress") >= len(names))
-    assert requests_of_a_reconcile() == []
-    # A new process has to look into each site's Secret once, and does nothing else.
-    restarted = [each for each in proxy.exchanges()[since:] if re.search("/secrets/", each.path)]
-    written = [each for each in proxy.exchanges()[since:] if each.method != "GET"]
-    # Access reviews write nothing.
-    assert not [each for each in written if not each.path.endswith("/selfsubjectaccessreviews")]
-    assert sorted((each.method, each.path) for each in restarted) == [
-        ("GET", object_path("v1", namespace, "secrets", f"{name}-mysql")) for name in names
-    ]

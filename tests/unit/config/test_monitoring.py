@@ -69,18 +69,6 @@ def test_queries_name_metrics_and_labels_that_exist(query: str):
     assert grouped | selected <= allowed
 
 
-def test_dashboard_panels_have_an_id_and_a_place_of_their_own():
-    assert len({each["id"] for each in PANELS}) == len(PANELS)
-    cells = [
-        (place["x"] + right, place["y"] + down)
-        for place in (each["gridPos"] for each in PANELS)
-        for right in range(place["w"])
-        for down in range(place["h"])
-    ]
-    assert len(set(cells)) == len(cells)
-    assert max(x for x, _ in cells) < 24
-
-
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_every_alert_has_severity_description_and_runbook(rule: dict[str, Any]):
     assert rule["labels"]["severity"] in {"warning", "critical"}

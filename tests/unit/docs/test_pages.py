@@ -83,40 +83,27 @@ def flags() -> set[str]:
 
 
 @every_page
-def test_targets_of_make_are_there(page: Page):
-    # Paths of this repository, or of a project.
+def test_names_of_the_page_are_there(page: Page, flags: set[str]):
+    words = list(page.words())
+    # Targets of this repository's Makefile, or of a project's.
     makefiles = (Path("Makefile"), Path("manager_tools/scaffold/project/Makefile"))
-    text = "".join(each.read_text() for each in makefiles)
-    targets = set(re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE))
-    named = [word.split() for word in page.words() if word.startswith("make ")]
-    assert {each for words in named for each in words[1:] if "=" not in each} <= targets
-
-
-@every_page
-def test_flags_are_known_to_one_of_our_programs(page: Page, flags: set[str]):
-    named = [word for word in page.words() if word.startswith("--")]
-    assert {flag for word in named for flag in re.findall(r"--[a-z][a-z-]+", word)} <= flags
-
-
-@every_page
-def test_modules_to_run_are_there(page: Page):
-    found = (re.match(r"(?:\.venv/bin/)?python -m ([\w.]+)", word) for word in page.words())
-    named = {match[1] for match in found if match}
-    assert [name for name in named if importlib.util.find_spec(name) is None] == []
-
-
-@every_page
-def test_files_and_folders_are_there(page: Page):
-    named = {word for word in page.words() if re.fullmatch(r"[\w.-]+/[\w./-]*", word)}
-    ours = {word for word in named if word.partition("/")[0] in FOLDERS - MADE}
+    targets = {
+        each for file in makefiles for each in re.findall(r"^([a-z0-9-]+):", file.read_text(), re.MULTILINE)
+    }
+    made = {
+        each for word in words if word.startswith("make ") for each in word.split()[1:] if "=" not in each
+    }
+    assert made <= targets
+    named = [flag for word in words if word.startswith("--") for flag in re.findall(r"--[a-z][a-z-]+", word)]
+    assert set(named) <= flags
+    modules = [re.match(r"(?:\.venv/bin/)?python -m ([\w.]+)", word) for word in words]
+    assert [each[1] for each in modules if each and importlib.util.find_spec(each[1]) is None] == []
+    paths = {word for word in words if re.fullmatch(r"[\w.-]+/[\w./-]*", word)}
+    ours = {path for path in paths if path.partition("/")[0] in FOLDERS - MADE}
     # A module may be named without its ending.
-    assert [word for word in ours if not Path(word).exists() and not Path(f"{word}.py").exists()] == []
-
-
-@every_page
-def test_tests_are_there(page: Page):
-    named = {word for word in page.words() if re.match(r"(tests/\S+\.py)?::", word)}
-    assert [word for word in named if not is_test(*word.split("::"))] == []
+    assert [path for path in ours if not Path(path).exists() and not Path(f"{path}.py").exists()] == []
+    tests = {word for word in words if re.match(r"(tests/\S+\.py)?::", word)}
+    assert [word for word in tests if not is_test(*word.split("::"))] == []
 
 
 def is_test(path: str, *names: str) -> bool:

@@ -80,16 +80,6 @@ async def test_cronjob_starts_nothing_while_it_is_suspended_and_the_last_afterwa
         assert [time_of(each).minute for each in await jobs_of(world)] == [30]
 
 
-async def test_cronjob_leaves_out_what_is_too_late() -> None:
-    clock = VirtualClock(START)
-    async with operated(CronJobOperator, clock=clock) as world:
-        mine = await world.create(cronjob(suspend=True, starting_deadline_seconds=100))
-        await clock.advance_to(START.replace(minute=12))
-        await world.update(mine, with_spec(suspend=False))
-        await clock.advance_to(START.replace(minute=15))
-        assert await jobs_of(world) == []
-
-
 async def test_cronjob_forgets_no_run_whose_job_it_does_not_keep() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:

@@ -27,14 +27,6 @@ def test_log_position_advance_strips_timestamp():
     assert LogPosition().advance("2026-11-21T12:00:01+01:00 zone") == "zone"
 
 
-def test_lines_that_are_equal_are_all_shown_and_none_twice():
-    position, line = LogPosition(), stamped(1, 1, "again")
-    position.resume()
-    assert read(position, [line, line]) == ["again", "again"]
-    position.resume()
-    assert read(position, [line, line, line]) == ["again"]
-
-
 def test_log_position_resumes_without_loss_or_repetition_after_cuts():
     rng = random.Random(5)
     for _ in range(200):
