@@ -422,7 +422,7 @@ class EventRecorder:
             turn = now - quiet_since >= _QUIET or now - started >= _PATIENCE
             if turn and self._budget.try_acquire():
                 return
-            # Without a token, nothing is to be seen before there is one.
+            # Without a token, the next look is when there is one.
             await asyncio.sleep(_LOOK if quiet_since == math.inf else max(_QUIET, self._budget.shortage()))
 
     async def _send(self, series: Series) -> None:

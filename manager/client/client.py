@@ -27,6 +27,7 @@ from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
 from manager.client.ownership import (
+    APPLIED_METADATA,
     Ownership,
     Path,
     Repair,
@@ -602,17 +603,15 @@ class Client(CachedReader):
                 return record.raw
         # A selection says nothing about other objects, and neither does a replica's shard.
         selected = None if adopt else self._cache.held(kind, key)
-        return selected.raw if selected is not None else await self._find_stored(kind, key)
+        if selected is not None:
+            return selected.raw
+        with suppress(NotFound):
+            return await self._read(kind, key)
+        return None
 
     async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes:
         mapping = await self._mapper.resolve(kind.gvk)
         return await self._transport.request("GET", mapping.path(key.namespace, key.name))
-
-    async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
-        try:
-            return await self._read(kind, key)
-        except NotFound:
-            return None
 
     async def _check_owners(self, obj: Resource, kind: type[Resource]) -> None:
         """Raise ValueError for an owner in a namespace, which an object in no namespace cannot have.
@@ -952,12 +951,8 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an object that a patch of the object itself may change."""
     fields = {name: value for name, value in wire.items() if name not in ("apiVersion", "kind", "status")}
     metadata = wire.get("metadata", {})
-    fields["metadata"] = {
-        # Absent and empty are the same to the server.
-        name: metadata[name]
-        for name in ("labels", "annotations", "finalizers", "ownerReferences")
-        if metadata.get(name)
-    }
+    # Absent and empty are the same to the server.
+    fields["metadata"] = {name: metadata[name] for name in APPLIED_METADATA if metadata.get(name)}
     return fields
 
 

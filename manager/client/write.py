@@ -437,10 +437,9 @@ def _changes(before: Json | None, after: Json, live: Json | None, raw: bytes) ->
     if live is before and after == known:
         return []  # as it is nearly always
     wanted = dict(live or {})
-    for name in {**known, **after}:
+    changed = [name for name in {**known, **after} if after.get(name) != known.get(name)]
+    for name in changed:
         new = after.get(name)
-        if new == known.get(name):
-            continue
         if name == CONDITIONS and live is not before:
             merged = merged_by_type(known.get(name) or [], new or [], wanted.get(name) or [])
             new = (new or []) if merged is None else merged
@@ -457,7 +456,7 @@ def _changes(before: Json | None, after: Json, live: Json | None, raw: bytes) ->
             {"op": "add", "path": "/status", "value": wanted},
         ]
     patch: list[Json] = []
-    for name in {**live, **wanted}:
+    for name in changed:
         if wanted.get(name) == live.get(name) and (name in wanted) is (name in live):
             continue
         path = "/status/" + name.replace("~", "~0").replace("/", "~1")

@@ -231,7 +231,7 @@ class Lease:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the holder's renewals change, each part cut: the same of the lease and of its outline."""
+        """The fields that the holder's renewals change, each cut as in the outline."""
         spec = _only(self.spec, "holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
         return {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
 

@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
-        self._head: list[bytes] = []  # what has come until the head of the answer is complete
+        self._head: list[bytes] = []  # the parts of an unfinished head of the answer
         self._sending = False
         self._besides = 0  # bytes of the answer since the last ones of its body
         self._may_end_with_connection = False

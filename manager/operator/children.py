@@ -63,7 +63,7 @@ class ChildWrites:
     def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
         """`gauge` gives the gauge of children that are changed too often, for a reason."""
         self._rng = rng
-        self._of: OrderedDict[ObjectKey, tuple[int, dict[Child, _Writes]]] = OrderedDict()
+        self._of: OrderedDict[tuple[str, str], tuple[int, dict[Child, _Writes]]] = OrderedDict()
         """By owner: the generation of its spec that they are counted for, and the writes of each child."""
         for reason in REASONS.values():
             gauge(reason).set_function(partial(self._unstable, reason))
@@ -73,9 +73,12 @@ class ChildWrites:
 
     def of(self, owner: Resource) -> Mapping[Child, _Writes]:
         """Return the writes of the object's children since its spec has changed."""
-        generation, writes = self._of.get(owner.key, (0, {}))
-        if writes and generation != (owner.metadata.generation or 0):
-            del self._of[owner.key]
+        metadata = owner.metadata
+        if (known := self._of.get(key := (metadata.namespace, metadata.name))) is None:
+            return {}
+        generation, writes = known
+        if generation != metadata.generation:
+            del self._of[key]
             return {}
         return writes
 
@@ -114,7 +117,7 @@ class ChildWrites:
         found = self.of(owner).get(child)
         if found is None:
             found = _Writes(most, deque(maxlen=most))
-            self._of.setdefault(owner.key, (owner.metadata.generation or 0, {}))[1][child] = found
+            self._of.setdefault(owner.key, (owner.metadata.generation, {}))[1][child] = found
         self._of.move_to_end(owner.key)
         found.times.append(now)
         if found.pauses is None:

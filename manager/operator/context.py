@@ -297,10 +297,14 @@ class Context:
             raise Undeclared(f"{obj.kind} takes no condition of type {type}: {conditions.why_refused(type)}")
         if self._before is None:
             self._before = conditions.read(obj)
-        value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
-        if value != "Unknown" and isinstance(status, str):  # "False" is true for Python
-            why = f'status {status!r} has to be True, False or "Unknown"'
-            raise TypeError(f"condition {type} of {obj.kind}: {why}")
+        given: object = status
+        value: ConditionStatus = "True" if status else "False"
+        if given is not True and given is not False:
+            if given == "Unknown":
+                value = "Unknown"
+            elif isinstance(given, str):  # "False" is true for Python
+                why = f'status {given!r} has to be True, False or "Unknown"'
+                raise TypeError(f"condition {type} of {obj.kind}: {why}")
         self._set.add(type)
         try:
             conditions.set(obj, type, value, reason, message)

@@ -367,7 +367,7 @@ class _Search(Generic[V]):
     waiting: int = 0
 
 
-class _Stranger(asyncio.Lock):
+class _CountedLock(asyncio.Lock):
     waiting = 0
 
 
@@ -377,7 +377,7 @@ class _Turns:
     def __init__(self) -> None:
         self._all_strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
         self._pace = TokenBucket(rate=STRANGERS_PER_SECOND, burst=STRANGERS_PER_SECOND)
-        self._strangers = WeakValueDictionary[str, _Stranger]()
+        self._strangers = WeakValueDictionary[str, _CountedLock]()
 
     @asynccontextmanager
     async def turn(self, name: str | None) -> AsyncIterator[None]:
@@ -385,7 +385,7 @@ class _Turns:
         if name is None:
             yield
             return
-        stranger = self._strangers.setdefault(name, _Stranger())
+        stranger = self._strangers.setdefault(name, _CountedLock())
         if stranger.waiting >= WAITING:
             raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
         stranger.waiting += 1

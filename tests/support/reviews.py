@@ -15,7 +15,7 @@ RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def api_server() -> ScriptedWire:
-    """Return the wire to a server that knows `ann`, who has all rights, and `bob`, who has none."""
+    """Return the wire to a server that knows `ann`, with all rights, and `bob`, with none."""
     wire = ScriptedWire()
     serve_reviews(wire)
     return wire
@@ -44,6 +44,6 @@ def reviewed_rights(wire: ScriptedWire) -> list[Any]:
 
 
 def access_by(wire: ScriptedWire) -> Access:
-    """Return what asks this server."""
+    """Return an `Access` that asks this server."""
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
     return Access(transport, rng=random.Random(1))

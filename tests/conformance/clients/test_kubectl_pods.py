@@ -1,4 +1,4 @@
-"""kubectl exec and attach, which speak v5.channel.k8s.io, and kubectl top."""
+"""kubectl exec and attach, which speak v5.channel.k8s.io, kubectl top and kubectl logs."""
 
 from __future__ import annotations
 
@@ -70,3 +70,31 @@ def test_kubectl_top_shows_the_annotated_usage(background: BackgroundCluster):
     assert kubectl(background, "annotate", "pod", "web", *usage).returncode == 0
     done = kubectl(background, "top", "pods", "--no-headers")
     assert done.stdout.split() == ["web", "250m", "64Mi"]
+
+
+@pytest.mark.skipif(_KUBECTL is None, reason="no kubectl on the PATH, nor in KUBEBUILDER_ASSETS")
+def test_kubectl_reads_and_follows_logs():
+    with BackgroundCluster() as cluster:
+        kubectl(cluster, "run", "one", "--image=nginx")
+        kubectl(cluster, "wait", "--for=condition=Ready", "pod/one")
+        last = kubectl(cluster, "logs", "one", "--tail=1", "--timestamps").stdout
+        assert (last.count("\n"), last[:2]) == (1, "20")
+        previous = kubectl(cluster, "logs", "one", "--previous")
+        assert previous.returncode == 1
+        assert 'previous terminated container "one" in pod "one" not found' in previous.stderr
+        already = len(kubectl(cluster, "logs", "one").stdout.splitlines())
+        assert already
+        command = [
+            str(_KUBECTL),
+            f"--kubeconfig={cluster.cluster.kubeconfig_path}",
+            "logs",
+            "--follow",
+            "one",
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+            assert following.stdout is not None
+            lines = [following.stdout.readline() for _ in range(already + 1)]
+            kubectl(cluster, "delete", "pod", "one", "--now")
+            following.communicate(timeout=90)
+    assert all(lines)
+    assert following.returncode == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.cache.record import MOST_KEPT, Parts, RecordDecoder
+from manager.cache.record import MOST_KEPT, FieldManagers, Parts, RecordDecoder
 from manager.kube.errors import ProtocolError
 from tests.unit.cache.objects import Pod, encoded, pod
 
@@ -52,9 +52,26 @@ def test_entries_of_our_own_managers_are_kept_as_they_are(decoder: RecordDecoder
     assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
 
 
-def test_decoder_reads_json_with_spaces(decoder: RecordDecoder):
-    raw = json.dumps(pod("a", 1, managedFields=[*OTHERS, *OURS]), indent=2).encode()
-    assert json.loads(decoder(raw)[0].raw) == pod("a", 1, managedFields=OURS)
+def test_entries_of_added_managers_are_kept_by_their_whole_name_or_with_a_digest():
+    managers = FieldManagers("operator-manager")
+    managers.add(["former", "operator-manager"])
+    names = ["former", "former+1f0c", "formerly", "kubectl"]
+    entries = [{"manager": name, "operation": "Update", "fieldsV1": {}} for name in names]
+    record, _ = RecordDecoder(Pod.gvk, field_manager=managers)(encoded(pod("a", 1, managedFields=entries)))
+    assert json.loads(record.raw)["metadata"]["managedFields"] == entries[:2]
+
+
+def test_decoder_keeps_a_field_of_the_same_name_and_value_elsewhere(decoder: RecordDecoder):
+    same = {"managedFields": OTHERS}
+    record, _ = decoder(encoded({**same, **pod("a", 1, managedFields=OTHERS), "spec": same}))
+    assert json.loads(record.raw) == {**same, **pod("a", 1), "spec": same}
+
+
+@pytest.mark.parametrize("style", [{"indent": 2}, {"separators": (" , ", ":")}], ids=["lines", "spaces"])
+def test_decoder_reads_json_with_spaces(decoder: RecordDecoder, style: dict[str, Any]):
+    for kept in ({"managedFields": OURS}, {}):
+        raw = json.dumps(pod("a", 1, managedFields=[*OTHERS, *kept.get("managedFields", ())]), **style)
+        assert json.loads(decoder(raw.encode())[0].raw) == pod("a", 1, **kept)
 
 
 def test_decoder_accepts_null_managed_fields(decoder: RecordDecoder):

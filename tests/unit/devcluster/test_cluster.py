@@ -38,13 +38,6 @@ async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[i
         return response.status, await response.json()
 
 
-async def test_cluster_serves_the_administrator(tmp_path: Path):
-    async with DevCluster(controllers=False) as cluster:
-        status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
-    assert status == 200
-    assert "default" in [each["metadata"]["name"] for each in namespaces["items"]]
-
-
 async def test_user_without_a_role_is_forbidden_to_list_pods(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         for certificate in (False, True):
@@ -81,11 +74,14 @@ async def test_right_to_one_name_allows_lists_and_watches_that_select_the_name(t
             assert (await get(kubeconfig, CONFIG_MAPS + query, tmp_path))[0] == status, query
 
 
-async def test_temporary_cluster_leaves_no_files_behind():
+async def test_temporary_cluster_serves_the_administrator_and_leaves_no_files_behind(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
+        status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
         path = cluster.kubeconfig_path
         assert path is not None
         assert path.stat().st_mode & 0o777 == 0o600
+    assert status == 200
+    assert "default" in [each["metadata"]["name"] for each in namespaces["items"]]
     assert not path.parent.exists()
 
 
@@ -116,13 +112,6 @@ async def test_cluster_overwrites_its_own_kubeconfig(tmp_path: Path):
         async with DevCluster(kubeconfig=path, controllers=False) as cluster:
             written = json.loads(path.read_text().partition("\n")[2])
             assert written == cluster.kubeconfig
-
-
-async def test_cluster_without_a_port_answers_in_process():
-    async with DevCluster(port=None, controllers=False) as cluster:
-        headers = {"authorization": f"Bearer {cluster.token}"}
-        answer = await cluster.handle(ApiRequest(method="GET", path="/api/v1/nodes", headers=headers))
-    assert answer.status == 200
 
 
 async def test_occupied_port_raises_os_error():

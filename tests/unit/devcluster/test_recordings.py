@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import conversation
-from tests.conformance.differences import KNOWN, Known, complaints
+from tests.conformance.differences import KNOWN
 from tests.conformance.kubectl import scene
 from tests.recordings import ANSWERS, CASES, load_answers
 from tests.recordings.parts import PARTS, Part
@@ -43,21 +43,3 @@ def test_each_known_difference_names_an_area_that_is_compared(tmp_path: Path):
     }
     assert needs.keys() - compared == {PROTOBUF}
     assert {each.where for each in KNOWN} <= compared
-
-
-@pytest.mark.parametrize(
-    ("found", "of_devcluster", "wrong"),
-    [
-        ({"3: version.stdout": "a"}, True, []),
-        ({"3: version.stdout": "a"}, False, ["a"]),
-        ({"3: version.stdout": "a", "4: get.stdout": "b"}, True, ["b"]),
-        ({}, True, ["version.stdout differs no longer"]),
-        ({}, False, []),
-    ],
-)
-def test_complaints_name_unknown_differences_and_known_ones_that_are_gone(
-    found: dict[str, str], of_devcluster: bool, wrong: list[str]
-):
-    known = [Known("here", "*: version.stdout", "why"), Known("elsewhere", "*", "why")]
-    told = complaints("here", found, of_devcluster=of_devcluster, known=known)
-    assert [text.removeprefix("here: *: ").partition(", yet")[0] for text in told] == wrong

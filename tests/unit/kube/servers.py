@@ -29,6 +29,7 @@ from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials
 from manager.kube.http_wire import CONNECTIONS, HttpWire
 from manager.kube.tls import Pem, Tls, TlsFiles
+from manager.kube.wire import LONGEST, WireRequest
 
 
 @dataclass(frozen=True)
@@ -233,3 +234,12 @@ async def wire_to(
         yield wire
     finally:
         await wire.aclose()
+
+
+GET = WireRequest("GET", "/api?a=b", {})
+
+
+async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
+    """Return the status and the body of an answer."""
+    status, _, body = await wire.fetch(request, LONGEST)
+    return status, body

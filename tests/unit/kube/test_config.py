@@ -22,8 +22,7 @@ from manager.kube.config import ClusterConfig, load_config
 from manager.kube.credentials import ExecSpec
 from manager.kube.errors import ConfigError
 from manager.kube.http_wire import HttpWire
-from manager.kube.wire import WireRequest
-from tests.unit.kube.servers import Answer, LocalServer
+from tests.unit.kube.servers import Answer, LocalServer, fetch
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -180,8 +179,7 @@ async def test_token_counts_and_no_program_is_run_when_the_user_has_both(
         user = {"token": "x", "exec": program}
         path = write(tmp_path / "config", server.url, user=user, **{"certificate-authority-data": ca})
         wire = HttpWire(await load(path))
-        async with wire.exchange(WireRequest("GET", "/", {})) as response:
-            await response.read()
+        await fetch(wire)
         assert server.requests[0].headers["Authorization"] == "Bearer x"
         await wire.aclose()
 
@@ -226,8 +224,7 @@ async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_pro
         )
         # A server that says 401 gets nothing either.
         server.answer = lambda _: Answer(status=401)
-        async with wire.exchange(WireRequest("GET", "/", {})) as response:
-            assert response.status == 401
+        assert (await fetch(wire))[0] == 401
         (request,) = server.requests
         assert "Authorization" not in request.headers
         assert "hunter2" not in str(request.headers)
@@ -343,8 +340,7 @@ async def test_certificate_of_an_exec_program_is_presented(tmp_path: Path, autho
         path = write(tmp_path / "config", server.url, user=user, **trusted)
         wire = HttpWire(await load(path, PATH=os.environ["PATH"]))
         for _ in range(2):
-            async with wire.exchange(WireRequest("GET", "/", {})) as response:
-                await response.read()
+            await fetch(wire)
         assert [request.client for request in server.requests] == ["from-program"] * 2
         assert server.connections == 1
         await wire.aclose()

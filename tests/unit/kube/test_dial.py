@@ -19,12 +19,10 @@ import trustme
 from yarl import URL
 
 from manager.kube import dial
-from manager.kube.errors import ConfigError, Unreachable
-from manager.kube.http_wire import HttpWire
-from manager.kube.wire import LONGEST, WireRequest
+from manager.kube.errors import ConfigError, TransportError, Unreachable
 from tests.support.forwarder import Forwarder
 from tests.support.ports import PortBlock
-from tests.unit.kube.servers import LocalServer, wire_to
+from tests.unit.kube.servers import LocalServer, fetch, wire_to
 
 pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
 
@@ -49,11 +47,6 @@ class Proxy(Forwarder):
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2])
         writer.write(self.answer)
-
-
-async def fetch(wire: HttpWire) -> tuple[int, bytes]:
-    fetched = await wire.fetch(WireRequest("GET", "/api?a=b", {}), LONGEST)
-    return fetched.status, fetched.body
 
 
 async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.CA):
@@ -307,10 +300,6 @@ def by_name(server: LocalServer, host: str = HOST) -> str:
     return f"http://{host}:{server.port}"
 
 
-async def fetch_root(wire: HttpWire) -> int:
-    return (await fetch(wire))[0]
-
-
 class TestDialNames:
     @pytest.fixture
     def name_server(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
@@ -327,42 +316,60 @@ class TestDialNames:
             wire_to(by_name(server, SLOW_HOST)) as wire,
             wire_to(by_name(server)) as lane,
         ):
-            slow = [asyncio.create_task(fetch_root(wire)) for _ in range(100)]
+            slow = [asyncio.create_task(fetch(wire)) for _ in range(100)]
             await asyncio.to_thread(name_server.asked.acquire)
-            assert await fetch_root(lane) == 200
+            assert await fetch(lane) == (200, b"")
             assert not any(each.done() for each in slow)
             name_server.answers.set()
-            assert await asyncio.gather(*slow) == [200] * 100
+            assert await asyncio.gather(*slow) == [(200, b"")] * 100
         assert name_server.questions == 2, "the connections of a wire share one"
 
     async def test_slow_or_failed_dns_lookup_keeps_the_last_addresses(self, name_server: NameServer):
         async with LocalServer() as server, wire_to(by_name(server)) as wire:
-            assert await fetch_root(wire) == 200
+            assert await fetch(wire) == (200, b"")
             wire.abort()
             name_server.slow = True
-            assert await fetch_root(wire) == 200
+            assert await fetch(wire) == (200, b"")
             wire.abort()
-            assert await fetch_root(wire) == 200
+            assert await fetch(wire) == (200, b"")
             assert name_server.questions == 2, "one that is under way is not asked for again"
             name_server.error = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
             name_server.answers.set()
             wire.abort()
-            assert await fetch_root(wire) == 200
+            assert await fetch(wire) == (200, b"")
             assert server.connections == 4
+
+    @pytest.mark.parametrize("is_aborted", [True, False])
+    async def test_name_that_is_found_after_an_abort_or_the_end_opens_no_connection(
+        self, name_server: NameServer, is_aborted: bool
+    ):
+        async with LocalServer() as server, wire_to(by_name(server, SLOW_HOST)) as wire:
+            late = asyncio.create_task(fetch(wire))
+            await asyncio.to_thread(name_server.asked.acquire)
+            if is_aborted:
+                wire.abort()
+            else:
+                await wire.aclose()
+            name_server.answers.set()
+            with pytest.raises(TransportError, match="connections were reset"):
+                await late
+            for _ in range(5):  # the server would see a connection by now
+                await asyncio.sleep(0)
+            assert server.connections == 0
 
     async def test_unresolved_host_is_looked_up_again_at_the_next_dial(self, name_server: NameServer):
         name_server.error = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
         async with LocalServer() as server, wire_to(by_name(server)) as wire:
             for _ in range(2):
                 with pytest.raises(Unreachable, match="Temporary failure in name resolution"):
-                    await fetch_root(wire)
+                    await fetch(wire)
             name_server.error = None
-            assert await fetch_root(wire) == 200
+            assert await fetch(wire) == (200, b"")
 
     async def test_ip_address_causes_no_dns_query(
         self, name_server: NameServer, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(threading, "Thread", None)
         async with LocalServer() as server, wire_to(server.url) as wire:
-            assert await fetch_root(wire) == 200
+            assert await fetch(wire) == (200, b"")
         assert name_server.questions == 0

@@ -20,6 +20,7 @@ from tests.unit.manager_kinds.pods import cached, container, pod, terminated
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 MEMORY = "Cannot set item size limit higher than 1/2 of memory max."
+NO_MEMORY = ("OOMKilled", "container memcached ended for lack of memory with exit code 137")
 BACK_OFF = {
     "waiting": {
         "reason": "CrashLoopBackOff",
@@ -83,56 +84,54 @@ def test_container_ready_between_crashes_is_a_problem_for_a_minute():
     assert problem(found, NOW + timedelta(seconds=55)) is None
 
 
-def test_crash_of_last_week_is_no_problem_when_a_probe_fails_today():
-    found = pod(
-        container({"running": {"startedAt": at(-604800)}}, ready=False, lastState=ENDED, restartCount=9)
-    )
-    assert problem(found) is None
+def test_crash_counts_by_the_time_since_the_next_start():
+    def running(since: float) -> dict[str, Any]:
+        state = {"running": {"startedAt": at(since)}}
+        return pod(container(state, ready=False, lastState=ENDED, restartCount=9))
+
+    assert problem(running(-604800)) is None  # of last week, and a probe fails today
+    assert judged(running(3600)).look_again_at == NOW + timedelta(seconds=60)  # the node's clock is ahead
 
 
-def test_crash_is_a_problem_when_the_nodes_clock_is_ahead():
-    found = pod(container({"running": {"startedAt": at(3600)}}, ready=False, lastState=ENDED, restartCount=9))
-    assert judged(found).look_again_at == NOW + timedelta(seconds=60)
-
-
-@pytest.mark.parametrize("state", [BACK_OFF, terminated(137, "OOMKilled")], ids=["waiting", "terminated"])
-def test_container_without_memory_is_named_so(state: dict[str, Any]):
-    found = pod(container(state, lastState=terminated(137, "OOMKilled"), restartCount=1))
-    assert problem(found) == (
-        "OOMKilled",
-        "container memcached ended for lack of memory with exit code 137",
-    )
-
-
-def test_container_that_ends_without_an_error_again_and_again_is_a_crash_loop():
-    found = pod(container(BACK_OFF, lastState=terminated(0, "Completed"), restartCount=3))
-    assert problem(found) == ("CrashLoopBackOff", "container memcached ended with exit code 0")
-    assert problem(pod(container(terminated(0, "Completed"), restartCount=0))) is None
+CRASH = "CrashLoopBackOff"
 
 
 @pytest.mark.parametrize(
-    ("reason", "message"),
+    ("state", "last", "restarts", "expected"),
     [
-        ("ErrImagePull", PULL),
-        ("ImagePullBackOff", f'Back-off pulling image "memcached:nope": ErrImagePull: {PULL}'),
+        (BACK_OFF, terminated(137, "OOMKilled"), 1, NO_MEMORY),
+        (terminated(137, "OOMKilled"), terminated(137, "OOMKilled"), 1, NO_MEMORY),
+        (BACK_OFF, terminated(0, "Completed"), 3, (CRASH, "container memcached ended with exit code 0")),
+        (terminated(0, "Completed"), {}, 0, None),
     ],
+    ids=["out of memory", "just out of memory", "ends again and again", "ends once"],
 )
-def test_image_that_cannot_be_pulled_reads_the_same_at_each_of_its_steps(reason: str, message: str):
-    found = pod(container({"waiting": {"reason": reason, "message": message}}), phase="Pending")
-    assert problem(found) == ("ImagePullBackOff", f"container memcached: {PULL}")
+def test_container_that_ended_is_a_problem_by_its_reason(
+    state: dict[str, Any], last: dict[str, Any], restarts: int, expected: tuple[str, str] | None
+):
+    assert problem(pod(container(state, lastState=last, restartCount=restarts))) == expected
 
 
 @pytest.mark.parametrize(
-    ("reason", "message"),
+    ("reason", "message", "shown"),
     [
-        ("InvalidImageName", 'Failed to apply default image tag "a:b:c": invalid reference format'),
-        ("CreateContainerConfigError", 'secret "blog-mysql" not found'),
-        ("ErrImageNeverPull", 'Container image "x" is not present with pull policy of Never'),
+        ("ErrImagePull", PULL, ("ImagePullBackOff", PULL)),
+        (
+            "ImagePullBackOff",
+            f'Back-off pulling image "memcached:nope": ErrImagePull: {PULL}',
+            ("ImagePullBackOff", PULL),
+        ),
+        ("InvalidImageName", 'Failed to apply default image tag "a:b:c": invalid reference format', None),
+        ("CreateContainerConfigError", 'secret "blog-mysql" not found', None),
+        ("ErrImageNeverPull", 'Container image "x" is not present with pull policy of Never', None),
     ],
 )
-def test_container_that_cannot_be_created_says_why(reason: str, message: str):
+def test_container_that_cannot_start_says_why_in_the_same_words_at_each_step(
+    reason: str, message: str, shown: tuple[str, str] | None
+):
     found = pod(container({"waiting": {"reason": reason, "message": message}}), phase="Pending")
-    assert problem(found) == (reason, f"container memcached: {message}")
+    why, text = shown or (reason, message)
+    assert problem(found) == (why, f"container memcached: {text}")
 
 
 def test_init_container_that_fails_is_named_and_one_that_is_done_is_not():

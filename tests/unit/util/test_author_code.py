@@ -34,12 +34,13 @@ def raised(function: object, *arguments: object) -> BaseException:
     raise AssertionError("nothing was raised")
 
 
-def test_format_exception_begins_with_the_authors_line():
+def test_format_exception_begins_with_the_authors_line_where_one_takes_part():
     text = "".join(format_exception(raised(Author().fail)))
     begin, fold, first, *_, last = text.splitlines()
     assert (begin, fold) == ("Traceback (most recent call last):", "  … 2 frames of the library")
     assert re.fullmatch(r'  File ".*/test_author_code.py", line \d+, in fail', first)
     assert last == "LookupError: no such place"
+    assert "…" not in "".join(format_exception(raised(backoff.ExponentialDelay, 1)))
 
 
 def test_format_exception_keeps_the_frame_that_raised_and_folds_those_before_it():
@@ -50,11 +51,6 @@ def test_format_exception_keeps_the_frame_that_raised_and_folds_those_before_it(
         "2 frames of the library",
         "raw_decode",
     ]
-
-
-def test_format_exception_shows_all_where_no_author_takes_part():
-    error = raised(backoff.ExponentialDelay, 1)
-    assert "…" not in "".join(format_exception(error))
 
 
 def test_format_exception_folds_causes_and_members_of_groups():

@@ -32,7 +32,11 @@ def test_parse_duration_reads_like_go(text: str, seconds: float):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "15", "s", "1 s", " 1s", "1d", "1s2", "--1s", "-", ".s", "1e3s", "1..s", "3000000h", "\u0661s"],
+    [
+        *("", "15", "s", "1 s", " 1s", "1d", "1s2", "--1s", "-", ".s", "1e3s", "1..s", "3000000h", "\u0661s"),
+        "9" * 1_000_000,
+    ],
+    ids=lambda text: text[:9],
 )
 def test_parse_duration_refuses_what_go_refuses_and_shows_an_example(text: str):
     with pytest.raises(ValueError, match='a duration such as "15s"'):
@@ -61,8 +65,3 @@ def test_format_duration_omits_needless_parts(seconds: float, text: str):
 def test_parse_duration_reads_what_format_duration_writes(nanoseconds: int):
     seconds = nanoseconds / 10**9
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, abs=1e-9)
-
-
-def test_parse_duration_refuses_a_million_digits_without_unit():
-    with pytest.raises(ValueError, match="is expected"):
-        parse_duration("9" * 1_000_000)

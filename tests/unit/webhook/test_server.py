@@ -161,30 +161,6 @@ def clients(tmp_path: Path) -> Clients:
     return Clients(tmp_path)
 
 
-@pytest.mark.each_loop
-async def test_server_answers_only_clients_with_a_certificate_of_the_authority(
-    clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
-    server = showing(tmp_path, clients.authority.server("kube-apiserver"))
-    async with site(clients=ClientAuthorities(clients.file)) as made:
-
-        async def asked(context: ssl.SSLContext) -> int | None:
-            return await made.asked_by(context, REVIEW)
-
-        assert await asked(clients.right) == 200
-        assert [await asked(each) for each in (clients.wrong, server, trusting())] == [None, None, None]
-        clients.file.write_bytes(clients.other.pem)
-
-        async def changed() -> bool:
-            return await asked(clients.wrong) == 200 and await asked(clients.right) is None
-
-        await eventually_async(changed)
-        clients.file.write_bytes(b"half of a certificate")
-        await asyncio.sleep(0.05)
-        assert (await asked(clients.wrong), await asked(trusting())) == (200, None)
-
-
 class Requests:
     """Connection of a client that sends many requests, and resumes its TLS session on further connections."""
 
@@ -214,20 +190,31 @@ class Requests:
         return answer.status, answer.will_close
 
 
-async def test_server_closes_the_connection_of_a_client_whose_authority_was_removed(
-    clients: Clients, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.each_loop
+async def test_server_answers_clients_with_a_certificate_for_as_long_as_their_authority_is_trusted(
+    clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
+    server = showing(tmp_path, clients.authority.server("kube-apiserver"))
     async with site(clients=ClientAuthorities(clients.file)) as made:
+
+        async def asked(context: ssl.SSLContext) -> int | None:
+            return await made.asked_by(context, REVIEW)
+
+        assert await asked(clients.right) == 200
+        assert [await asked(each) for each in (clients.wrong, server, trusting())] == [None, None, None]
+
+        async def changed() -> bool:
+            return await asked(clients.wrong) == 200 and await asked(clients.right) is None
+
         with closing(await asyncio.to_thread(Requests, made.address, clients.right)) as kept:
             assert [await kept.ask(), await kept.ask()] == [(200, False)] * 2
             clients.file.write_bytes(clients.other.pem)
-
-            async def changed() -> bool:
-                return await made.asked_by(clients.wrong, REVIEW) == 200
-
             await eventually_async(changed)
             assert [await kept.ask(), await kept.ask()] == [(200, True), None]
+        clients.file.write_bytes(b"half of a certificate")
+        await asyncio.sleep(0.05)
+        assert (await asked(clients.wrong), await asked(trusting())) == (200, None)
 
 
 async def test_server_closes_the_connection_of_a_client_whose_certificate_has_expired(

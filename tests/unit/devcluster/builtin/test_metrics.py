@@ -32,11 +32,17 @@ async def test_metrics_api_is_absent_until_a_pod_has_usage():
         assert (await get(cluster, f"{GROUP}/pods"))[0] == 404
         await create_pod(cluster, "busy", USAGE)
         status, found = await get(cluster, GROUP)
+        await cluster.client.create("nodes", "", {"metadata": {"name": "n", "annotations": USAGE}})
+        _, node = await get(cluster, f"{GROUP}/nodes/n")
+        _, index = await get(cluster, "/openapi/v3")
+        assert (await get(cluster, "/openapi/v2"))[0] == 200
     assert status == 200
     assert [(each["name"], each["kind"], each["verbs"]) for each in found["resources"]] == [
         ("nodes", "NodeMetrics", ["get", "list"]),
         ("pods", "PodMetrics", ["get", "list"]),
     ]
+    assert (node["kind"], node["usage"]) == ("NodeMetrics", {"cpu": "250m", "memory": "64Mi"})
+    assert not any("metrics" in path for path in index["paths"])
 
 
 @pytest.mark.parametrize(("query", "names"), [({}, ["busy"]), ({"labelSelector": "app=idle"}, [])])
@@ -52,18 +58,3 @@ async def test_metrics_api_lists_pods_with_usage_alone(query: dict[str, str], na
         assert each["containers"] == [{"name": "one", "usage": usage}, {"name": "two", "usage": usage}]
         assert each["timestamp"].endswith("Z")
         assert each["window"] == "15s"
-
-
-async def test_metrics_api_shows_the_usage_of_a_node():
-    async with DevCluster(port=None, controllers=False) as cluster:
-        await cluster.client.create("nodes", "", {"metadata": {"name": "n", "annotations": USAGE}})
-        _, found = await get(cluster, f"{GROUP}/nodes/n")
-    assert (found["kind"], found["usage"]) == ("NodeMetrics", {"cpu": "250m", "memory": "64Mi"})
-
-
-async def test_openapi_leaves_the_metrics_api_out():
-    async with DevCluster(port=None, controllers=False) as cluster:
-        await create_pod(cluster, "busy", USAGE)
-        _, index = await get(cluster, "/openapi/v3")
-        assert (await get(cluster, "/openapi/v2"))[0] == 200
-    assert not any("metrics" in path for path in index["paths"])

@@ -22,7 +22,7 @@ def web(deployment: Make):
     return made
 
 
-async def test_endpoints_and_slices_follow_the_pods(cluster: Cluster, web: dict):
+async def test_endpoints_and_slices_follow_the_pods_and_go_with_their_service(cluster: Cluster, web: dict):
     await cluster.apply("services", service())
     await cluster.settled("deployments.apps", web)
     pods = {pod["metadata"]["name"]: pod for pod in cluster.list("pods")}
@@ -43,6 +43,9 @@ async def test_endpoints_and_slices_follow_the_pods(cluster: Cluster, web: dict)
     assert "subsets" not in cluster.get("endpoints", "web")
     (found,) = cluster.list("endpointslices.discovery.k8s.io")
     assert found["endpoints"] is None
+    await cluster.delete("services", "web")
+    assert cluster.get("endpoints", "web") is None
+    assert cluster.list("endpointslices.discovery.k8s.io") == []
 
 
 async def test_pods_that_are_not_ready_are_listed_as_such(cluster: Cluster, web: dict):
@@ -61,14 +64,6 @@ async def test_service_without_a_selector_is_left_alone(cluster: Cluster):
     del bare["spec"]["selector"]
     await cluster.settled("services", bare)
     assert cluster.get("endpoints", "web") is None
-
-
-async def test_endpoints_and_slices_are_deleted_with_their_service(cluster: Cluster, web: dict):
-    await cluster.apply("services", service())
-    await cluster.settled("deployments.apps", web)
-    await cluster.delete("services", "web")
-    assert cluster.get("endpoints", "web") is None
-    assert cluster.list("endpointslices.discovery.k8s.io") == []
 
 
 async def test_endpoint_slice_holds_at_most_a_hundred_addresses(cluster: Cluster, web: dict):

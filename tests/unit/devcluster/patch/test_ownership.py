@@ -55,6 +55,16 @@ def recorded(new: dict[str, Any], old: dict[str, Any] | None, manager: str = "m"
     record_update(new, old, write(manager, **{"now": LATER, **more}))
 
 
+def test_write_without_a_change_keeps_the_entries_with_their_times():
+    old = thing({"size": 1})
+    recorded(old, None, "a", now=NOW)
+    new = copy.deepcopy(old)
+
+    recorded(new, old, "b")
+
+    assert new == old
+
+
 def test_record_update_owns_fields_that_became_atomic_as_a_whole():
     live = applied(None, {"list": [{"name": "a", "v": "1"}], "map": {"k": "v"}})
     new = copy.deepcopy(live)
@@ -166,6 +176,12 @@ def entry(manager: str, fields: Any, *, operation: str = "Update", **more: str) 
 REPLICAS = {"f:spec": {"f:replicas": {}}}
 CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
 OTHER = entry("other", {"f:spec": {"f:paused": {}}})
+
+
+def test_scale_entries_show_only_managers_of_the_replicas():
+    shown = scale_entries([CREATOR, OTHER], PATHS)
+
+    assert shown == [{**CREATOR, "apiVersion": "autoscaling/v1", "fieldsV1": REPLICAS}]
 
 
 def test_scale_writer_takes_the_replicas_from_their_manager_in_the_parent():

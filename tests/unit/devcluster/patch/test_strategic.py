@@ -24,29 +24,20 @@ LIVE = {
 }
 
 
+NEW = {"name": "n", "image": "n"}
 HOST_PATH = {"hostPath": {"path": "/"}}
-
-
-def names(found: dict[str, Any]) -> list[str]:
-    return [container["name"] for container in found["spec"]["containers"]]
-
-
-def test_new_item_goes_before_items_that_the_patch_does_not_mention():
-    found = strategic_merge_patch(LIVE, {"spec": {"containers": [{"name": "n", "image": "n"}]}}, POD)
-
-    assert names(found) == ["n", "a", "b"]
-
-
-def test_element_order_places_its_items_and_leaves_the_others_between():
-    order = [{"name": "n"}, {"name": "b"}]
-    patch = {"spec": {"$setElementOrder/containers": order, "containers": [{"name": "n", "image": "n"}]}}
-
-    assert names(strategic_merge_patch(LIVE, patch, POD)) == ["n", "a", "b"]
 
 
 @pytest.mark.parametrize(
     ("patch", "path", "expected"),
     [
+        # A new item goes before those that the patch does not mention, unless an order says otherwise.
+        ({"spec": {"containers": [NEW]}}, ("spec", "containers"), [NEW, *LIVE["spec"]["containers"]]),
+        (
+            {"spec": {"$setElementOrder/containers": [{"name": "n"}, {"name": "b"}], "containers": [NEW]}},
+            ("spec", "containers"),
+            [NEW, *LIVE["spec"]["containers"]],
+        ),
         (
             {"spec": {"containers": [{"$patch": "delete", "name": "a"}]}},
             ("spec", "containers"),
