@@ -31,6 +31,7 @@ SIZES = Sizes(
     quiet_seconds=1,
     settle=0.2,
 )
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(bool(why_not()), reason=str(why_not()))]
 PEERS = (*OURS, *BARE)
 
 
@@ -47,14 +48,6 @@ def run_suite(*parts: str) -> Results:
     return results
 
 
-@pytest.fixture(autouse=True)
-def real_control_plane():
-    problem = why_not()
-    if problem:
-        pytest.skip(problem)
-
-
-@pytest.mark.integration
 @pytest.mark.whole
 def test_benchmark_suite_measures_startup_memory_cold_and_latency():
     results = run_suite("startup", "memory", "cold", "latency")
@@ -66,7 +59,6 @@ def test_benchmark_suite_measures_startup_memory_cold_and_latency():
     assert table_of(results, "startup").rows[0][0] == "operator-manager"
 
 
-@pytest.mark.integration
 def test_benchmark_suite_measures_steady_change_and_ten_controllers():
     results = run_suite("steady", "change", "ten")
     assert results.samples["steady"][0].figures["requests"] == 0
@@ -77,7 +69,6 @@ def test_benchmark_suite_measures_steady_change_and_ten_controllers():
     assert results.samples["ten"][0].figures["watches"] == 1
 
 
-@pytest.mark.integration
 @pytest.mark.whole
 @pytest.mark.timeout(900)
 @pytest.mark.last

@@ -155,9 +155,3 @@ def test_make_deploy_applies_nothing_when_a_namespace_or_kind_is_missing(
     assert SYSTEM not in {
         each["metadata"]["name"] for each in untouched.api.get("/api/v1/namespaces")["items"]
     }
-
-
-@pytest.mark.long
-def test_make_undeploy_succeeds_without_cert_manager_definitions(untouched: ControlPlane):
-    undeployed = make(untouched, "undeploy", "OVERLAY=cert-manager")
-    assert undeployed.returncode == 0, undeployed.stderr

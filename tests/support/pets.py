@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import grpc
@@ -39,11 +38,6 @@ def alpha(
 ) -> dict[str, Any]:
     """Return a v1alpha1 Pet, with any value in any field."""
     return manifest(OLD_API, "Pet", object_name, name=name, type=species, birthday=birthday)
-
-
-def spec(**fields: Any) -> tuple[str, ...]:
-    """Return the arguments for `kubectl patch` that change these fields."""
-    return ("--type=merge", "-p", json.dumps({"spec": fields}))
 
 
 def pet_path(namespace: str, name: str = "") -> str:

@@ -82,9 +82,3 @@ def test_overlay_with_its_own_namespaces_is_not_limited_to_others(
 
 def test_rights_can_be_limited_to_namespaces(printed: Printed):
     assert printed("--namespaces=a,b") == list(limited_to(("a", "b"), printed()))
-
-
-@pytest.mark.parametrize("names", ["a,", "A", "a b", ""])
-def test_manifests_command_refuses_malformed_namespaces(names: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["manifests", f"--namespaces={names}"]) == 2
-    assert "names of namespaces" in capsys.readouterr().err
