@@ -301,6 +301,7 @@ class LeaseLock:
     async def _claim(self) -> bool:
         view, timeout = self._view, self._timing.attempt_timeout
         since = None if view.lease is None else view.since
+        before = self._may_hold
         try:
             base = await view.base(self._leases, timeout=timeout)
             if not view.claimable(clock.monotonic()):
@@ -308,12 +309,12 @@ class LeaseLock:
             self._may_hold = True
             sent = await view.claim(self._leases, self._agreement.claimed(base), timeout=timeout)
         except (Conflict, AlreadyExists) as error:  # another replica was faster
-            self._may_hold = False
+            self._may_hold = before
             if isinstance(error, AlreadyExists):
                 await self._look()
             return False
         except KubeError as error:
-            self._may_hold = not isinstance(error, ApiError) or isinstance(error, ServerError)
+            self._may_hold = before or not isinstance(error, ApiError) or isinstance(error, ServerError)
             self._error.report(f"cannot take lease {self._leases}", error)
             return False
         self._error.clear()

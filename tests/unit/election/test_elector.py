@@ -582,6 +582,28 @@ async def test_claim_without_an_answer_is_released_when_the_election_stops(elect
     assert first.gauge == 0
 
 
+@pytest.mark.parametrize("claims_again", [False, True])
+async def test_lost_claim_is_released_at_the_stop_although_the_watch_showed_an_earlier_state(
+    election: Election, claims_again: bool
+):
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
+    first = election.candidate("first")
+    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
+    first.wire.on("GET", LEASES, Unreached())
+    first.start()
+    await asyncio.sleep(0.5)
+    view = first.elector._lock._view
+    assert (view.holder, election.spec["holderIdentity"]) == ("", "first")
+    assert view.lease is not None
+    view.saw(view.lease, now=now())
+    if claims_again:  # and finds another version
+        await asyncio.sleep(0.1)
+        assert len(first.wire.sent("PUT")) == 2
+    await first.elector.release()
+    assert election.spec["holderIdentity"] == ""
+    assert not first.elector.elected.is_set()
+
+
 async def test_election_does_nothing_when_stopped_before_its_start(election: Election):
     first = election.candidate("first")
     await first.elector.release()
