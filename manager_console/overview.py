@@ -209,7 +209,8 @@ class Overview:
 
     async def look(self) -> dict[str, Any]:
         """Return what the page shows."""
-        manager, metrics, readiness = self._manager, self._manager.metrics, self._manager.health.readiness
+        now, manager = asyncio.get_running_loop().time(), self._manager
+        metrics, readiness = manager.metrics, manager.health.readiness
         informers = {controller.name: informer for controller, informer in sources(manager)}
         resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
         controllers = list[dict[str, Any]]()
@@ -234,7 +235,10 @@ class Overview:
         certificates = [(name, await in_thread(each.valid)) for name, each in manager.certificates.items()]
         return {
             "manager": manager,
-            "now": asyncio.get_running_loop().time(),
+            "shards": manager.coordinator.owned,
+            "leader": manager.coordinator.leader,
+            "leads": manager.leadership.deadline > now,
+            "now": now,
             "problems": [
                 (name, said) for name in readiness.names if (said := readiness.problem(name)) is not None
             ],

@@ -176,6 +176,11 @@ class Coordinator:
         return self._leadership
 
     @property
+    def leader(self) -> str | None:
+        """The identity of the leader, as far as this replica knows; None where no single one leads."""
+        return None
+
+    @property
     def owned(self) -> str | None:
         """The number of shards that this replica holds, as in `5 of 16`; None without shards."""
         return None

@@ -446,6 +446,7 @@ class LeaderElector(Coordinator):
         self.identity = config.identity
         leases = Leases(config.transport, namespace=config.namespace, name=config.name)
         self._watcher = LeaseWatcher(config, leases)
+        self._view = self._watcher.of(config.name)
         agreement = ShardCountAgreement(config, count=1)
         self._lock = LeaseLock(config, leases, self._watcher, ProcessGuard(config), agreement, self._begin)
 
@@ -458,6 +459,12 @@ class LeaderElector(Coordinator):
     def leadership(self) -> Leadership:
         """The permission for effects outside of the cluster."""
         return self._lock.leadership
+
+    @property
+    def leader(self) -> str:
+        """The identity of the leader, as far as this replica knows; empty while there is none."""
+        leads = self.elected.is_set() and not self._stop.is_set() and clock.monotonic() < self._lock.deadline
+        return self.identity if leads else self._view.holder
 
     @property
     def problem(self) -> str | None:

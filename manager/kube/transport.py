@@ -517,10 +517,10 @@ def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | No
     return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in pairs])}"
 
 
-def _quoted(text: str) -> str:
-    # A create has a field manager of its own, of these characters.
-    return text.replace("+", "%2B") if _is_plain(text) else _quoted_anew(text)
-
-
 _is_plain = re.compile(r"[A-Za-z0-9._~+-]*").fullmatch
-_quoted_anew = lru_cache(_REMEMBERED)(partial(quote, safe=""))
+
+
+@lru_cache(_REMEMBERED)
+def _quoted(text: str) -> str:
+    # Each create has a new field manager, of these characters.
+    return text.replace("+", "%2B") if _is_plain(text) else quote(text, safe="")

@@ -192,11 +192,6 @@ class OperatorBase:
             return True  # without a reconcile, `cleanup` would never be called
         return cls.on(event)
 
-    @classmethod
-    def counts_event(cls) -> Predicate:
-        """Return `counts`, or `on` itself where no other event counts."""
-        return cls.counts if cls.finalizers or cls.daemons else cls.on
-
     def counts_now(self, record: Record, before: Record | None = None) -> bool:
         """Return whether the state of an object asks for a reconcile: its first one, or after another."""
         try:

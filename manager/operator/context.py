@@ -420,7 +420,7 @@ class Context:
                 how["adopt"] = True
         if applied.outcome is Outcome.CREATED:
             if not self.created or not any(each is kind for each, _ in self.created):
-                of_kind = kind, self._any_name
+                of_kind = kind, ObjectKey(self.object.metadata.namespace, "")  # for all of them
                 writes.wrote(self.object, of_kind, Outcome.CREATED, current_record(), str, most=MOST_LOOPS)
             self.created |= {(kind, key)}
             name = f"{child.gvk.kind} {applied.object.metadata.name}"
@@ -432,11 +432,6 @@ class Context:
         if may_update is not None and not is_rolled_out(applied.object):
             self._rolling_out = True
         return applied.object
-
-    @property
-    def _any_name(self) -> ObjectKey:
-        """Return the key by which creations of all children of one kind are counted."""
-        return ObjectKey(self.object.metadata.namespace, "")
 
     async def _left_alone(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return a child that was changed too often, and is left as it is for a while."""
@@ -450,7 +445,7 @@ class Context:
             ):
                 self.look_again_within(pause)
                 return there
-        pause = writes.loop_pause(owner, (kind, self._any_name))
+        pause = writes.loop_pause(owner, (kind, ObjectKey(owner.metadata.namespace, "")))
         if pause > 0 and await self.client.find(kind, key) is None:
             why = f"{MOST_LOOPS} reconciles in a minute have created a {kind.gvk.kind} each"
             text = f"{why}, and nothing else had changed; now one is created at most each minute"

@@ -91,7 +91,8 @@ def add_controller(
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
     informers = [objects, *(_informer(operator, each, objects) for each in operator.sources)]
-    own = KindSource(objects, enqueue_object, predicates=(cls.counts_event(),), relation="for")
+    counts = cls.counts if cls.finalizers or cls.daemons else cls.on
+    own = KindSource(objects, enqueue_object, predicates=(counts,), relation="for")
     reconciler = None if by_key else ObjectReconciler(operator)
     sources: list[Source] = [own, operator.channel]
     if reconciler is not None:

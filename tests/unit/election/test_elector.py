@@ -44,6 +44,11 @@ async def test_leader_renews_once_each_retry_period_and_sends_no_other_request(e
     assert now() + 8.0 <= first.elector._lock.deadline <= now() + 10.0
 
 
+async def test_elector_names_the_leader_on_the_leader_and_on_a_standby(election: Election):
+    first, second = await election.leader(), await election.standby()
+    assert (first.elector.leader, second.elector.leader) == ("first", "first")
+
+
 @pytest.mark.parametrize("fault", [Unreached, LostBefore, LostAfter, Stall, lambda: Reply.status(500)])
 async def test_leader_sends_no_write_after_its_renew_deadline(election: Election, fault: Callable[..., Step]):
     first = await election.leader()

@@ -21,6 +21,7 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
+from manager.election.coordinator import Coordinator, Leadership
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
@@ -231,6 +232,18 @@ async def test_overview_has_numbers_and_no_object_names(serve_pages: ServePages)
         assert "at work, without an election" in text
         for word in ("Controllers", "foos.tutorial.my.domain", "pods", "running", "Lag of the event loop"):
             assert word in text
+
+
+async def test_overview_of_a_standby_names_the_leader(
+    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Coordinator, "leader", "pod-a_1")
+    async with visited(serve_pages) as (_, site):
+        assert ">leads</span>" in (await get(site, "/"))[1]
+        monkeypatch.setattr(Leadership, "deadline", 0.0)
+        _, text = await get(site, "/?part=1")
+        assert ">in standby</span>" in text
+        assert "<dt>Leader</dt><dd>pod-a_1</dd>" in text
 
 
 async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_look(

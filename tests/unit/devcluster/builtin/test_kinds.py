@@ -105,6 +105,18 @@ def test_bound_claim_may_grow():
     assert [each.text for each in smaller] == ["Forbidden: field can not be less than status.capacity"]
 
 
+def test_generation_follows_the_specification_alone():
+    strategy = found("deployments.apps").strategy
+    old: Json = {"metadata": {"name": "a", "generation": 3}, "spec": {"replicas": 1}, "status": {}}
+    strategy.default(old)
+    same, other = copy.deepcopy(old), copy.deepcopy(old)
+    same["metadata"]["labels"] = {"a": "b"}
+    other["spec"]["replicas"] = 2
+    strategy.prepare_update(same, old, context())
+    strategy.prepare_update(other, old, context())
+    assert (same["metadata"]["generation"], other["metadata"]["generation"]) == (3, 4)
+
+
 def test_absent_number_of_a_status_is_shown_as_0():
     new: Json = {"metadata": {"name": "a"}, "status": {"replicas": -2, "readyReplicas": -1}}
     errors = found("replicasets.apps").strategy.validate_status_update(new, new, context("status"))

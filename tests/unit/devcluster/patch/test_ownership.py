@@ -9,6 +9,7 @@ import pytest
 
 from devcluster.patch import Write, apply, in_versions, parent_entries, record_update, scale_entries
 from devcluster.schema.node import Schema, parse
+from devcluster.types import schema_for
 
 NOW = "2026-01-31T12:00:00Z"
 LATER = "2026-01-31T12:00:05Z"
@@ -53,6 +54,41 @@ def applied(
 
 def recorded(new: dict[str, Any], old: dict[str, Any] | None, manager: str = "m", **more: Any) -> None:
     record_update(new, old, write(manager, **{"now": LATER, **more}))
+
+
+def test_new_built_in_object_has_no_managed_fields_for_empty_go_structs():
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "labels": {"a": "b"}, "creationTimestamp": None},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "strategy": {},
+            "template": {
+                "metadata": {"labels": {"a": "b"}, "creationTimestamp": None},
+                "spec": {"containers": [{"name": "c", "resources": {}}], "volumes": []},
+            },
+        },
+        "status": {},
+    }
+
+    kind = schema_for("apps", "v1", "Deployment")
+    recorded(deployment, None, schema=kind, api_version="apps/v1", reset=("status",))
+
+    (entry,) = deployment["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+        "f:spec": {
+            "f:selector": {},
+            "f:template": {
+                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+                "f:spec": {
+                    "f:containers": {'k:{"name":"c"}': {".": {}, "f:name": {}, "f:resources": {}}},
+                    "f:volumes": {},
+                },
+            },
+        },
+    }
 
 
 def test_write_without_a_change_keeps_the_entries_with_their_times():
