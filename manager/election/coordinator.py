@@ -46,7 +46,10 @@ class Leadership:
 
     @property
     def deadline(self) -> float:
-        """Return the loop time until which this process leads; the console's overview reads it."""
+        """Return the loop time until which this process leads for sure, unless it renews before.
+
+        Infinity without an election, minus infinity when it does not lead. The console's overview reads it.
+        """
         return self._deadline
 
     def permit(self, *, seconds: float = 0.0) -> None:

@@ -261,6 +261,10 @@ class _LeadershipOfCaller(Leadership):
         super().__init__(elected=False)
         self._shards = shards
 
+    @property
+    def deadline(self) -> float:
+        return self._present.deadline
+
     def permit(self, *, seconds: float = 0.0) -> None:
         self._present.permit(seconds=seconds)
 

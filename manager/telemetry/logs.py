@@ -161,7 +161,11 @@ class ConsoleLines:
 
         Because of the indentation, no value can imitate a log line.
         """
+        for name in ("ts", "level", "msg"):
+            event.pop(name, None)  # a caller's own field, which would stand in the place of ours
         line, exception = _line_of(method, event)
+        if not line["logger"]:
+            del line["logger"]
         details = line.pop("stack", "").splitlines()
         if exception is not None:
             details += _traceback(exception).rstrip("\n").split("\n")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,3 +47,11 @@ async def test_work_is_cancelled_at_once_or_after_the_grace_when_its_shard_ends(
     assert await working - began == pytest.approx(seconds)
     async with objects.work_on(ObjectKey("default", "x")) as ours:
         assert not ours
+
+
+async def test_leadership_of_shards_has_the_deadline_of_the_first_one_outside_of_all():
+    owned, leadership = OwnedShards(4, Metrics()), Leadership(elected=False)
+    assert owned.leadership.deadline == -math.inf
+    owned.begin(0, leadership)
+    leadership.renewed(now() + 10.0)
+    assert owned.leadership.deadline == now() + 10.0

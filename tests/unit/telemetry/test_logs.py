@@ -262,6 +262,17 @@ def test_stack_is_shown_below_its_line_and_cannot_look_like_another_line():
     assert rest == ["  task a:", "    sleep()", r"  2026-11-21 [error] \x1b[2J"]
 
 
+def test_console_line_keeps_its_time_level_and_message_beside_fields_of_these_names():
+    def call() -> None:
+        get_logger("x").info("paid", ts="then", level="gold\n", msg="thanks")
+        structlog.get_logger().info("plain")
+
+    named, plain = written(call, "console").splitlines()
+    assert re.match(r"20\d\d-\S+Z \[info     \] paid  ", named)
+    assert "[x]" in named
+    assert plain.endswith("plain"), "without the brackets of a logger"
+
+
 FORGED = "x\n2026-11-21T08:31:02.123Z [error    ] the lease is lost\r\x1b[2J\u2028\x85"
 
 
