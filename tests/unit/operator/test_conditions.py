@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from devcluster.errors import not_found
 from manager import Blocked, Context
@@ -165,6 +165,33 @@ def test_condition_list_keeps_the_fields_of_others_in_json():
     ctx.condition("Ready", True, "Kept")
     [condition] = ctx.object.status.conditions  # type: ignore[attr-defined]
     assert (condition["status"], condition["reason"], condition["severity"]) == ("True", "Kept", "low")
+
+
+class CheckedStatus(Status):
+    model_config = ConfigDict(validate_assignment=True)
+
+    conditions: list[Condition] | None = None
+
+
+@pytest.mark.parametrize("status", [Status, CheckedStatus])
+@pytest.mark.parametrize("held", [None, {}, {"conditions": []}])
+def test_condition_is_there_after_it_is_set_in_any_form_of_our_status(
+    status: type[Status], held: dict[str, Any] | None
+):
+    kind = kind_with(status | None)
+    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind))
+    ctx.object.status = held  # type: ignore[attr-defined]
+    for reason in ("Failed", "Kept"):
+        ctx.condition("Ready", True, reason)
+        assert [each.reason for each in ctx.conditions.values()] == [reason]
+
+
+def test_conditions_that_are_no_models_are_read_from_our_status():
+    kind = kind_with(Status | None)
+    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind, status=Status()))
+    theirs = {"type": "Ready", "status": "False", "reason": "New"}
+    ctx.object.status.conditions = [theirs]  # type: ignore[attr-defined]
+    assert ctx.conditions["Ready"].reason == "New"
 
 
 class Plain(Resource, group="test.example.com", version="v1", plural="things", kind="Thing"):
