@@ -791,9 +791,10 @@ class Context:
             known = {} if self._blocked_now else obstacles.get(key)
             if known is None:
                 known = self._obstacles_of_earlier_process(held)
-            for each in left:
+            for each in [*left]:
                 if known.get(each.type) != (each.reason, each.message) and not is_of_failure(each):
                     continue
+                left.remove(each)
                 if each.type == DEGRADED and conditions.takes(DEGRADED):
                     self.condition(DEGRADED, False, "AsExpected")
                 else:

@@ -399,6 +399,28 @@ async def test_condition_of_an_obstacle_is_taken_back_when_the_operator_sets_non
         assert found == left
 
 
+class StableStatus(Status, conditions={"Ready": "", "ChildrenStable": ""}):
+    """A status that names the condition of the children, too."""
+
+
+async def test_stability_of_children_is_not_told_after_an_obstacle_alone():
+    blocked = [True]
+
+    async def act(_: Doing, obj: Any, ctx: Context) -> None:
+        if blocked[0]:
+            raise Blocked("NoImage", "something is in the way")
+
+    kind = kind_with(StableStatus)
+    async with operated(doing(act, kind)) as world:
+        obj = await world.create(thing(kind))
+        obj = await world.until(obj, lambda it: it.status and it.status.conditions)
+        assert {each.type for each in obj.status.conditions} == {"Ready", "ChildrenStable"}
+        blocked[0] = False
+        await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
+        await asyncio.sleep(1)
+        assert stored_conditions(world) == []
+
+
 async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone():
     steps = iter(["set", "blocked", "set once"])
 
