@@ -42,11 +42,12 @@ class Headers(Mapping[str, str]):
     Of most answers none is looked up, so they stay as they came until then.
     """
 
-    __slots__ = ("_head",)
+    __slots__ = ("_found", "_head")
 
     def __init__(self, head: bytes) -> None:
         """Take the head of an answer, without the empty line that ends it."""
         self._head = head
+        self._found: CIMultiDict[str] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a header, or the default."""
@@ -63,13 +64,14 @@ class Headers(Mapping[str, str]):
         return len(self._parsed())
 
     def _parsed(self) -> CIMultiDict[str]:
-        """Read the lines, in which the parser of the connection has found no fault."""
-        found = CIMultiDict[str]()
-        for line in self._head.decode("utf-8", "replace").split("\r\n")[1:]:
-            name, _, value = line.partition(":")
-            before = [found[name]] if name in found else []
-            found[name] = ", ".join((*before, value.strip(" \t")))
-        return found
+        """Read the lines once, in which the parser of the connection has found no fault."""
+        if self._found is None:
+            values: dict[str, tuple[str, list[str]]] = {}
+            for line in self._head.decode("utf-8", "replace").split("\r\n")[1:]:
+                name, _, value = line.partition(":")
+                values.setdefault(name.lower(), (name, []))[1].append(value.strip(" \t"))
+            self._found = CIMultiDict({name: ", ".join(each) for name, each in values.values()})
+        return self._found
 
 
 @dataclass(slots=True, eq=False)
@@ -294,7 +296,7 @@ class Connection(asyncio.Protocol):
         head = b"".join(self._head).lstrip()
         self._head.clear()
         while head.startswith(_INFORMATIONAL):
-            head = head[head.find(_END) + len(_END) :]
+            head = head[head.find(_END) + len(_END) :].lstrip()
         answer.status, answer.headers = status, Headers(head[: head.find(_END)])
         self._may_end_with_connection = True
         answer.wake()

@@ -119,9 +119,6 @@ class ConditionList:
 
     def read(self, obj: Resource) -> list[Condition]:
         """Return the conditions that an object has; a missing list is an empty one."""
-        if type(obj) is self.plain:
-            held = getattr(obj.status, "conditions", None)  # type: ignore[attr-defined]
-            return [*held] if held else []
         status = obj.content.get("status") if isinstance(obj, Unstructured) else getattr(obj, "status", None)
         held = status.get("conditions") if isinstance(status, dict) else getattr(status, "conditions", None)
         if not held:
@@ -190,12 +187,12 @@ def _held(obj: Resource) -> list[Any]:
         holder = obj.content["status"] = obj.content.get("status") or {}
     else:
         holder = status_of(obj)
-    held: list[Any] | None
     if isinstance(holder, dict):
-        held = holder["conditions"] = holder.get("conditions") or []
-    elif (held := holder.conditions) is None:
-        held = holder.conditions = []
-    return held
+        holder["conditions"] = holder.get("conditions") or []
+        return holder["conditions"]  # type: ignore[no-any-return]
+    if holder.conditions is None:
+        holder.conditions = []  # a model that validates assignments has a copy of it
+    return holder.conditions  # type: ignore[no-any-return]
 
 
 def _wire(item: Any) -> dict[str, Any]:

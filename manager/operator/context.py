@@ -418,6 +418,8 @@ class Context:
                 # they stay. With this owner, they would go too.
                 await self.confirm()
                 how["adopt"] = True
+        if may_update is not None and not is_rolled_out(applied.object):
+            self._rolling_out = True
         if applied.outcome is Outcome.CREATED:
             if not self.created or not any(each is kind for each, _ in self.created):
                 of_kind = kind, ObjectKey(self.object.metadata.namespace, "")  # for all of them
@@ -429,8 +431,6 @@ class Context:
             self._announce(applied, applied.previous, child, options.get("changed"))
         elif writes.of(self.object):
             self.look_again_within(writes.held(self.object, (kind, key)))
-        if may_update is not None and not is_rolled_out(applied.object):
-            self._rolling_out = True
         return applied.object
 
     async def _left_alone(self, kind: type[R], key: ObjectKey) -> R | None:
@@ -791,9 +791,10 @@ class Context:
             known = {} if self._blocked_now else obstacles.get(key)
             if known is None:
                 known = self._obstacles_of_earlier_process(held)
-            for each in left:
+            for each in [*left]:
                 if known.get(each.type) != (each.reason, each.message) and not is_of_failure(each):
                     continue
+                left.remove(each)
                 if each.type == DEGRADED and conditions.takes(DEGRADED):
                     self.condition(DEGRADED, False, "AsExpected")
                 else:

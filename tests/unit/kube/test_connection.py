@@ -13,7 +13,7 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.kube.connection import HEAD_LIMIT, READ_AHEAD, Connection
+from manager.kube.connection import HEAD_LIMIT, READ_AHEAD, Connection, Headers
 from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import LONGEST, WireRequest
@@ -70,6 +70,27 @@ async def test_headers_that_come_several_times_are_put_together(wire: HttpWire, 
     first, second = [(await wire.fetch(GET, LONGEST)).headers for _ in range(2)]
     assert first["WARNING"] == '299 - "a", 299 - "b"'
     assert dict(second) == {"Content-Length": "2"}
+
+
+@pytest.mark.parametrize("between", [b"", b"\r\n", b"\r\n\r\n"], ids=len)
+async def test_headers_are_those_of_the_final_answer_after_empty_lines(
+    wire: HttpWire, script: ScriptedServer, between: bytes
+):
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + between
+    script.answers = [hint + hint + OK]
+    assert dict((await wire.fetch(GET, LONGEST)).headers) == {"Content-Length": "2"}
+
+
+def test_headers_are_parsed_once_for_all_their_readers():
+    class Head(bytes):
+        times = 0
+
+        def decode(self, *args: str) -> str:
+            Head.times += 1
+            return super().decode(*args)
+
+    assert dict(Headers(Head(b"HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\na: 3"))) == {"A": "1, 3", "B": "2"}
+    assert Head.times == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -230,6 +232,34 @@ async def test_rollouts_wait_for_each_other_when_another_version_changes_the_chi
         for child in await world.client.uncached.list(Deployment, namespace="default"):
             assert child.spec["template"]["spec"]["containers"][0]["image"] == image
             assert is_rolled_out(child)
+
+
+async def test_rollout_is_under_way_when_its_message_has_failed():
+    image = "image:1"
+
+    def fail(*_: Any) -> tuple[str, str] | None:
+        raise LookupError("no words for it")
+
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+        child = deployment(image=image)
+        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
+        if image == "image:2":
+            child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
+        with suppress(LookupError):
+            await ctx.apply(child, changed=fail)
+
+    operator = doing(act, owns=(Deployment,), options=ControllerOptions(max_concurrent_rollouts=1))
+    async with operated(operator, objects=[greeting("first"), greeting("second")]) as world:
+        for name in ("first", "second"):
+            child = Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
+            await world.until(child, is_rolled_out)
+        image = "image:2"
+        for name in ("first", "second"):
+            LAST[-1].enqueue(ObjectKey("default", name))
+            await asyncio.sleep(5)
+        children = await world.client.uncached.list(Deployment, namespace="default")
+        images = {each.spec["template"]["spec"]["containers"][0]["image"] for each in children}
+        assert images == {"image:1", "image:2"}
 
 
 async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec():

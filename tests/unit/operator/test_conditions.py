@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from devcluster.errors import not_found
 from manager import Blocked, Context
@@ -165,6 +165,33 @@ def test_condition_list_keeps_the_fields_of_others_in_json():
     ctx.condition("Ready", True, "Kept")
     [condition] = ctx.object.status.conditions  # type: ignore[attr-defined]
     assert (condition["status"], condition["reason"], condition["severity"]) == ("True", "Kept", "low")
+
+
+class CheckedStatus(Status):
+    model_config = ConfigDict(validate_assignment=True)
+
+    conditions: list[Condition] | None = None
+
+
+@pytest.mark.parametrize("status", [Status, CheckedStatus])
+@pytest.mark.parametrize("held", [None, {}, {"conditions": []}])
+def test_condition_is_there_after_it_is_set_in_any_form_of_our_status(
+    status: type[Status], held: dict[str, Any] | None
+):
+    kind = kind_with(status | None)
+    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind))
+    ctx.object.status = held  # type: ignore[attr-defined]
+    for reason in ("Failed", "Kept"):
+        ctx.condition("Ready", True, reason)
+        assert [each.reason for each in ctx.conditions.values()] == [reason]
+
+
+def test_conditions_that_are_no_models_are_read_from_our_status():
+    kind = kind_with(Status | None)
+    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind, status=Status()))
+    theirs = {"type": "Ready", "status": "False", "reason": "New"}
+    ctx.object.status.conditions = [theirs]  # type: ignore[attr-defined]
+    assert ctx.conditions["Ready"].reason == "New"
 
 
 class Plain(Resource, group="test.example.com", version="v1", plural="things", kind="Thing"):
@@ -370,6 +397,28 @@ async def test_condition_of_an_obstacle_is_taken_back_when_the_operator_sets_non
         if restarted and reason == "NoImage" and status is OurStatus:
             left = {"Ready": ("False", "NoImage")}  # an operator may have set it itself
         assert found == left
+
+
+class StableStatus(Status, conditions={"Ready": "", "ChildrenStable": ""}):
+    """A status that names the condition of the children, too."""
+
+
+async def test_stability_of_children_is_not_told_after_an_obstacle_alone():
+    blocked = [True]
+
+    async def act(_: Doing, obj: Any, ctx: Context) -> None:
+        if blocked[0]:
+            raise Blocked("NoImage", "something is in the way")
+
+    kind = kind_with(StableStatus)
+    async with operated(doing(act, kind)) as world:
+        obj = await world.create(thing(kind))
+        obj = await world.until(obj, lambda it: it.status and it.status.conditions)
+        assert {each.type for each in obj.status.conditions} == {"Ready", "ChildrenStable"}
+        blocked[0] = False
+        await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
+        await asyncio.sleep(1)
+        assert stored_conditions(world) == []
 
 
 async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone():
