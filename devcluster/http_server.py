@@ -204,7 +204,7 @@ class HttpServer:
             answer.headers["Content-Encoding"] = "gzip"
             answer.headers["Vary"] = "Accept-Encoding"
             content = await asyncio.to_thread(_gzip, content)  # zlib releases the GIL
-        if len(content) <= _PIECE:
+        if len(content) <= _PIECE or request.method == "HEAD":
             response: web.StreamResponse = web.Response(
                 status=answer.status, headers=_head_of(answer), body=content
             )

@@ -204,8 +204,8 @@ class OpenApi:
         self._generation = -1
         self._groups: dict[str, list[Resource]] = {}
         self._hashes: dict[str, str] = {}
-        self._made: dict[str, tuple[str, bytes]] = {}
-        """The hash and the body of each document."""
+        self._made: dict[str, tuple[str, asyncio.Task[bytes]]] = {}
+        """The hash and the body of each document; a request that is cancelled does not end its making."""
         self._making = asyncio.Lock()
 
     async def answer(self, request: ApiRequest) -> ApiResponse | None:
@@ -263,11 +263,14 @@ class OpenApi:
 
     async def _body(self, name: str, current: str, make: Callable[[], bytes]) -> bytes:
         """Return a document of that hash; a thread makes it anew if it has changed, which takes seconds."""
+        made = self._made.get(name)
+        if made is None or made[0] != current or _has_failed(made[1]):
+            made = self._made[name] = current, asyncio.create_task(self._in_thread(make))
+        return await asyncio.shield(made[1])
+
+    async def _in_thread(self, make: Callable[[], bytes]) -> bytes:
         async with self._making:
-            made = self._made.get(name)
-            if made is None or made[0] != current:
-                made = self._made[name] = current, await asyncio.to_thread(make)
-            return made[1]
+            return await asyncio.to_thread(make)
 
     def _refresh(self) -> None:
         if self._generation == self._registry.generation:
@@ -283,6 +286,10 @@ class OpenApi:
             for path, resources in self._groups.items()
         }
         self._made = {path: made for path, made in self._made.items() if self._hashes.get(path) == made[0]}
+
+
+def _has_failed(task: asyncio.Task[bytes]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def _are_same(resources: list[Resource], before: list[Resource] | None) -> bool:

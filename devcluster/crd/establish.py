@@ -154,8 +154,8 @@ class Establisher:
     def _settle_due(self) -> None:
         """Do all that is due now; the event loop comes back for more, after other requests."""
         self._unschedule()
-        due, self._due = self._due, {}
-        for name in due:
+        for name in list(self._due):
+            del self._due[name]
             stored = self._store.get(_key(name))
             if stored is not None:
                 self._settle(name, stored.decode())

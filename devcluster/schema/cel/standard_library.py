@@ -349,7 +349,14 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [each.group() for each in _pattern(pattern).finditer(text)]
+    # re2 finds the empty text within a character too, and gives it the start of the next character.
+    by_start = {each.start(): each for each in _pattern(pattern).finditer(text)}
+    found: list[str] = []
+    end = -1
+    for each in by_start.values():
+        if each.end() > end:  # Go leaves out an empty match after another match
+            found.append(each.group())
+            end = each.end()
     return found if limit < 0 else found[:limit]
 
 

@@ -19,6 +19,8 @@ async def handle(request: ApiRequest) -> ApiResponse:
     match request.path:
         case "/large":
             return ApiResponse(body=b"x" * 200_000)
+        case "/huge":
+            return ApiResponse(body=b"x" * 600_000)
         case "/missing":
             raise not_found("", "pods", "a")
         case "/broken":
@@ -253,6 +255,14 @@ async def test_large_answers_are_compressed_only_for_clients_that_accept_gzip(
     _, headers, body = await client.ask(f"GET {path} HTTP/1.1\nHost: h\nAccept-Encoding: {accepted}")
     assert headers.get("content-encoding") == encoding
     assert path == "/" or (gzip.decompress(body) if encoding else body) == b"x" * 200_000
+
+
+async def test_head_request_gets_no_body_of_a_huge_answer(client: Client):
+    await client.send("HEAD /huge HTTP/1.1\nHost: h")
+    head = await client.reader.readuntil(b"\r\n\r\n")
+    assert b"Content-Length: 600000\r\n" in head
+    _, _, body = await client.ask("GET /huge HTTP/1.1\nHost: h")
+    assert body == b"x" * 600_000
 
 
 async def test_stream_begins_before_its_first_part(client: Client, served: Served):

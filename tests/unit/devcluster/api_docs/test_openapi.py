@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from devcluster.api.openapi import OpenApi
 from devcluster.api.openapi_protobuf import encode_document
 from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
 from devcluster.schema.node import Schema
 from tests.unit.devcluster.api_docs.conftest import custom
 
@@ -203,6 +205,32 @@ def test_protobuf_identifies_parameters_by_their_place():
     expected = field(2, field(9, body), field(9, query), field(9, path))
     document = {"paths": {"/x": {"parameters": parameters}}}
     assert encode_document(document) == field(8, field(2, field(1, b"/x"), expected))
+
+
+async def test_document_is_made_once_when_its_first_request_is_cancelled(
+    openapi: OpenApi, monkeypatch: pytest.MonkeyPatch
+):
+    begun, go, made = threading.Event(), threading.Event(), []
+
+    def make(resources: list[Resource]) -> dict[str, Any]:
+        made.append(resources)
+        begun.set()
+        go.wait(10)
+        return {"components": {"schemas": {}}}
+
+    monkeypatch.setattr("devcluster.api.openapi._make", make)
+    request = ApiRequest(method="GET", path="/openapi/v3/api/v1", headers={"accept": "application/json"})
+    first = asyncio.create_task(openapi.answer(request))
+    await asyncio.to_thread(begun.wait, 10)
+    first.cancel()
+    await asyncio.wait([first])
+    second = asyncio.create_task(openapi.answer(request))
+    await asyncio.sleep(0.1)
+    go.set()
+    answer = await second
+    assert answer is not None
+    assert answer.status == 200
+    assert len(made) == 1
 
 
 def test_openapi_has_no_document_for_paths_that_are_not_served(openapi: OpenApi):

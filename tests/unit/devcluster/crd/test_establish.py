@@ -236,3 +236,20 @@ def test_settle_decodes_no_definitions_of_other_groups(cluster: Cluster, monkeyp
     monkeypatch.setattr(Stored, "decode", counted)
     cluster.establish(group="three.example.com")
     assert set(decoded) == {"widgets.three.example.com"}
+
+
+def test_settle_continues_with_the_other_definitions_after_a_failure(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    cluster.define(group="one.example.com")
+    cluster.define(group="two.example.com")
+    with monkeypatch.context() as broken:
+        broken.setattr(cluster.store, "update", fail)
+        with pytest.raises(RuntimeError, match="full"):
+            cluster.establisher.settle()
+    cluster.establisher.settle()
+    assert len(cluster.versions(group="two.example.com")) == 2
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("full")

@@ -57,6 +57,14 @@ def test_null_in_place_of_an_object_is_no_such_overload(expression: str, null: s
         program.run({"self": {"nothing": None}})
 
 
+@pytest.mark.parametrize(
+    ("text", "pattern", "found"),
+    [("éx", "y*", "['', '', '']"), ("yéy", "y*", "['y', 'y']"), ("-é-a", "[-a]?", "['-', '-', 'a']")],
+)
+def test_find_all_finds_the_empty_matches_of_go(text: str, pattern: str, found: str):
+    assert compile_expression(f"'{text}'.findAll('{pattern}') == {found}", {}).run({}) is True
+
+
 def test_cel_rule_is_stopped_when_it_exceeds_its_cost_limit():
     around = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, c >= 0)))"
     schema = parse({"type": "object", "x-kubernetes-validations": [{"rule": around}]})
