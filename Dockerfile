@@ -71,6 +71,7 @@ COPY --chown=65532:65532 apis /app/apis
 COPY --chown=65532:65532 controllers /app/controllers
 COPY --chown=65532:65532 manager /app/manager
 COPY --chown=65532:65532 manager_console /app/manager_console
+COPY --chown=65532:65532 manager_kinds /app/manager_kinds
 COPY --chown=65532:65532 manager_kubernetes /app/manager_kubernetes
 COPY --chown=65532:65532 petstore /app/petstore
 ENV PYTHONPATH=/app

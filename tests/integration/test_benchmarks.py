@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.parts import Sizes
+from benchmarks.peers import lacks_of
 from benchmarks.peers.bare import PEERS as BARE
 from benchmarks.peers.ours import PEERS as OURS
 from benchmarks.progress import Budget, Progress
@@ -40,7 +41,7 @@ def run_suite(*parts: str) -> Results:
     lacks = {peer.name: dict(peer.lacks) for peer in PEERS}
     run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())
     results = Results.begin(run, parts)
-    taking = [Taking.of(peer, peer.make()) for peer in PEERS]
+    taking = [Taking(peer.name, peer.make().program, lacks_of(peer)) for peer in PEERS]
     budget = Budget(600, lambda what: None)
     suite = Suite(taking, parts, results, rounds=1, sizes=SIZES, save=lambda: None, budget=budget)
     suite.run(Progress())

@@ -513,7 +513,7 @@ async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_
     await bench.client.named("another").create(bench.deployment("d"))
     late = wanted("d")
     with pytest.raises(AlreadyExists):
-        await bench.client._create(late, applied_fields(late, None, None), (), dry_run=False)
+        await bench.client._create(late, late.key, applied_fields(late, None, None), (), dry_run=False)
     there = await bench.client.uncached.get(Deployment, bench.key("d"))
     assert "volumeMounts" not in there.spec["template"]["spec"]["containers"][0]
 
