@@ -362,7 +362,8 @@ class _Parser:
         if binary and kind in {"o", "x", "X"}:  # a byte, and no character
             return bytes([int(digits, 8 if kind == "o" else 16)]).decode(errors="surrogateescape")
         if kind != "c":
-            return chr(int(digits, 8 if kind == "o" else 16))
+            character = chr(int(digits, 8 if kind == "o" else 16))
+            return "\ufffd" if "\ud800" <= character <= "\udfff" else character  # as Go encodes a surrogate
         if digits not in _ESCAPES:
             raise CompileError(
                 self._source, [(token.at, "Syntax error: token recognition error at: " + token.text)]

@@ -49,6 +49,17 @@ async def test_list_not_older_than_a_version_is_the_newest_and_future_version_is
     assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"
 
 
+async def test_watch_from_an_expired_version_sends_an_error_event_and_ends(api: Api):
+    for name in "abc":
+        await api.expect(201, "POST", CONFIG_MAPS, config_map(name))
+    api.server.store.expire_history()
+    lines = await api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion=2")
+    event = await lines.next()
+    assert event["type"] == "ERROR"
+    assert (event["object"]["code"], event["object"]["message"]) == (410, "too old resource version: 2 (4)")
+    assert await lines.ended()
+
+
 @pytest.mark.virtual_time
 async def test_watch_sends_a_bookmark_and_ends_after_its_timeout(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))

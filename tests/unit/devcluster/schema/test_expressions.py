@@ -65,6 +65,14 @@ def test_find_all_finds_the_empty_matches_of_go(text: str, pattern: str, found: 
     assert compile_expression(f"'{text}'.findAll('{pattern}') == {found}", {}).run({}) is True
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [r"'\ud800' == '\ufffd'", r"!'\ud800'.matches('a')", r"'\ud800'.matches('^.$')", r"size(b'\udc80') == 3"],
+)
+def test_escaped_surrogate_is_the_replacement_character(expression: str):
+    assert compile_expression(expression, {}).run({}) is True
+
+
 def test_cel_rule_is_stopped_when_it_exceeds_its_cost_limit():
     around = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, c >= 0)))"
     schema = parse({"type": "object", "x-kubernetes-validations": [{"rule": around}]})
