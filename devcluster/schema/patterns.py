@@ -14,6 +14,8 @@ _LAST: Final = sys.maxunicode
 _MOST_REPEATS: Final = 1000
 """The maximum of a repetition, and of the product of nested repetitions."""
 _DEEPEST: Final = 1000
+_MEMORY: Final = 32 << 20
+"""Bytes of a compiled pattern and its states; filling them takes a third of a second."""
 _HIGHEST_ASCII: Final = 0x7F
 _SURROGATES: Final = range(0xD800, 0xE000)
 _NAMED: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -61,9 +63,12 @@ def compile_pattern(pattern: str) -> Any:
     except _Mistake as error:
         raise ValueError(f"error parsing regexp: {error.what}: `{error.where}`") from None
     try:
-        return re2.compile(checked, re2.ASCII)
-    except re2.error:
-        raise ValueError(f"error parsing regexp: expression too large: `{pattern}`") from None
+        return re2.compile(checked, re2.ASCII, max_mem=_MEMORY)
+    except re2.error as error:
+        what, _, where = str(error).partition(": ")
+        if "too large" in what:
+            what, where = "expression too large", pattern
+        raise ValueError(f"error parsing regexp: {what}: `{where}`") from None
 
 
 class _Mistake(Exception):

@@ -267,7 +267,7 @@ class Informer:
         """Take in the server's answer to a write: the object as it is now.
 
         `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
-        Raises ProtocolError when it is not an object of this kind.
+        Raises ProtocolError for what is no object, and for a newer one of another kind.
         """
         arrival = self._decoder.look(raw)
         key, uid, version, meta = arrival.key, arrival.uid, arrival.version, arrival.meta

@@ -158,7 +158,7 @@ class ControllerOptions:
             }[takes]
             if not valid:
                 alternative = "" if takes == each.type else ", or None"
-                error = ValueError if is_number else TypeError
+                error = ValueError if is_number and takes != "bool" else TypeError
                 raise error(f"{each.name} takes {expected}{alternative}, not {value!r}")
         if not 0 < self.backoff_base <= self.backoff_cap:
             bounds = f"{self.backoff_base} with backoff_cap {self.backoff_cap}"

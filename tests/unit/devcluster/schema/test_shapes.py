@@ -162,6 +162,7 @@ def test_defaults_fill_missing_and_null_fields_and_are_not_shared():
         ("a{,2}", "a{,2}", True),
         ("^(a{100}){10}$", "a" * 1000, True),
         ("^(a+)+$", "a" * 5000 + "!", False),
+        (r"^[\p{L}\p{N}]{1,500}$", "é" * 500, True),
         (r"^(\w+\s?)*$", "a" * 5000 + "!", False),
     ],
 )
@@ -202,10 +203,11 @@ def test_compile_pattern_matches_as_go_does(pattern: str, text: str, *, matches:
         (r"[\b]", r"invalid escape sequence: `\b`"),
         (r"\x{110000}", r"invalid escape sequence: `\x{110000"),
         (r"\p{Nope}", r"invalid character class range: `\p{Nope}`"),
+        (r"a\p{Adlam}", r"invalid character class range: `\p{Adlam}`"),
         ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
         ("[a--b]", "invalid character class range: `a--`"),
         ("a\\", "trailing backslash at end of expression: ``"),
-        (r"\pL{1000}", r"expression too large: `\pL{1000}`"),
+        (r"(\pL\pN\pL\pN){1000}", r"expression too large: `(\pL\pN\pL\pN){1000}`"),
     ],
 )
 def test_patterns_that_go_has_not_are_refused_in_its_words(pattern: str, mistake: str):
