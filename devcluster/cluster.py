@@ -25,7 +25,7 @@ from devcluster.builtin import initial_objects, read_recorded, resources
 from devcluster.builtin.metrics import MetricsApi
 from devcluster.clock import Clock
 from devcluster.controllers.images import Image
-from devcluster.crd.definition import definitions_resource
+from devcluster.crd.definition import OBJECT_META, definitions_resource
 from devcluster.crd.establish import Establisher
 from devcluster.faults import FaultControl
 from devcluster.http_call import ApiRequest, ApiResponse, User
@@ -34,7 +34,6 @@ from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, 
 from devcluster.storage import Disk, Journal, Key, Store
 from devcluster.types import schema_of
 
-_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- only looked up
 """This machine's address of a listener on all interfaces."""
 _LAST = ("Namespace", "default")
@@ -133,7 +132,7 @@ class DevCluster:
             self.store,
             self.registry,
             self.clock,
-            metadata=schema_of(_OBJECT_META),
+            metadata=schema_of(OBJECT_META),
             call_webhook=self.webhooks.call,
         )
         admission = ClusterAdmission(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
@@ -285,7 +286,7 @@ class _Attempt:
 
     async def _checked(self, obj: Object, old: Object | None) -> Object:
         """Take an object through defaults, admission and validation."""
-        call, resource, part = self._call, self._resource, self._part
+        resource, part = self._resource, self._part
         self._dedup(obj["metadata"])
         self._default(obj, managed=self._managed)
         if not self._managed:
@@ -304,11 +305,7 @@ class _Attempt:
             self._default(obj, managed=self._managed)
         if old is not None:
             restore(obj["metadata"], old["metadata"])
-        if errors := self._errors(obj, old):
-            raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), errors)
-        if not call.subresource:
-            for warning in self._strategy.warnings(obj, old):
-                call.warn(warning)
+        await self._validate(obj, old)
         if info is not None and self._admission is not None:
             info.obj = obj if part is None else part.new
             await self._admission.validate(info)
@@ -317,6 +314,23 @@ class _Attempt:
         if self._managed:
             self._default(obj)
         return obj
+
+    async def _validate(self, obj: Object, old: Object | None) -> None:
+        """Check the kind's rules, and warn of what they discourage.
+
+        Raises:
+            StatusError: 422, with all that is wrong.
+        """
+        call, resource, strategy = self._call, self._resource, self._strategy
+        if strategy.slow_checks:
+            errors = await asyncio.to_thread(self._errors, obj, old)
+        else:
+            errors = self._errors(obj, old)
+        if errors:
+            raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), errors)
+        if not call.subresource:
+            for warning in strategy.warnings(obj, old):
+                call.warn(warning)
 
     async def record(self, obj: Object, old: Object | None) -> None:
         """Set the managedFields of a new or changed object."""

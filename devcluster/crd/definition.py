@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from devcluster.kinds.metadata import validate_metadata
 from devcluster.kinds.resource import Column, Resource
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.schema.formats import is_known_format
-from devcluster.types import schema_for
+from devcluster.types import schema_for, schema_of
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
 
@@ -22,6 +23,7 @@ CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 Object = dict[str, Any]
 
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
 
 
@@ -30,6 +32,17 @@ def _check(new: Object, old: Object | None) -> list[FieldError]:
     from devcluster.crd.definition_checks import check_spec, check_stored_versions  # noqa: PLC0415
 
     return [*check_spec(new, old), *check_stored_versions(new)]
+
+
+def _check_and_compile(new: Object, old: Object | None) -> list[FieldError]:
+    """Check a definition, and compile a sound one's schemas: `resources_of` remembers them."""
+    from devcluster.crd.resources import resources_of  # noqa: PLC0415 -- as above
+
+    errors = _check(new, old)
+    if not errors:
+        with contextlib.suppress(Exception):  # it fails again, and is logged, when the definition is served
+            resources_of(new, metadata=schema_of(OBJECT_META))
+    return errors
 
 
 def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
@@ -51,6 +64,7 @@ def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
 class DefinitionStrategy(Strategy):
     """The strategy of customresourcedefinitions."""
 
+    slow_checks = True
     unconditional_update = False
     has_generation = True
 
@@ -98,10 +112,10 @@ class DefinitionStrategy(Strategy):
         return True
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        return [*_check_name(new), *_check(new, None)]
+        return [*_check_name(new), *_check_and_compile(new, None)]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        return _check(new, old)
+        return _check_and_compile(new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         before = set(_unknown_formats(old)) if old is not None else set()

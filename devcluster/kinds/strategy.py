@@ -32,9 +32,12 @@ class Strategy:
     The order of calls for a write is `default`, mutating admission, `prepare_*`, `default` again,
     `validate_*`, validating admission, `commit`. Methods change the object in place, which is the caller's
     copy; they must not change `old`. Everything here is synchronous: no other task runs between reading the
-    old object and storing the new one.
+    old object and storing the new one, except for admission webhooks and `slow_checks`. After those, the
+    write fails if the old object has changed.
     """
 
+    slow_checks: bool = False
+    """Whether `validate_create` and `validate_update` take so long that they run in a thread."""
     status_fields: tuple[str, ...] = ("status",)
     """Top-level fields that only the status subresource writes; () for kinds without one."""
     status_reset: tuple[str | tuple[str, ...], ...] = ("spec",)
