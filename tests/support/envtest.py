@@ -207,6 +207,8 @@ class EnvtestControlPlane(ControlPlane):
             f"--root-ca-file={self.folder / 'ca.pem'}",
             # By default an autoscaler is looked at 15 s after it was created.
             "--horizontal-pod-autoscaler-sync-period=1s",
+            # Until the monitors of quotas have started, a deletion is counted every 5 minutes only.
+            "--resource-quota-sync-period=2s",
         ]
 
     def _scheduler_flags(self) -> list[str]:
