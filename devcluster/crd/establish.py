@@ -189,18 +189,18 @@ class Establisher:
     def _serve(self, name: str, obj: Object) -> None:
         spec = obj["spec"]
         names = (spec["group"], spec["names"]["plural"])
-        now = (
+        state = (
             names,
             (spec, (obj.get("status") or {}).get("acceptedNames")),
             "deletionTimestamp" in obj["metadata"],
         )
         served = self._served.get(name)
-        if served == now:
+        if served == state:
             return
-        if served is not None and served[:2] == now[:2]:
-            self._served[name] = now
+        if served is not None and served[:2] == state[:2]:
+            self._served[name] = state
             versions = self._registry.versions(*names)
-            self._registry.replace(*names, [dataclasses.replace(each, closing=now[2]) for each in versions])
+            self._registry.replace(*names, [dataclasses.replace(each, closing=state[2]) for each in versions])
             return
         from devcluster.crd.resources import resources_of  # noqa: PLC0415 -- most clusters begin without any
 
@@ -209,7 +209,7 @@ class Establisher:
         except Exception:  # noqa: BLE001 -- a definition that an earlier version of this program let in
             _log.exception("the definition %s cannot be served", name)
             return
-        self._served[name] = now
+        self._served[name] = state
         self._registry.replace(*names, resources)
 
     def _later(self, name: str) -> None:

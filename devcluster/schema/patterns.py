@@ -201,8 +201,7 @@ class _Parser:
 
     def _repeat(self, at: int, count: int, repeated_at: int | None) -> None:
         text, group = self._pattern, self._groups[-1]
-        end = self._at
-        self._at += text.startswith("?", end)
+        self._at += text.startswith("?", self._at)
         if repeated_at is not None:
             raise _Mistake("invalid nested repetition operator", text[repeated_at : self._at])
         if len(group.atoms) == group.start:
