@@ -24,21 +24,19 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestCacheInformer:
-    async def test_cache_shares_one_watch_between_all_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
+    async def test_informer_and_its_watch_are_shared_by_all_users_of_a_kind(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         server = PodServer(wire)
         server.on("stream", Listed(10))
-        assert cache.informer(Pod) is cache.informer(Pod)
+        assert cache.lookup(Pod) is None
+        informer = cache.informer(Pod)
+        assert cache.informer(Pod) is cache.lookup(Pod) is informer
+        assert cache.lookup(Pod, metadata_only=True) is None
         async with running(cache):
-            assert cache.informer(Pod) is cache.lookup(Pod)
             await cache.wait_synced()
             await moments()
         assert server.sorts() == ["stream"]
-
-    async def test_lookup_creates_no_informer(self, cache: Cache):
-        assert cache.lookup(Pod) is None
-        informer = cache.informer(Pod)
-        assert cache.lookup(Pod) is informer
-        assert cache.lookup(Pod, metadata_only=True) is None
         assert cache.informer(Pod, metadata_only=True) is not informer
 
     async def test_models_of_one_kind_share_an_informer(self, cache: Cache):
@@ -133,23 +131,6 @@ class TestCacheOwnedBy:
         cache.release(informer)
         assert cache.informers == ()
 
-    async def test_foreign_objects_get_an_informer_of_their_own_for_a_later_user(
-        self, cache: Cache, wire: ScriptedWire
-    ):
-        PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
-        children = cache.informer(Pod, owned_by=Widget)
-        async with running(cache):
-            await cache.wait_synced()
-            with pytest.raises(RuntimeError, match="of others' pods only metadata"):
-                children.add_index("node", index_by("spec.nodeName"))
-            whole = cache.informer(Pod)
-            await whole.wait_synced()
-            assert (self.held(children), self.held(whole)) == ({"a": False}, {"a": True})
-            assert cache.lookup(Pod) is children
-            cache.release(whole)
-            await moments()
-            assert wire.in_progress == 1
-
     async def test_cache_refuses_a_user_of_whole_foreign_objects_after_its_end(
         self, cache: Cache, wire: ScriptedWire
     ):
@@ -163,15 +144,24 @@ class TestCacheOwnedBy:
             assert cache.informers == (children,)
             assert cache.lookup(Pod) is children
 
-    async def test_cache_returns_the_whole_informer_after_its_end(self, cache: Cache, wire: ScriptedWire):
+    async def test_foreign_objects_get_an_informer_of_their_own_for_a_later_user(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
         children = cache.informer(Pod, owned_by=Widget)
         async with running(cache):
             await cache.wait_synced()
+            with pytest.raises(RuntimeError, match="of others' pods only metadata"):
+                children.add_index("node", index_by("spec.nodeName"))
             whole = cache.informer(Pod)
             await whole.wait_synced()
+            assert (self.held(children), self.held(whole)) == ({"a": False}, {"a": True})
+            assert cache.lookup(Pod) is children
         assert cache.informer(Pod) is whole
         assert set(cache.informers) == {children, whole}
+        for _ in range(2):
+            cache.release(whole)
+        assert cache.informers == (children,)
 
     async def test_informer_recognises_the_children_of_every_owning_kind(self, cache: Cache):
         informer = cache.informer(Pod, owned_by=Node)
@@ -181,24 +171,15 @@ class TestCacheOwnedBy:
 
 
 class TestCacheRun:
-    async def test_cache_starts_informers_requested_before_and_during_its_run(
+    async def test_cache_watches_what_is_requested_before_and_during_its_run_until_it_ends(
         self, cache: Cache, wire: ScriptedWire
     ):
-        server = PodServer(wire)
-        server.on("stream", Listed(10))
-        cache.informer(Pod)
-        async with running(cache):
-            await moments()
-            assert server.sorts() == ["stream"]
-            cache.informer(Pod, metadata_only=True)
-            await moments()
-            assert server.sorts() == ["stream", "stream"]
-
-    async def test_cache_ends_all_watches_when_it_ends(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         cache.informer(Pod)
-        cache.informer(Pod, metadata_only=True)
         async with running(cache):
+            await moments()
+            assert wire.in_progress == 1
+            cache.informer(Pod, metadata_only=True)
             await moments()
             assert wire.in_progress == 2
         assert wire.in_progress == 0
