@@ -205,8 +205,10 @@ class TestCacheRun:
 
 
 class TestCacheRelease:
-    async def test_release_by_the_last_user_ends_the_watch(self, cache: Cache, wire: ScriptedWire):
-        PodServer(wire).on("stream", Listed(10))
+    async def test_release_by_the_last_user_ends_the_watch_and_frees_the_memory(
+        self, cache: Cache, wire: ScriptedWire
+    ):
+        PodServer(wire).on("stream", Listed(10, ("a", 1)))
         informer = cache.informer(Pod)
         cache.informer(Pod)
         async with running(cache):
@@ -214,10 +216,14 @@ class TestCacheRelease:
             cache.release(informer)
             await moments()
             assert wire.in_progress == 1
+            gone = weakref.ref(informer)
             cache.release(informer)
+            del informer
             await moments()
             assert wire.in_progress == 0
             assert cache.lookup(Pod) is None
+            gc.collect()
+            assert gone() is None
 
     async def test_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
         cache.release(cache.informer(Pod))
@@ -232,29 +238,6 @@ class TestCacheRelease:
             await second.wait_synced()
             assert second is not first
             assert len(second) == 1
-
-    async def test_release_frees_the_memory(self, cache: Cache, wire: ScriptedWire):
-        PodServer(wire).on("stream", Listed(10, ("a", 1)))
-        async with running(cache):
-            informer = cache.informer(Pod)
-            await informer.wait_synced()
-            gone = weakref.ref(informer)
-            cache.release(informer)
-            del informer
-            await moments()
-            gc.collect()
-            assert gone() is None
-
-
-class TestCacheObserveWrite:
-    async def test_own_write_shows_in_every_projection_of_watched_kinds(self, cache: Cache):
-        cache.observe_write(Pod, encoded(pod("a", 5)))
-        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
-        full, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
-        cache.observe_write(Pod, encoded(pod("a", 5)))
-        assert (len(full), len(metadata)) == (1, 1)
-        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
-        assert (len(full), len(metadata)) == (0, 0)
 
 
 class TestCacheSelection:
@@ -281,13 +264,18 @@ class TestCacheSelection:
         assert asked == {(None, None), ("app=web", None), (None, node), ("app=web", node)}
         assert wire.sent("GET", "/api/v1/namespaces/two/pods")
 
-    async def test_own_write_shows_only_in_informers_that_select_it(self, cache: Cache):
-        whole, web = cache.informer(Pod), cache.informer(Pod, label_selector="app=web")
+    async def test_own_write_shows_in_every_projection_and_selection_that_it_belongs_to(self, cache: Cache):
+        cache.observe_write(Pod, encoded(pod("a", 4)))
+        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
+        whole, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
+        web = cache.informer(Pod, label_selector="app=web")
         cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
         cache.observe_write(Pod, encoded(pod("b", 6, labels={"app": "db"})))
-        assert (len(whole), len(web)) == (2, 1)
+        assert (len(whole), len(metadata), len(web)) == (2, 2, 1)
         cache.observe_write(Pod, encoded(pod("a", 7, labels={"app": "db"})))
-        assert (len(whole), len(web)) == (2, 0)
+        assert (len(whole), len(metadata), len(web)) == (2, 2, 0)
+        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
+        assert (len(whole), len(metadata), len(web)) == (1, 1, 0)
 
     async def test_informers_of_two_selections_end_separately_and_share_metrics(
         self, cache: Cache, metrics: Metrics
@@ -315,22 +303,17 @@ class TestCacheSelection:
 
 
 async def test_cache_keeps_parts_apart_from_whole_objects(cache: Cache):
-    whole, parts = cache.informer(Pod), cache.informer(Pod, keeps=["status.phase"])
-    assert whole is not parts is cache.informer(Pod, keeps=("status.phase",))
-    assert cache.lookup(Pod) is whole
+    parts = cache.informer(Pod, keeps=["status.phase"])
     cache.observe_write(Pod, encoded(pod("a", 5)))
     (record,) = parts.list()
     assert record.decode(Pod).spec == {}
     assert parts.spec.projection == "parts"
-    assert cache.held(Pod, record.key) is whole.get(record.key)
-
-
-async def test_cache_takes_no_parts_for_a_whole_object(cache: Cache):
-    parts = cache.informer(Pod, keeps=["status.phase"])
+    assert cache.held(Pod, record.key) is cache.lookup(Pod) is None
+    whole = cache.informer(Pod)
+    assert whole is not parts is cache.informer(Pod, keeps=("status.phase",))
+    assert cache.lookup(Pod) is whole
     cache.observe_write(Pod, encoded(pod("a", 5)))
-    (record,) = parts.list()
-    assert cache.held(Pod, record.key) is None
-    assert cache.lookup(Pod) is None
+    assert cache.held(Pod, record.key) is whole.get(record.key)
 
 
 @pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])
