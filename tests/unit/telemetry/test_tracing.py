@@ -314,10 +314,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
                 f"{ENDPOINT}=http://collector.example; HTTP_PROXY={proxy}",
                 "^HTTP_PROXY: not the URL of an http",
             )
-            for proxy in (
-                "http://me:s3cret@proxy:99999",
-                "http://me:s3cret/x@proxy",
-            )
+            for proxy in ("http://me:s3cret@proxy:99999", "http://me:s3cret/x@proxy")
         ),
         *(
             (f"{ENDPOINT}=https://collector.example; {name}={file}", f"^{name}: {file}: {said}$")
