@@ -14,7 +14,9 @@ from manager_tools.simulation import Outside, Replica, World, assert_holds
 
 NAMES = {
     **{each.__name__: each for each in (Context, Greeting, Operator, Outside, Replica, World, assert_holds)},
-    "AnyOperator": AnyOperator, "ClassVar": ClassVar, "__name__": __name__,
+    "AnyOperator": AnyOperator,
+    "ClassVar": ClassVar,
+    "__name__": __name__,
 }
 
 
