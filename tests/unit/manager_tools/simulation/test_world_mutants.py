@@ -32,7 +32,7 @@ from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
-from manager.shards.owned import ControllerShards, OwnedShards
+from manager_shards.owned import ControllerShards, OwnedShards
 from manager_tools.simulation.plan import Plan, Step, plan_of
 from manager_tools.simulation.seeds import crash_points, run
 
