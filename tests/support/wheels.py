@@ -115,6 +115,7 @@ def build_library(folder: Path) -> Path:
             "manager_console",
             "manager_kinds",
             "manager_kubernetes",
+            "manager_shards",
             "manager_tools",
             "pyproject.toml",
             "LICENSE",

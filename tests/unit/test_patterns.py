@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 PACKAGES = (
-    *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_tools"),
+    *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_shards", "manager_tools"),
     *("devcluster", "petstore", "apis", "controllers"),
 )
 CHARACTERS = frozenset(map(chr, range(0x180)))

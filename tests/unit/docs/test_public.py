@@ -61,6 +61,7 @@ def is_ours(module: str) -> bool:
         "manager_console",
         "manager_kinds",
         "manager_kubernetes",
+        "manager_shards",
         "manager_tools",
         "devcluster",
     }
