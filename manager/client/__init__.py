@@ -1,4 +1,4 @@
-"""Reading and writing Kubernetes objects, from reconcilers and from programs of one's own."""
+"""Reading and writing of Kubernetes objects, for reconcilers and for your own programs."""
 
 from __future__ import annotations
 
