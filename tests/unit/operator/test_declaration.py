@@ -139,7 +139,7 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
             every(9)(renamed),
             "is called with (self, obj, ctx) in this order, and takes (self, ctx, obj)",
         ),
-        ("reconcile", every(9)(of_two), "is called anyway: decorate another method, or return `Result("),
+        ("reconcile", every(9)(of_two), "is called by the runtime: decorate another method, or return"),
         *(
             ("follow", daemon(copied(method)), "@daemon is for `async def follow(self, obj)`")
             for method in (of_nobody, of_nothing_else, of_two, of_three, waiting)
@@ -209,7 +209,7 @@ def test_operator_is_refused_when_it_hides_a_method_of_its_mixin():
 
     assert Right.reconcile is Ready.reconcile
     told = (
-        r"^Wrong\.reconcile is that of Operator, and hides that of Ready: name Ready first among the bases$"
+        r"^Wrong\.reconcile comes from Operator and hides the one of Ready: name Ready first among the bases$"
     )
     with pytest.raises(TypeError, match=told):
 
