@@ -442,7 +442,9 @@ def test_bash_completes_a_command_with_the_script_of_completion(program: str, tm
     function = f"_{program.replace('-', '_')}_completion"
     asked = f"COMP_WORDS=({program} comp); COMP_CWORD=1; {function} {program}; echo ${{COMPREPLY[@]}}"
     path = f"{Path(PROGRAMS[program][0]).parent}:{os.environ['PATH']}"
-    ended = run("bash", "-c", f"source {script}; {asked}", environ=os.environ | {"PATH": path})
+    ended = run(
+        "bash", "-c", f"source {script}; {asked}", environ=os.environ | {"PATH": path}, timeout=GENEROUS
+    )
     assert (ended.stdout, ended.stderr) == ("completion\n", "")
 
 
