@@ -226,19 +226,6 @@ async def test_client_refuses_what_the_transport_cannot_send(core: Any, models: 
         await core.connect_head_namespaced_pod_proxy("web", "default")
 
 
-async def test_custom_objects_are_written_and_read(scene: Scene, models: Any):
-    custom = models.CustomObjectsApi(scene.client.kubernetes_client())
-    lease = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "l", "namespace": "default"},
-    }
-    of = ("coordination.k8s.io", "v1", "default", "leases")
-    await custom.create_namespaced_custom_object(*of, lease)
-    found = await custom.list_namespaced_custom_object(*of)
-    assert [each["metadata"]["name"] for each in found["items"]] == ["l"]
-
-
 async def test_client_is_made_once_and_closes_nothing(scene: Scene, core: Any):
     client = scene.client.kubernetes_client()
     assert scene.client.kubernetes_client() is client
