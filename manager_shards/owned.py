@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from manager.api import ObjectKey
 from manager.cache import Record
-from manager.client import ChildLabel
+from manager.client.child_label import label_key
 from manager.election.coordinator import ControllerObjects, Leadership, Work
 from manager.kube.transport import require_permit, require_permit_from_here
 from manager.telemetry.logs import get_logger
@@ -75,7 +75,7 @@ class OwnedShards:
     def attach(self, work: Work) -> None:
         """Start and stop the work on the first shard, and restrict the cache of `work` to owned shards."""
         self._work = work
-        label = ChildLabel(work.program.name).key
+        label = label_key(work.program.name)
         work.cache.make_filter = lambda of_children: ShardFilter(
             self._fetched, label=label if of_children else "", learned=self._learned
         )

@@ -160,7 +160,7 @@ def blocking_calls() -> BlockBuster:
     made = BlockBuster(
         [
             *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_shards"),
-            *("manager_tools", "controllers", "apis", "examples", "petstore"),
+            *("manager_tools", "manager_tracing", "controllers", "apis", "examples", "petstore"),
         ],
         excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
     )

@@ -33,6 +33,11 @@ def label_of_slice(number: int) -> str:
     return f"{number:02x}"
 
 
+def label_key(program: str) -> str:
+    """Return the key of the label of a program's children."""
+    return f"{program}/shard"
+
+
 def label_of(uid: str) -> str:
     """Return the label value for children of the object with that UID."""
     return label_of_slice(slice_of_uid(uid))
@@ -40,16 +45,11 @@ def label_of(uid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChildLabel:
-    """A program's label of children, by which a selector finds the children of some owners.
+    """The label of a program's children, by which a selector finds the children of some owners.
 
     While `is_set`, each apply sets it. Otherwise apply keeps the label where it is correct: removing it would
     take a write for each child.
     """
 
-    program: str
+    key: str
     is_set: bool = False
-
-    @property
-    def key(self) -> str:
-        """Return the key of the label."""
-        return f"{self.program}/shard"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from manager.cache import Cache
 from manager.client import ChildLabel, Client
+from manager.client.child_label import label_key
 from manager.controller import Controller
 from manager.election.coordinator import Coordinator
 from manager.events import EventRecorder
@@ -225,7 +226,7 @@ class Manager:
             rng=rng,
         )
         self.coordinator.attach(self)
-        child_label = ChildLabel(program.name, is_set=self.coordinator.owned is not None)
+        child_label = ChildLabel(label_key(program.name), is_set=self.coordinator.owned is not None)
         self.client = Client(
             transport,
             self.mapper,

@@ -15,7 +15,7 @@ import orjson
 from devcluster import DevCluster
 from devcluster.storage import Change, Key
 from manager.api import Resource
-from manager.client.child_label import ChildLabel, label_of
+from manager.client.child_label import label_key, label_of
 from manager.operator import NAME_TAKEN, AnyOperator, Owns
 from manager_tools.simulation.loop import EPOCH
 from manager_tools.simulation.plan import PROGRAM
@@ -61,7 +61,7 @@ _GIVEN_UP = "a Deployment of it has given up"
 
 _OF_THIS_SPEC = "its status was made for this spec"
 
-_LABEL = ChildLabel(PROGRAM.name).key
+_LABEL = label_key(PROGRAM.name)
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _POD = re.compile(r"\b([a-z0-9-]+)-[bcdf4-9]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")

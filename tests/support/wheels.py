@@ -117,6 +117,7 @@ def build_library(folder: Path) -> Path:
             "manager_kubernetes",
             "manager_shards",
             "manager_tools",
+            "manager_tracing",
             "pyproject.toml",
             "LICENSE",
             "README.md",

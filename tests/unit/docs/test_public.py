@@ -63,6 +63,7 @@ def is_ours(module: str) -> bool:
         "manager_kubernetes",
         "manager_shards",
         "manager_tools",
+        "manager_tracing",
         "devcluster",
     }
 
