@@ -122,7 +122,7 @@ def test_add_index_accepts_the_same_path_twice_and_refuses_another_one():
     store = Store()
     store.indexes.add("node", index_by("spec.nodeName"))
     store.indexes.add("node", index_by("spec.nodeName"))
-    with pytest.raises(ValueError, match="already an index 'node'"):
+    with pytest.raises(ValueError, match="already has the index name 'node'"):
         store.indexes.add("node", index_by("spec.hostName"))
     store.put(*taken(pod("a", 1)))
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a"]
