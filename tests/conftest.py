@@ -159,8 +159,8 @@ def blocking_calls() -> BlockBuster:
     """Patch blocking functions for calls by our own code; once for each worker, because it is slow."""
     made = BlockBuster(
         [
-            *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_tools"),
-            *("controllers", "apis", "examples", "petstore"),
+            *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_shards"),
+            *("manager_tools", "manager_tracing", "controllers", "apis", "examples", "petstore"),
         ],
         excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
     )

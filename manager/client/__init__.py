@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from manager.client.child_label import ChildLabel
 from manager.client.client import Applied, Client, Outcome, Propagation, connect
 from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
 from manager.client.reader import LiveList, ObjectList
-from manager.client.write import ChildLabel
 
 __all__ = [
     "Applied",

@@ -25,6 +25,7 @@ from manager.api import (
 )
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
+from manager.client.child_label import ChildLabel, label_of
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
 from manager.client.ownership import (
     APPLIED_METADATA,
@@ -56,7 +57,6 @@ from manager.client.write import (
     JSON,
     JSON_PATCH,
     MERGE_PATCH,
-    ChildLabel,
     KubernetesModel,
     StatusClient,
     SubresourceClient,
@@ -634,7 +634,7 @@ class Client(CachedReader):
         label = self.child_label
         if label is not None and not label.is_set:
             value = (live.metadata.get("labels") or {}).get(label.key)
-            if value is not None and value == label.value_of(owner.metadata.uid):
+            if value is not None and value == label_of(owner.metadata.uid):
                 wanted["metadata"].setdefault("labels", {})[label.key] = value
 
     def _holds(self, wanted: dict[str, Any], encoded: bytes, live: Ownership) -> bool:

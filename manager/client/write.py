@@ -6,7 +6,6 @@ import asyncio
 import base64
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ import orjson
 from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource, is_crd
 from manager.api.model import conditions_by_type, merged_by_type, without_defaults
 from manager.api.resource import reference_to
+from manager.client.child_label import ChildLabel, label_of
 from manager.client.errors import name_nearest
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
@@ -109,19 +109,6 @@ def whole_object(obj: Resource) -> dict[str, Any]:
     return wire
 
 
-@dataclass(slots=True)
-class ChildLabel:
-    """A label of children with their owner's UID, by which a selector finds some owners' children.
-
-    While `is_set`, each apply sets the label. Otherwise apply keeps a correct label: removing it would cost
-    one write for each child.
-    """
-
-    key: str
-    value_of: Callable[[str], str]
-    is_set: bool = False
-
-
 def applied_fields(obj: Resource, owner: Resource | None, child_label: ChildLabel | None) -> dict[str, Any]:
     """Return the fields to apply; `encode_applied` serialises the fields that are already plain JSON."""
     meta = obj.metadata
@@ -141,7 +128,7 @@ def applied_fields(obj: Resource, owner: Resource | None, child_label: ChildLabe
     metadata: dict[str, Any] = {name: value for name, value in named.items() if value}
     if owner is not None and child_label is not None and child_label.is_set:
         # Set the label last, as `_keep_label` does: the order changes the digest of our create.
-        metadata.setdefault("labels", {})[child_label.key] = child_label.value_of(owner.metadata.uid)
+        metadata.setdefault("labels", {})[child_label.key] = label_of(owner.metadata.uid)
     plain = plain_fields(type(obj))
     if plain is None or obj.gvk == SECRET:
         wire = sent_fields(obj)

@@ -50,6 +50,7 @@ from manager.client import (
     OwnedByOther,
     Propagation,
 )
+from manager.client.child_label import label_of
 from manager.client.client import ApplyOptions
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
@@ -239,7 +240,7 @@ class Context:
         way. An object's label never changes, with `--shards` and without.
         """
         label = self.client.child_label
-        return {} if label is None else {label.key: label.value_of(self.object.metadata.uid)}
+        return {} if label is None else {label.key: label_of(self.object.metadata.uid)}
 
     def token(self, nbytes: int) -> str:
         """Return a random password of `nbytes` random bytes, as letters, digits, `-` and `_`.

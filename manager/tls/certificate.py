@@ -75,7 +75,7 @@ class Certificate:
         return self.since <= when <= self.until
 
     def vouched_for_by(self, authority: Certificate) -> bool:
-        """Return whether the authority has signed the certificate, without checking the validity of either."""
+        """Return whether the authority has signed the certificate, without checking either validity."""
         if not authority.is_authority:
             return False
         try:
