@@ -396,7 +396,6 @@ class EventRecorder:
         self._append(series)
 
     def _give_up(self, series: Series) -> None:
-        """Drop a series that waits for its retry."""
         self._aside.pop(series).cancel()
         series.waiting, series.failures = False, 0
 
@@ -526,7 +525,6 @@ def _changing(series: Series) -> dict[str, Any]:
 
 
 def _is_namespace_gone(error: KubeError) -> bool:
-    """Return whether the error says that the namespace is gone or being deleted."""
     if isinstance(error, NotFound):
         return error.details.get("kind") == "namespaces"
     return isinstance(error, ApiError) and error.is_namespace_terminating

@@ -196,7 +196,6 @@ class SettingValues:
         self._values = dict(values or {})
 
     def __getitem__(self, key: Setting[T]) -> T:
-        """Return the value of a setting. Raises LookupError if no operator declares it."""
         if key not in self._values:
             raise LookupError(
                 f"the setting {key.name!r} is not declared: its operator has to list it, "

@@ -221,7 +221,6 @@ class Cache:
         return informer
 
     def _total(self, kind: type[Resource], projection: str, number: Callable[[Informer], int]) -> int:
-        """Return the sum of a number over all informers of a kind and projection."""
         informers = (each for each in self._informers(kind) if each.spec.projection == projection)
         return sum(map(number, informers))
 

@@ -289,7 +289,6 @@ class Rotation:
         return Save("removed the old CA of the webhooks", material)
 
     def _authorize(self, kept: Sequence[Certificate], why: str) -> Save:
-        """Create an authority and put it before the `kept` ones in the bundle."""
         made = new_authority(self.authority, self.now, self.lifetimes.authority, chance=self.chance)
         keys = made.key + self._keys_of(each for each in self.signers if each in kept)
         material = replace(self.material, bundle=made.certificate + bundled(kept), authority_keys=keys)

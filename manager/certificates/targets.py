@@ -214,7 +214,6 @@ class Target:
         annotations: Mapping[str, str],
         labels: Mapping[str, str] | None,
     ) -> None:
-        """Replace the values that are not None, in the version of `body`."""
         version = body["metadata"]["resourceVersion"]
         values = {part_of(body)[0]: part, "/metadata/annotations": annotations, "/metadata/labels": labels}
         operations: list[JsonObject] = [

@@ -311,7 +311,6 @@ class Controller:
             await source.wait_synced()
 
     async def _work(self, queue: WorkQueue[Request]) -> None:
-        """Run the workers until the queue is shut down."""
         self.state = ControllerState.RUNNING
         count = self.options.max_concurrent_reconciles
         self._log.info("controller started", workers=count)
@@ -326,7 +325,6 @@ class Controller:
         self._log.info("controller stopped")
 
     async def _reconcile_keys(self, queue: WorkQueue[Request], name: str) -> None:
-        """Reconcile the queue's keys, one after another."""
         task = asyncio.current_task()
         assert task is not None
         # A reconciler may swallow a cancellation, but its worker ends nevertheless.

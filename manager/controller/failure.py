@@ -309,7 +309,6 @@ class FailingObjects:
         self._new = TokenBucket(rate=1 / _MORE, burst=_MOST)
 
     def __len__(self) -> int:
-        """Return the number of failing objects."""
         return len(self._of)
 
     def failed(self, key: Request, cause: Cause) -> tuple[FailureGroup, bool]:

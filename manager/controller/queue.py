@@ -39,7 +39,6 @@ class KeyBackoff(Generic[K]):
         self._failures: dict[K, tuple[int, float]] = {}
 
     def __len__(self) -> int:
-        """Return the number of keys that have failed and are not forgotten."""
         return len(self._failures)
 
     def next_delay(self, key: K, *, now: float) -> float:
@@ -211,7 +210,6 @@ class WorkQueue(Generic[K]):
         metrics.longest_running.labels(name, name).set_function(self.longest_running)
 
     def __len__(self) -> int:
-        """Return the number of keys that are ready for workers."""
         return self._ready.length
 
     def add(
@@ -387,7 +385,6 @@ class WorkQueue(Generic[K]):
             self._arm()
 
     def _first_due(self) -> float:
-        """Return when the first delay ends; infinity if there is none."""
         while self._heap and self._heap[0][2].due != self._heap[0][0]:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf

@@ -426,7 +426,6 @@ class TickerSource(Source):
             await self._ask(queue)
 
     async def _ask(self, queue: WorkQueue[Request]) -> None:
-        """Add all requests, a portion at a time."""
         requests = tuple(self._requests())
         spread, count = self._interval * _TICK_SPREAD, len(requests)
         trigger = Trigger(self.why, asyncio.get_running_loop().time())

@@ -158,7 +158,6 @@ async def _use(
 
 
 def _reason(error: OSError) -> str:
-    """Return a short reason why no connection could be opened."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not to be trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

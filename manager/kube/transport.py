@@ -406,7 +406,6 @@ class Transport:
             await asyncio.sleep(delay)
 
     def _note(self, method: str, code: int, seconds: float, sent: RequestRecord | None) -> None:
-        """Record an attempt in metrics and in the reconcile's record."""
         count, observe = self._meters(method, code)
         count()
         observe(seconds)

@@ -56,7 +56,6 @@ def classes_of(annotation: Any, cls: type, function: Any) -> list[type] | None:
 
 
 def _alternatives(annotation: Any) -> list[type] | None:
-    """Return the classes that an annotation allows; None if it may be anything."""
     if annotation is None:
         return [NoneType]
     origin = get_origin(annotation)

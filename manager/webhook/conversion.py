@@ -94,7 +94,6 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
     """Bytes of an answer. It is about as long as the review, but numbers like 1e15 are written out."""
 
     def __init__(self, conversions: Iterable[Conversion], *, panics: Counter) -> None:
-        """Create an endpoint; `panics` counts unexpected failures of a function."""
         super().__init__(panics)
         self._partial_lines = Lines(per_minute=LINES)
         self._ways: dict[tuple[str, str, str], Sequence[_Step]] = {}

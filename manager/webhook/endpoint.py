@@ -101,7 +101,6 @@ class Endpoint(ABC, Generic[Q]):
     """Whether the API server can be configured to present a certificate for this path."""
 
     def __init__(self, panics: Counter) -> None:
-        """Create an endpoint; `panics` counts unexpected failures of the operator's function."""
         self._panics = panics
         self._lines = Lines(per_minute=LINES)
 

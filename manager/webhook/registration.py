@@ -180,7 +180,6 @@ class AdmissionOptions:
     """Whether objects in `kube-system` and in the manager's own namespace are included."""
 
     def __post_init__(self) -> None:
-        """Raise `RegistrationError` for a value that the API server would refuse."""
         seconds = self.timeout_seconds
         if type(seconds) is not int or not 1 <= seconds <= _MAX_TIMEOUT:
             raise RegistrationError(
@@ -345,7 +344,6 @@ class Webhooks:
     """The checked registrations of all operators: at most one for each kind, and each complete."""
 
     def __init__(self, registrations: Iterable[Admission[Any] | Conversion]) -> None:
-        """Check that the registrations are complete and unique; raise `RegistrationError` if not."""
         admissions: dict[str, Admission[Any]] = {}
         conversions: dict[str, Conversion] = {}
         for each in registrations:
