@@ -353,7 +353,7 @@ class Context:
             self.log.info(message, reason=reason)
 
     def awaits(self, what: str) -> None:
-        """Record for users which event triggers the next reconcile, such as `a pod named jack comes`."""
+        """Record for users which event triggers the next reconcile, such as `a pod named jack is created`."""
         if (run := current_record()) is not None:
             run.awaits = shortened(what, LONGEST_TEXT)
 
