@@ -129,7 +129,7 @@ async def test_secret_store_warns_once_while_unreadable_and_then_serves():
         with pytest.raises(CertificateUnusable, match=r"cannot be read: secrets .* is forbidden"):
             source.pair(NOW)
         await asyncio.sleep(1)
-        with pytest.raises(CertificateUnusable, match="has no certificate yet: the leader makes it"):
+        with pytest.raises(CertificateUnusable, match="has no certificate yet: the leader creates it"):
             source.pair(NOW)
         await asyncio.sleep(1)
         assert source.pair(NOW) == kept.pair

@@ -271,7 +271,7 @@ def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subproc
         (("run", "--no-such-flag"), 2, "No such option '--no-such-flag'."),
         (("run", "--memcached-image="), 2, "invalid value '' for --memcached-image: some text is expected"),
         (("run", "--kubeconfig=/no/such/file"), 1, "/no/such/file"),
-        (("run",), 1, "no cluster to talk to"),
+        (("run",), 1, "no cluster: give"),
     ],
 )
 def test_program_reports_bad_input_in_one_line_with_its_exit_code(

@@ -243,7 +243,7 @@ EXEC = {"command": "a", "apiVersion": V1BETA1}
             {},
             "'a': certificate-authority: .*/none cannot be read: No such",
         ),
-        ({"certificate-authority-data": "eHg="}, {}, "certificate-authority-data: holds no PEM cert"),
+        ({"certificate-authority-data": "eHg="}, {}, "certificate-authority-data: contains no PEM cert"),
         (
             {"insecure-skip-tls-verify": True, "certificate-authority-data": "eHg="},
             {},

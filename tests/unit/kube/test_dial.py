@@ -244,7 +244,7 @@ async def test_socks_proxy_carries_plain_http_as_it_is():
     [
         (b"", 5, "", "the proxy cannot connect to it: connection refused"),
         (b"", 99, "", "the proxy cannot connect to it: code 99"),
-        (b"jane:x", 0, "", "the proxy wants a user"),
+        (b"jane:x", 0, "", "the proxy requires a user"),
         (b"jane:x", 0, "jane:y@", "the proxy refuses user and password"),
     ],
 )

@@ -239,7 +239,7 @@ async def test_error_says_that_the_server_closed_the_connection_during_the_hands
 
     async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        message = rf"cannot connect to 127\.0\.0\.1:{port}: it hung up in the TLS handshake$"
+        message = rf"cannot connect to 127\.0\.0\.1:{port}: it closed the connection in the TLS handshake$"
         async with wire_to(f"https://127.0.0.1:{port}", authority) as wire:
             with pytest.raises(Unreachable, match=message):
                 await fetch(wire)

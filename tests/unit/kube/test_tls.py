@@ -53,19 +53,19 @@ def test_verification_can_be_left_out():
     assert not context.check_hostname
 
 
-UNFINISHED = b"-----BEGIN CERTIFICATE-----\nxx\n"
-
-
-@pytest.mark.parametrize("content", [None, b"", b"nonsense", b"\xff\xfe", UNFINISHED])
-def test_authorities_that_are_missing_or_none_are_an_error_that_names_the_file(
-    tmp_path: Path, content: bytes | None
-):
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nxx\n"])
+def test_authorities_that_are_none_are_an_error_that_names_the_file(tmp_path: Path, content: bytes):
     file = tmp_path / "ca.crt"
-    if content is not None:
-        file.write_bytes(content)
-    why = "cannot be read: No such file" if content is None else "holds no PEM certificate"
-    with pytest.raises(ConfigError, match=rf"^the CA.*{re.escape(str(file))}.*{why}"):
+    file.write_bytes(content)
+    with pytest.raises(
+        ConfigError, match=rf"^the CA \({re.escape(str(file))}\): contains no PEM certificate"
+    ):
         TlsFiles(authorities=Pem("the CA", path=file)).build()
+
+
+def test_error_names_missing_tls_file(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"^the CA: .*/none cannot be read: No such file"):
+        TlsFiles(authorities=Pem("the CA", path=tmp_path / "none")).build()
 
 
 def test_error_names_both_parts_of_an_unusable_client_certificate(authority: trustme.CA):
@@ -74,7 +74,7 @@ def test_error_names_both_parts_of_an_unusable_client_certificate(authority: tru
         certificate=Pem("the certificate", data=first.cert_chain_pems[0].bytes()),
         key=Pem("the key", data=second.private_key_pem.bytes()),
     )
-    with pytest.raises(ConfigError, match=r"^the certificate, the key: the key is not that of the cert"):
+    with pytest.raises(ConfigError, match=r"^the certificate, the key: the key does not match"):
         files.build()
 
 

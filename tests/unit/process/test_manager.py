@@ -79,7 +79,7 @@ async def test_runnables_stop_newest_first_and_wait_for_each_also_after_a_cancel
     ("run", "failure"),
     [
         (fail, ValueError("broken")),
-        (cancel_itself, RuntimeError("odd was cancelled, and not by its owner")),
+        (cancel_itself, RuntimeError("odd was cancelled, but not by its owner")),
         (end, None),
     ],
 )
@@ -363,7 +363,7 @@ async def test_manager_is_unready_when_the_election_has_trouble():
 async def test_manager_refuses_two_controllers_of_one_name():
     house = House()
     house.controller("twin")
-    with pytest.raises(ValueError, match="there is a controller named twin already"):
+    with pytest.raises(ValueError, match="another controller already has the name twin"):
         house.controller("twin")
 
 
@@ -432,7 +432,7 @@ async def test_manager_is_not_alive_while_all_workers_of_a_controller_are_stuck(
     assert alive.report().healthy
     await asyncio.sleep(2)
     assert alive.problem("controller-worker") == (
-        "no worker is left: 2 reconciles do not end, that of ns/a among them"
+        "no worker is left: 2 reconciles do not end, including ns/a"
     )
     may_end.set()
     await turns()
