@@ -6,7 +6,6 @@ import functools
 import hashlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -21,6 +20,7 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from tests.support import ROOT
+from tests.support.tools import output_of
 
 PINS = ROOT / "constraints.txt"
 PROJECTS: dict[str, dict[str, Any]] = {
@@ -128,13 +128,8 @@ def build_library(folder: Path) -> Path:
             else:
                 shutil.copy2(ROOT / name, copy)
         # As pip has it built, which would look for a second at what is installed.
-        build = [
-            sys.executable,
-            "-c",
-            f"from setuptools import build_meta as it; it.build_wheel({str(folder)!r})",
-        ]
-        done = subprocess.run(build, cwd=copy, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+        code = f"from setuptools import build_meta as it; it.build_wheel({str(folder)!r})"
+        output_of(sys.executable, "-c", code, cwd=Path(copy))
     [built] = folder.glob(f"{LIBRARY.replace('-', '_')}-*")
     return built
 
