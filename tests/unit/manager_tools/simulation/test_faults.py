@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from controllers.main import OPERATORS
+from devcluster.storage import Store
+from manager.cache.sink import Sink
+from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.faults import _STUCK
 from manager_tools.simulation.plan import OF_CERTIFICATES, Fault, Plan, plan_of
@@ -87,6 +93,65 @@ def test_weather_keeps_second_change_when_first_ends():
     assert (weather.lag, weather.stale) == (20.0, 0.0)
     second()
     assert weather == Weather()
+
+
+def with_handovers(plan: Plan) -> Plan:
+    """End a replica after each fault has begun; another acquires the lease while the disk is stuck."""
+    pairs = (
+        (replace(each, draw=STUCK), replace(each, at=each.at + 0.3, what="stop", seconds=1.0))
+        for each in plan.faults
+    )
+    return replace(plan, faults=tuple(fault for pair in pairs for fault in pair))
+
+
+def found(what: str, *, at_handovers: bool) -> bool:
+    """Return whether a seed with only that fault finds a violation."""
+    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(12, 24))
+    return any(
+        run(with_handovers(plan) if at_handovers else plan, MEMCACHED, compare=False).violations
+        for plan in plans
+    )
+
+
+async def at_once(*_: object) -> None:
+    return None
+
+
+def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Store, "durable", at_once)
+
+
+def reuses_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TokenFile, "LIFETIME", math.inf)
+    renewed = Credentials._renewed
+    patch.setattr(Credentials, "_renewed", lambda self, _: renewed(self, None))
+
+
+def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
+    original = Sink.event
+
+    def event(self: Sink, kind: str, raw: Any) -> None:
+        if kind != "MODIFIED" or self.store.records.get(self.decoder.look(raw).key) is not None:
+            original(self, kind, raw)
+
+    patch.setattr(Sink, "event", event)
+
+
+PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "power": answers_before_it_is_on_the_disk,
+    "token": reuses_a_rejected_token,
+    "skips": forgets_changes_of_what_was_never_added,
+}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("what", PLANTED)
+def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: pytest.MonkeyPatch):
+    PLANTED[what](monkeypatch)
+    # A lost write does harm when it is the acquisition of a lease.
+    at_handovers = what == "power"
+    assert not found("cut", at_handovers=at_handovers)
+    assert found(what, at_handovers=at_handovers)
 
 
 def test_run_accepts_late_stop_of_a_frozen_process():
