@@ -131,8 +131,7 @@ class Portions:
     Before each, `await portions.begin(len(record.raw))`.
     """
 
-    def __init__(self) -> None:
-        self._size = 0
+    _size = 0
 
     async def begin(self, size: int) -> None:
         """Await this before the work on each portion; `size` is its bytes of JSON."""
