@@ -310,7 +310,7 @@ def _read_file(path: str) -> dict[Any, Any]:
 
     Raises `SettingsError` with the name of the file, and the line if known.
     """
-    from manager.util import yaml_text  # noqa: PLC0415 - 13 ms
+    from manager.util import yaml_text  # noqa: PLC0415 - 10 ms, 0.6 MB
 
     try:
         content = yaml_text.load(read_small_file(path), unique_keys=True)
