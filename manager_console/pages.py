@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
@@ -19,7 +19,6 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import WatchSpec
 from manager.cli.operators import owned_by, shared_out_by
 from manager.controller import Controller
-from manager.election.lease import ElectionConfig
 from manager.events import ObjectReference
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
@@ -27,7 +26,6 @@ from manager.operator import AnyOperator
 from manager.process.manager import Manager, Runnable
 from manager.server.access import Access, Answers, Place, User
 from manager.server.server import Asks, guarded, path_itself, who_asks
-from manager.shards.owned import OwnedShards
 from manager.telemetry.logs import get_logger
 from manager.util.address import is_loopback, split_address
 from manager.util.duration import parse_wait
@@ -46,8 +44,10 @@ from manager_console.explanation import (
     to_yaml,
 )
 from manager_console.overview import STATES, Overview, kinds, search
-from manager_console.shard_holders import ShardHolders, ShardLeases
 from manager_console.web import plain
+
+if TYPE_CHECKING:
+    from manager_console.shard_holders import ShardHolders
 
 _OK, _SEE_OTHER, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _BAD_GATEWAY = 200, 303, 403, 404, 409, 502
 
@@ -84,25 +84,21 @@ def console_routes(
     transport: Transport,
     operators: Sequence[AnyOperator],
     *,
-    election: ElectionConfig,
-    shards: OwnedShards | None,
     is_local: bool,
     has_debug_pages: bool,
 ) -> list[RouteDef]:
     """Return the routes of the console of a manager that runs `operators`.
 
     The manager runs what the console needs beside its pages. They are for all users of this machine if the
-    console `is_local`, else for users with the right to each page. `election` names the Leases of `shards`.
+    console `is_local`, else for users with the right to each page.
     """
     audience = web.audience_of(manager.program)
     access = None if is_local else Access(transport, rng=manager.rng, audience=audience)
     holders = None
-    if shards is not None:
-        holders = ShardHolders(
-            ShardLeases(transport, namespace=election.namespace, name=election.name),
-            shards,
-            shared_out_by(operators),
-        )
+    if manager.coordinator.owned is not None:
+        from manager_console.shard_holders import holders_of  # noqa: PLC0415 - it imports manager_shards
+
+        holders = holders_of(manager.coordinator, transport, shared_out_by(operators))
     console = Console(manager, transport, operators, access, holders)
     manager.add(Runnable("console", console.changes.run))
     return console.routes(has_debug_pages=has_debug_pages)

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from manager.cli.settings import parse_shard_count
+from manager.election.coordinator import Coordinator
 from manager.election.elector import SHARD, lease_of_shard, number_of_shards
 from manager.election.lease import Lease, Leases, LeaseTiming
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.server.access import Answers, Place
-from manager.shards.coordinator import MEMBER
-from manager.shards.owned import OwnedShards
-from manager.shards.shard_set import ShardSet, parse_count
 from manager.util import clock
 from manager_console.explanation import ShardOwner
+from manager_shards import OwnedShards, ShardCoordinator
+from manager_shards.coordinator import MEMBER
+from manager_shards.shard_set import ShardSet
 
 _WITHIN, _FRESH = 2.0, 2.0
 """Seconds for reading the Leases, and for which they are kept: they are renewed about as often."""
@@ -75,7 +77,7 @@ class ShardLeases:
         found = {lease.name: lease for lease in await self._group.read_all(timeout=_WITHIN)}
         first = found.get(self._name)
         try:
-            count = parse_count((first and number_of_shards(first, self._name)) or "")
+            count = parse_shard_count((first and number_of_shards(first, self._name)) or "")
         except ValueError:
             return None
         names = [lease_of_shard(self._name, shard) for shard in range(count)]
@@ -157,6 +159,16 @@ class ShardHolders:
         if holders is None or len(holders.shards) != self._owned.count:
             return f"the leases do not say that there are {self._owned.count} shards"
         return holders
+
+
+def holders_of(
+    coordinator: Coordinator, transport: Transport, controllers: Mapping[str, bool]
+) -> ShardHolders:
+    """Return the holders of the shards that a manager's `coordinator` divides the work into."""
+    assert isinstance(coordinator, ShardCoordinator)
+    election = coordinator.config
+    leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
+    return ShardHolders(leases, coordinator.shards, controllers)
 
 
 def _spans(numbers: Sequence[int]) -> str:

@@ -28,8 +28,6 @@ from manager.operator.definitions import Definitions
 from manager.process.manager import Lifespan, Manager, Runnable
 from manager.server.access import Access
 from manager.settings import Setting, SettingValues
-from manager.shards.coordinator import ShardCoordinator
-from manager.shards.owned import OwnedShards
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.open_files import report_exhaustion
@@ -98,10 +96,11 @@ async def assembled(
             watchdog=watchdog or Watchdog(),
         )
         coordinator: Coordinator | None = None
-        owned = None
         if settings.shards:
+            from manager_shards import OwnedShards, ShardCoordinator  # noqa: PLC0415 - few managers have them
+
             owned = OwnedShards(settings.shards, metrics, grace=settings.graceful_shutdown_timeout)
-            coordinator = ShardCoordinator(election, owned, count=settings.shards)
+            coordinator = ShardCoordinator(election, owned)
         elif settings.leader_elect:
             coordinator = LeaderElector(election)
         manager = Manager(
@@ -134,7 +133,7 @@ async def assembled(
         )
         await asyncio.gather(*(_warn_if_missing(transport, each) for each in settings.namespaces))
         # Before what operators keep, for the same reason.
-        keep_console = partial(_keep_console, manager, settings, operators, transport, election, owned)
+        keep_console = partial(_keep_console, manager, settings, operators, transport)
         if own := _has_own_certificate(settings):
             await keep_console()
         definitions = Definitions(transport, manager.mapper, metrics, rng)
@@ -217,8 +216,6 @@ async def _keep_console(
     settings: Settings,
     operators: Sequence[AnyOperator],
     transport: Transport,
-    election: ElectionConfig,
-    owned: OwnedShards | None,
 ) -> None:
     address = settings.console_bind_address
     if address is None:
@@ -234,8 +231,6 @@ async def _keep_console(
         manager,
         transport,
         operators,
-        election=election,
-        shards=owned,
         is_local=local,
         has_debug_pages=settings.debug_pages,
     )

@@ -385,8 +385,8 @@ class Controller:
         )
         log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=run.id)
         token, run_token = set_reconcile_log(log), enter_record(run)
-        tracer = current_tracer()
-        trace = None if tracer is None else ReconcileTrace(tracer, run)
+        tracer = current_tracer.get()
+        trace = None if tracer is None else tracer.reconcile(run)
         own_writes = own_writes_from_here() if self._skips_own_writes else None
         threads = threads_from_here()
         self._running[key] = run

@@ -503,7 +503,7 @@ def _begin_record(
         if "dryRun=" in request.path or (request.method == "DELETE" and b'"dryRun"' in (request.body or b"")):
             verb += ", dry run"
     sent = run.begin_request(verb, path, name)
-    if (traced := current_trace()) is None:
+    if (traced := current_trace.get()) is None:
         return sent, None
     trace = traced.request(sent)
     request.headers = {**request.headers, **trace.headers}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from manager.cache import Cache
 from manager.client import ChildLabel, Client
+from manager.client.child_label import label_key
 from manager.controller import Controller
 from manager.election.coordinator import Coordinator
 from manager.events import EventRecorder
@@ -26,7 +27,6 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport, allow_after_stop
 from manager.server import HttpServer
 from manager.settings import SettingValues
-from manager.shards.shard_set import label_key, label_of
 from manager.telemetry.health import Health
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
@@ -226,7 +226,7 @@ class Manager:
             rng=rng,
         )
         self.coordinator.attach(self)
-        child_label = ChildLabel(label_key(program.name), label_of, is_set=self.coordinator.owned is not None)
+        child_label = ChildLabel(label_key(program.name), is_set=self.coordinator.owned is not None)
         self.client = Client(
             transport,
             self.mapper,

@@ -17,7 +17,7 @@ from manager.server import Limits
 from manager.server.server import serve
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.tracing import ReviewTrace, current_tracer
+from manager.telemetry.tracing import current_tracer
 from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.duration import parse_duration
@@ -299,8 +299,8 @@ class WebhookServer:
         faults = Lines(per_minute=LINES)
 
         async def show(request: web.Request) -> web.StreamResponse:
-            tracer = current_tracer()
-            trace = None if tracer is None else ReviewTrace(tracer, path, request.headers)
+            tracer = current_tracer.get()
+            trace = None if tracer is None else tracer.review(path, request.headers)
             response: web.StreamResponse | None = None
             with in_flight.track_inprogress(), latency.time():
                 try:

@@ -130,17 +130,6 @@ def test_testing_extra_runs_tests_of_other_projects_with_devcluster(project: Pat
 
 
 @pytest.mark.whole
-def test_init_and_create_api_work_with_the_wheel_alone(project: Path, tmp_path: Path):
-    done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
-    create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
-    advice_lines = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
-    assert "changed controllers/main.py\n" in advice_lines
-    # tests/unit/manager_tools/commands/test_create.py runs the simulations.
-    tests = ("-q", "-k", "becomes_ready", "tests")
-    assert "2 passed" in done(python(project), "-m", "pytest", *tests, cwd=tmp_path / "shop")
-
-
-@pytest.mark.whole
 def test_make_targets_of_new_project_work_on_a_cluster(
     project: Path, own_control_plane: StartControlPlane, tmp_path: Path
 ):

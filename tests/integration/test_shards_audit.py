@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from manager.shards.shard_set import ShardSet
+from manager_shards.shard_set import ShardSet
 from tests.conftest import RunManager, StartControlPlane
 from tests.support.api_objects import deployment_path
 from tests.support.control_plane import ControlPlane, Feature

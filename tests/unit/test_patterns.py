@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 PACKAGES = (
-    *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_tools"),
-    *("devcluster", "petstore", "apis", "controllers"),
+    *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_shards"),
+    *("manager_tools", "manager_tracing", "devcluster", "petstore", "apis", "controllers"),
 )
 CHARACTERS = frozenset(map(chr, range(0x180)))
 MANY = 2000

@@ -507,9 +507,9 @@ def test_unstructured_of_derives_a_missing_plural(kind: str, plural: str):
 
 @pytest.mark.parametrize(("api_version", "kind"), [("", "Widget"), ("example.com/v1", "")])
 def test_unstructured_refuses_a_kind_without_name_or_version(api_version: str, kind: str):
-    with pytest.raises(ValueError, match="a kind has an apiVersion and a name"):
+    with pytest.raises(ValueError, match="a kind needs an apiVersion and a name"):
         Unstructured.of(api_version, kind)
-    with pytest.raises(ValueError, match="a kind has an apiVersion and a name"):
+    with pytest.raises(ValueError, match="a kind needs an apiVersion and a name"):
         Unstructured.parse({"apiVersion": api_version, "kind": kind})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.results import Recorder, Results
+from benchmarks.results import Results
 from tests.support.benchmark_results import made_results, made_run
 
 
@@ -26,17 +26,3 @@ def test_merged_results_keep_the_run_of_parts_not_measured_again():
     assert merged.run_of("cold").date == "2026-11-21 10:00"
     assert merged.run_of("ten").date == "2026-11-20 10:00"
     assert merged.samples["cold"][0].figures == {"rate": 2.0}
-
-
-def test_recorder_stores_machine_pace_only_with_figures_it_affects():
-    results, paces = Results.begin(made_run("a"), ["memory", "startup"]), iter([1.0, 1.5])
-    recorder = Recorder(results, "a", pace=lambda: next(paces))
-    recorder.record("startup", 1, {"ready_s": 0.5})
-    recorder.record("memory", 1, {"mb": 60.0}, group="idle")
-    recorder.record("memory", 1, {"mb": 90.0, "sync_s": 2.0}, group="pods", requests={"LIST pods 200": 1})
-    recorder.fail("memory", 2, "killed", group="pods")
-    assert results.samples["startup"][0].figures == {"ready_s": 0.5, "pace_ms": 1.0}
-    figures = {"idle.mb": 60.0, "pods.mb": 90.0, "pods.sync_s": 2.0, "pods.pace_ms": 1.5}
-    first, second = results.samples["memory"]
-    assert (first.figures, first.requests) == (figures, {"LIST pods 200": 1})
-    assert second.failed == {"pods": "killed"}

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from demo.board import Board, Entry
+from demo.board import Board
 from demo.columns import Columns
 
 
-def sample(*, status: Any = None, generation: int = 1, kind: str = "Memcached") -> dict[str, Any]:
+def sample(*, status: Any = None, generation: int = 1) -> dict[str, Any]:
     metadata = {"name": "a", "namespace": "default", "uid": "u", "generation": generation}
-    return {"kind": kind, "metadata": metadata, **({} if status is None else {"status": status})}
+    return {"kind": "Memcached", "metadata": metadata, **({} if status is None else {"status": status})}
 
 
 def status(**conditions: str) -> dict[str, Any]:
@@ -53,30 +53,3 @@ def test_board_names_the_samples_it_waits_for_and_why():
     assert shown.waiting_for() == ["memcached/a is not ready: why"]
     shown.see("memcacheds", sample(status=status(Available="True")))
     assert shown.waiting_for() == []
-
-
-@pytest.mark.parametrize(
-    ("plural", "obj", "state", "ready"),
-    [
-        ("deployments", {"spec": {"replicas": 2}, "status": {"readyReplicas": 1}}, "1/2 ready", False),
-        ("deployments", {"spec": {"replicas": 0}}, "0/0 ready", True),
-        ("pods", {"status": {"phase": "Running"}}, "Running", False),
-        (
-            "pods",
-            {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}},
-            "Running, ready",
-            True,
-        ),
-        ("persistentvolumeclaims", {"status": {"phase": "Bound"}}, "Bound", True),
-        (
-            "services",
-            {"spec": {"clusterIP": "10.96.0.9", "ports": [{"port": 80}]}},
-            "ClusterIP 10.96.0.9 80",
-            True,
-        ),
-    ],
-)
-def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: str, ready: bool):
-    entry = board().see(plural, {**sample(kind="X"), **obj})
-    assert isinstance(entry, Entry)
-    assert (entry.state, entry.ready) == (state, ready)

@@ -61,7 +61,9 @@ def is_ours(module: str) -> bool:
         "manager_console",
         "manager_kinds",
         "manager_kubernetes",
+        "manager_shards",
         "manager_tools",
+        "manager_tracing",
         "devcluster",
     }
 

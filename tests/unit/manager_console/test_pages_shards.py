@@ -15,12 +15,12 @@ from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.server.access import Access
-from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.util.clock import now
 from manager_console.collect import Collector
 from manager_console.pages import Console
 from manager_console.shard_holders import ShardHolders, ShardLeases
+from manager_shards.owned import OwnedShards
 from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent

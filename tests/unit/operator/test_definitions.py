@@ -127,7 +127,7 @@ def test_subresources_versions_and_scope_are_compared():
     assert differences(definition, [Box]) == [
         Difference("version v1 has no status subresource", prevents_work=True),
         Difference("version v1 has no scale subresource"),
-        Difference("has the scope Cluster, and not Namespaced", prevents_work=True),
+        Difference("has the scope Cluster instead of Namespaced", prevents_work=True),
     ]
     definition = installed()
     version_of(definition).update(storage=False, served=True)
@@ -140,7 +140,7 @@ def test_subresources_versions_and_scope_are_compared():
 def test_conversion_and_the_other_version_are_compared_and_prevent_no_work():
     assert differences(installed(), [OldBox, Box]) == [
         Difference("does not serve version v1beta1"),
-        Difference("converts by the strategy None, and not by the program's webhook"),
+        Difference("has the conversion strategy None instead of the program's webhook"),
     ]
 
 

@@ -17,6 +17,7 @@ from devcluster.errors import StatusError
 from devcluster.http_call import ApiResponse
 from manager import Context, Operator, daemon, every
 from manager.api import ObjectKey, ObjectMeta
+from manager.client.child_label import label_of
 from manager.client.errors import NotCached
 from manager.controller import ControllerOptions, Result
 from manager.election.lease import ElectionConfig
@@ -25,12 +26,11 @@ from manager.kube.transport import Transport
 from manager.kube.wire import Wire, WireRequest
 from manager.operator import Blocked, add_controller
 from manager.process.manager import Manager, Runnable
-from manager.shards.coordinator import ShardCoordinator
-from manager.shards.owned import KNOWN_WITHIN, OwnedShards
-from manager.shards.shard_set import label_of
 from manager.telemetry.metrics import Metrics
 from manager.util.program import Program
 from manager_kinds.core_v1 import ConfigMap, Secret
+from manager_shards.coordinator import ShardCoordinator
+from manager_shards.owned import KNOWN_WITHIN, OwnedShards
 from manager_tools.simulation.loop import ThreadHold
 from manager_tools.testing import LocalWire
 
@@ -98,7 +98,7 @@ class Peer:
             transport=lane, namespace="default", name="test", identity=identity, rng=rng, metrics=metrics
         )
         self.owned = OwnedShards(COUNT, metrics, grace=GRACE)
-        self.coordinator = ShardCoordinator(election, self.owned, count=COUNT)
+        self.coordinator = ShardCoordinator(election, self.owned)
         self.manager = Manager(
             self.transports[0],
             program=Program("test", "0"),

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from controllers.main import OPERATORS
-from devcluster.storage import Store
-from manager.cache.sink import Sink
-from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.faults import _STUCK
 from manager_tools.simulation.plan import OF_CERTIFICATES, Fault, Plan, plan_of
@@ -91,51 +85,6 @@ def test_weather_keeps_second_change_when_first_ends():
     assert (weather.lag, weather.stale) == (20.0, 0.0)
     second()
     assert weather == Weather()
-
-
-def found(what: str) -> bool:
-    """Return whether a seed with only that fault finds a violation."""
-    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(12, 24))
-    return any(run(plan, MEMCACHED, compare=False).violations for plan in plans)
-
-
-async def at_once(*_: object) -> None:
-    return None
-
-
-def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Store, "durable", at_once)
-
-
-def reuses_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TokenFile, "LIFETIME", math.inf)
-    renewed = Credentials._renewed
-    patch.setattr(Credentials, "_renewed", lambda self, _: renewed(self, None))
-
-
-def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
-    original = Sink.event
-
-    def event(self: Sink, kind: str, raw: Any) -> None:
-        if kind != "MODIFIED" or self.store.records.get(self.decoder.look(raw).key) is not None:
-            original(self, kind, raw)
-
-    patch.setattr(Sink, "event", event)
-
-
-PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "power": answers_before_it_is_on_the_disk,
-    "token": reuses_a_rejected_token,
-    "skips": forgets_changes_of_what_was_never_added,
-}
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("what", PLANTED)
-def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: pytest.MonkeyPatch):
-    PLANTED[what](monkeypatch)
-    assert not found("cut")
-    assert found(what)
 
 
 def test_run_accepts_late_stop_of_a_frozen_process():

@@ -19,11 +19,11 @@ from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreemen
 from manager.election.lease import ElectionConfig, Leases
 from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import Conflict, KubeError, NotFound
-from manager.shards.owned import KNOWN_WITHIN, OwnedShards
-from manager.shards.shard_set import ShardSet, check_count
 from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.loop import unless
+from manager_shards.owned import KNOWN_WITHIN, OwnedShards
+from manager_shards.shard_set import ShardSet
 
 # Retry periods for which a replica waits for others that start with it, while no shard has an owner: each
 # would list the objects of others' shards, and then drop them.
@@ -206,13 +206,12 @@ class ShardCoordinator(Coordinator):
     The promise for each shard, and its limits, are those of `LeaderElector`.
     """
 
-    def __init__(self, config: ElectionConfig, work: OwnedShards, *, count: int) -> None:
-        """Create a coordinator; raise ValueError unless the work can be divided into `count` shards."""
+    def __init__(self, config: ElectionConfig, shards: OwnedShards) -> None:
         super().__init__()
-        check_count(count)
+        self.config = config
+        self.shards = shards
         self.identity = config.identity
-        self._count = count
-        self._shards = work
+        self._count = count = shards.count
         self._agreement = ShardCountAgreement(config, count=count)
         group = self._agreement.group
         self._watcher = LeaseWatcher(config, group)
@@ -243,7 +242,7 @@ class ShardCoordinator(Coordinator):
     @property
     def leadership(self) -> Leadership:
         """Return the permission of the caller's shard, or of the first shard."""
-        return self._shards.leadership
+        return self.shards.leadership
 
     @property
     def owned(self) -> str:
@@ -252,11 +251,11 @@ class ShardCoordinator(Coordinator):
 
     def attach(self, work: Work) -> None:
         """Start the controllers of `work` at once, and its runnables for the leader with the first shard."""
-        self._shards.attach(work)
+        self.shards.attach(work)
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
         """Return the objects of a controller that are in this replica's shards."""
-        return self._shards.owned_objects(controller)
+        return self.shards.owned_objects(controller)
 
     @property
     def held(self) -> ShardSet:
@@ -313,7 +312,7 @@ class ShardCoordinator(Coordinator):
 
     async def _take_part(self) -> None:
         async with self._tasks as group:
-            working = group.create_task(self._shards.run(self.prepared), name="work on shards")
+            working = group.create_task(self.shards.run(self.prepared), name="work on shards")
             watching = group.create_task(self._watcher.run(), name="watch the leases")
             registered = group.create_task(
                 self._registry.run(cleans=self._locks[0].held.is_set), name="renew the registration"
@@ -386,7 +385,7 @@ class ShardCoordinator(Coordinator):
             self._asked_for = needed
             self._prepared &= needed  # the others are dropped
             _log.debug("shards wanted", shards=sorted(needed), members=sorted(members))
-            self._shards.prepare(needed)
+            self.shards.prepare(needed)
         ready = wanted & self._prepared & holders.keys() - held
         self._registry.publish_ready(ready)
         for number, lock in enumerate(self._locks):
@@ -409,9 +408,9 @@ class ShardCoordinator(Coordinator):
         return now < self._kept_until.setdefault(number, now + _KEPT_FOR)
 
     async def _give_up(self, number: int) -> None:
-        await self._shards.end(number)
+        await self.shards.end(number)
         self._locks[number].give_up()
 
     def _begin(self, number: int) -> None:
         _log.info("took a shard", shard=number, of=self._count, identity=self.identity)
-        self._shards.begin(number, self._locks[number].leadership)
+        self.shards.begin(number, self._locks[number].leadership)
