@@ -269,7 +269,7 @@ class WebhookServer:
     async def run(self) -> None:
         """Serve until cancelled, and finish the answers that are under way then.
 
-        Raises `CannotListen`.
+        Raises `CannotServe`.
         """
         await self.certificate.obtained()
         try:
