@@ -6,7 +6,6 @@ import asyncio
 import gc
 import ipaddress
 import os
-import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,14 +16,13 @@ from click.shell_completion import shell_complete
 
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
 from devcluster.loop import new_event_loop
+from devcluster.schema.formats import parse_duration
 
 if TYPE_CHECKING:
     from devcluster.cluster import DevCluster
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _COLLECT_AFTER = (10_000, 20, 20)
 """The thresholds of the garbage collector; requests leave hardly any reference cycles."""
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
 _FILE = click.Path(path_type=Path)
 
 GATES = ("ShardedListAndWatch",)
@@ -65,10 +63,10 @@ def _address(text: str) -> str:
 
 
 def _duration(text: str) -> float:
-    match = _DURATION.match(text)
-    if match is None:
-        raise ValueError(f"{text!r} is not a duration such as 500ms, 2s or 1m")
-    return float(match[1]) * _UNITS[match[2] or "s"]
+    nanoseconds = parse_duration(text)
+    if nanoseconds is None or nanoseconds < 0:
+        raise ValueError(f"{text!r} is not a duration such as 500ms, 2s or 1m30s")
+    return nanoseconds / 1e9
 
 
 def _plugins(text: str) -> tuple[str, ...]:

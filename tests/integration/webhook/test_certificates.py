@@ -37,7 +37,7 @@ from manager.webhook.configurations import (
 )
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from manager_tools.codegen.roles import injection_rights, secret_rights
+from manager_tools.codegen.roles import injection_rights, merged_rules, secret_rights
 from tests.conftest import StartControlPlane
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
@@ -141,20 +141,11 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
-    rendered = [
-        {
-            "apiGroups": list(each.groups),
-            "resources": list(each.resources),
-            "verbs": list(each.verbs),
-            "resourceNames": list(each.resource_names),
-        }
-        for each in rules
-    ]
     version = f"{RBAC}/v1"
     role = {"apiGroup": RBAC, "kind": scope, "name": user}
     plane.api.apply(
         [
-            {"apiVersion": version, "kind": scope, "metadata": metadata, "rules": rendered},
+            {"apiVersion": version, "kind": scope, "metadata": metadata, "rules": merged_rules(rules)},
             {
                 "apiVersion": version,
                 "kind": f"{scope}Binding",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from structlog.testing import capture_logs
@@ -210,21 +210,3 @@ async def test_operator_may_have_only_daemons():
     async with operated(Only, objects=[greeting("a")]):
         await asyncio.sleep(5)
         assert Only.seen == ["a"]
-
-
-def declared(method: Any, **more: Any) -> None:
-    type("Some", (Operator,), {"kind": Greeting, "follow": daemon(method), **more})
-
-
-def test_daemon_refuses_an_unsuitable_method():
-    async def with_context(self: Any, obj: Any, ctx: Any) -> None: ...
-    async def for_all(self: Any) -> None: ...
-    def blocks(self: Any, obj: Any) -> None: ...
-    async def suits(self: Any, obj: Any) -> None: ...
-    async def by_key(self: Any, key: Any) -> None: ...
-
-    for method in (with_context, for_all, blocks):
-        with pytest.raises(TypeError, match=r"^Some.follow: @daemon is for `async def follow\(self, obj\)`$"):
-            declared(method)
-    with pytest.raises(TypeError, match=r"^Some has a daemon, for which it needs `reconcile`$"):
-        declared(suits, reconcile_key=by_key)

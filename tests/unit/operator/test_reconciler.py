@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from manager import Blocked, Context, Operator, Result, TerminalError, rbac
-from manager.api import ObjectKey, ObjectMeta
+from manager import Blocked, Context, Result, TerminalError, rbac
+from manager.api import ObjectMeta
 from manager.controller import generation_changed
 from manager.kube.errors import ServerError
 from manager.operator import rights_of
@@ -268,17 +268,6 @@ async def test_former_finalizers_are_removed_from_what_was_deleted_before(held: 
         found = await world.find(Greeting, "hello")
         assert (found.metadata.finalizers if found else []) == [*held]
         assert "hello" in LAST[-1].forgotten
-
-
-def test_former_finalizers_and_cleanup_need_a_reconcile():
-    async def reconcile_key(self: Any, key: ObjectKey) -> None: ...
-
-    for attributes, what in (
-        ({"former_finalizers": ("old",)}, "former_finalizers"),
-        ({"cleanup": cleanup}, "cleanup"),
-    ):
-        with pytest.raises(TypeError, match=f"Doing has {what}, for which it needs `reconcile`"):
-            type("Doing", (Operator,), {"kind": Greeting, "reconcile_key": reconcile_key, **attributes})
 
 
 async def test_finalizer_stays_when_cleanup_raises_an_error():

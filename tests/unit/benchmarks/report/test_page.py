@@ -44,14 +44,15 @@ def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
         "operator_manager": {"rate": [100.0], "cpu_ms": [3.0], "server_cpu_ms": [1.0], "events": [9.0]},
         "controller_runtime": {"rate": [150.0], "cpu_ms": [2.0], "server_cpu_ms": [2.0], "events": [0.0]},
         "kube_rs": {"rate": [50.0], "conflicts": [0.0]},
+        "bare": {"conflicts": [0.5]},
     }
     figures["operator_manager"]["conflicts"] = [1.0]
-    results = made_results(made_run(*PEERS, "kube-rs"), "cold", **figures)
+    results = made_results(made_run(*PEERS, "kube-rs", "bare"), "cold", **figures)
     text = with_quotes("<!-- benchmarks:worse --><!-- /benchmarks -->", results)
     assert [line for line in text.splitlines() if line.startswith("| Cold")] == [
-        f"| Cold convergence: objects/s | 100 | 150 (1.50 times) | 50 | {DASH} |",
-        f"| Cold convergence: CPU ms per object | 3 | 2 (1.50 times) | {DASH} | {DASH} |",
-        f"| Cold convergence: 409s | 1 | {DASH} | 0 | {DASH} |",
+        f"| Cold convergence: objects/s | 100 | 150 (1.50 times) | 50 | {DASH} | {DASH} | {DASH} | {DASH} |",
+        f"| Cold convergence: CPU ms per object | 3 | 2 (1.50 times) |{f' {DASH} |' * 5}",
+        f"| Cold convergence: 409s | 1 | {DASH} | 0 | {DASH} | {DASH} | {DASH} | 0.50 (2 times) |",
     ]
 
 
