@@ -57,7 +57,9 @@ def test_verification_can_be_left_out():
 def test_authorities_that_are_none_are_an_error_that_names_the_file(tmp_path: Path, content: bytes):
     file = tmp_path / "ca.crt"
     file.write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"^the CA \({re.escape(str(file))}\): holds no PEM certificate"):
+    with pytest.raises(
+        ConfigError, match=rf"^the CA \({re.escape(str(file))}\): contains no PEM certificate"
+    ):
         TlsFiles(authorities=Pem("the CA", path=file)).build()
 
 
