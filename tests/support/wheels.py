@@ -19,7 +19,7 @@ from packaging.requirements import Requirement  # comes with pytest
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
-from tests.support import ROOT
+from tests.support import LIBRARY_PACKAGES, ROOT
 from tests.support.tools import output_of
 
 PINS = ROOT / "constraints.txt"
@@ -109,19 +109,7 @@ def pack(installed: Distribution, folder: Path) -> Path:
 def build_library(folder: Path) -> Path:
     """Build the library's wheel into `folder`, of a copy of the sources, by what is installed here."""
     with tempfile.TemporaryDirectory() as copy:
-        for name in (
-            "devcluster",
-            "manager",
-            "manager_console",
-            "manager_kinds",
-            "manager_kubernetes",
-            "manager_shards",
-            "manager_tools",
-            "manager_tracing",
-            "pyproject.toml",
-            "LICENSE",
-            "README.md",
-        ):
+        for name in (*LIBRARY_PACKAGES, "pyproject.toml", "LICENSE", "README.md"):
             if (ROOT / name).is_dir():
                 ignore = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(ROOT / name, f"{copy}/{name}", ignore=ignore)
