@@ -19,6 +19,7 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from manager.api import controller_reference
 from manager.cache.informer import Informer
+from manager.cache.sink import Sink
 from manager.cache.store import Store
 from manager.certificates import rotation
 from manager.certificates.rotation import Rotation
@@ -124,6 +125,17 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
         return original(self, namespace, {**kept, **listed}, version, **more)
 
     patch.setattr(Store, "replace", without_removal)
+
+
+@mutant("memcached", " than the server|it never becomes calm", fault="skips", took=1)
+def a_change_of_an_unknown_object_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    original = Sink.event
+
+    def event(self: Sink, kind: str, raw: Any) -> None:
+        if kind != "MODIFIED" or self.store.records.get(self.decoder.look(raw).key) is not None:
+            original(self, kind, raw)
+
+    patch.setattr(Sink, "event", event)
 
 
 @mutant("pet", "the record of a deleted Pet still exists", by="stale", took=5)
