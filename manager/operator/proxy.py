@@ -35,7 +35,8 @@ class ProxyEnvironment(Setting[bool]):
     def __get__(self, instance: object, owner: type) -> list[EnvVarDict]: ...
 
     def __get__(self, instance: Any, owner: type) -> Self | list[EnvVarDict]:
-        return super().__get__(instance, owner)
+        value: Self | list[EnvVarDict] = super().__get__(instance, owner)
+        return value
 
     def _value_for(self, instance: Any) -> Any:
         return proxy_environment(os.environ, credentials=instance.settings[self])
