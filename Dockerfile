@@ -29,7 +29,9 @@ COPY manager manager
 COPY manager_console manager_console
 COPY manager_kinds manager_kinds
 COPY manager_kubernetes manager_kubernetes
+COPY manager_shards manager_shards
 COPY manager_tools manager_tools
+COPY manager_tracing manager_tracing
 COPY petstore petstore
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . ./controllers \
     && python -m pip --python /opt/operator-manager/bin/python install --no-deps dist/*.whl
@@ -73,6 +75,8 @@ COPY --chown=65532:65532 manager /app/manager
 COPY --chown=65532:65532 manager_console /app/manager_console
 COPY --chown=65532:65532 manager_kinds /app/manager_kinds
 COPY --chown=65532:65532 manager_kubernetes /app/manager_kubernetes
+COPY --chown=65532:65532 manager_shards /app/manager_shards
+COPY --chown=65532:65532 manager_tracing /app/manager_tracing
 COPY --chown=65532:65532 petstore /app/petstore
 ENV PYTHONPATH=/app
 ENTRYPOINT ["python", "/app/scripts/restarting", "/tmp/restart"]

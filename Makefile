@@ -23,7 +23,7 @@ PYTEST_FLAGS ?=
 PYTEST_WORKERS ?= 4
 # Python keeps bytecode, whatever the environment says, so that workers do not compile the same imports.
 export PYTHONDONTWRITEBYTECODE =
-PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
+PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder -q
 
 # Names as in kubebuilder.
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/util/version.py)

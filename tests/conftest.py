@@ -20,7 +20,7 @@ from blockbuster import BlockBuster
 
 from manager.util.garbage import tune_garbage_collector
 from manager_tools.simulation.loop import VirtualLoop
-from tests.support import left_behind, time_limit
+from tests.support import LIBRARY_PACKAGES, left_behind, time_limit
 from tests.support.api_objects import create_namespace, storage_classes
 from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
@@ -33,8 +33,7 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.scheduling import (
     KIND_PARAMETER,
     EndsWithItsTests,
-    LongestFirst,
-    Seconds,
+    UnitScheduling,
     arrange,
     has_business_on,
     runs_nowhere_else,
@@ -51,16 +50,11 @@ os.environ.setdefault("GOGC", "400")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that select tests, and those for a run's output files."""
+    """Add the option that selects tests."""
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
         help="everything: also on the real control plane, not the contract alone, and with more examples",
-    )
-    parser.addoption(
-        "--write-seconds",
-        action="store_true",
-        help="write down how long each file takes, from which workers know which to begin with",
     )
 
 
@@ -79,8 +73,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(left_behind)
     config.pluginmanager.register(time_limit, time_limit.__name__)
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
-    if config.getoption("write_seconds") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Seconds())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,9 +106,9 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst | None:
-    """Send the longest files first with `--dist loadfile`."""
-    return LongestFirst(config, log) if config.getoption("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
+    """Let a worker keep its control plane for all tests of a file with `--dist loadfile`."""
+    return UnitScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_asyncio_loop_factories(
@@ -167,7 +159,7 @@ def blocking_calls() -> BlockBuster:
     """Patch blocking functions for calls by our own code; once for each worker, because it is slow."""
     made = BlockBuster(
         [
-            *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_tools"),
+            *(name for name in LIBRARY_PACKAGES if name != "devcluster"),
             *("controllers", "apis", "examples", "petstore"),
         ],
         excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests

@@ -49,6 +49,8 @@ IN_SHORT = (
     ("startup", "ready_s", "start until ready, s"),
 )
 OTHERS = (THEIRS, "kube-rs", "kopf")
+VARIANTS = (f"{THEIRS}-ryw", f"{THEIRS}-onepass", "bare")
+"""Controller-runtime with other settings, and a loop that only sends the writes."""
 # Figures that are better if higher, and figures that are neither good nor bad.
 MORE, NEUTRAL = frozenset({"rate", "reached", "idle"}), frozenset({"events", "changes"})
 
@@ -92,7 +94,7 @@ def _in_short(results: Results) -> str:
 
 def _worse(results: Results) -> str:
     rows = list(_worse_rows(results))
-    return _table([OURS, *OTHERS], rows) if rows else f"\n{UNKNOWN.capitalize()}.\n"
+    return _table([OURS, *OTHERS, *VARIANTS], rows) if rows else f"\n{UNKNOWN.capitalize()}.\n"
 
 
 def _worse_rows(results: Results) -> Iterator[list[str]]:
@@ -102,7 +104,7 @@ def _worse_rows(results: Results) -> Iterator[list[str]]:
             for figure in (figure for figure in part.figures if figure.key not in NEUTRAL):
                 key = group.of(figure)
                 ours = median(results, part.key, OURS, key)
-                theirs = [median(results, part.key, peer, key) for peer in OTHERS]
+                theirs = [median(results, part.key, peer, key) for peer in (*OTHERS, *VARIANTS)]
                 if ours is not None and any(
                     each is not None and _times(figure, ours, each) > 1 for each in theirs
                 ):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from benchmarks.program import SERVER_CPUS, pinned_by
-from manager.shards.shard_set import label_of
+from manager.client.child_label import label_of
 from tests.support.api_objects import deployment_path
 from tests.support.crds import printed_crds, wait_served
 from tests.support.envtest import BARE, EnvtestControlPlane

@@ -16,7 +16,7 @@ from benchmarks.sessions.process import wait_quiet, wait_ready
 from benchmarks.shards.figures import Change, Use
 from benchmarks.shards.replica import LEASE, SHARDS, Replica, number_of
 from benchmarks.status_watch import StatusWatch
-from manager.shards.shard_set import ShardSet
+from manager_shards.shard_set import ShardSet
 from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached_path
 

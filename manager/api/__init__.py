@@ -1,4 +1,4 @@
-"""The base of every kind: metadata, conditions, owner references, and the Resource class."""
+"""The base of every kind: metadata, conditions, owner references, and the `Resource` class."""
 
 from __future__ import annotations
 

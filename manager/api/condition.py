@@ -1,4 +1,4 @@
-"""Conditions, a controller's statements about an object's state, and the statuses that have them."""
+"""Conditions, by which a controller reports an object's state, and base classes for statuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONDITION_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
 
 ConditionType = NewType("ConditionType", str)
-"""Type of a condition, such as `ConditionType("StoreReachable")`; type checkers refuse a text instead."""
+"""Type of a condition, such as `ConditionType("StoreReachable")`; a type checker refuses a plain `str`."""
 
 AVAILABLE, DEGRADED = ConditionType("Available"), ConditionType("Degraded")
 PROGRESSING, READY = ConditionType("Progressing"), ConditionType("Ready")
@@ -51,7 +51,7 @@ class Condition(ApiModel):
 
 
 def takes_conditions(fields: Iterable[str], required: Iterable[str]) -> bool:
-    """Return whether an item with these JSON fields can hold a condition."""
+    """Return whether a condition fits an item with these JSON fields."""
     return {"type", "status"} <= set(fields) and set(required) <= _FIELDS
 
 
@@ -59,7 +59,7 @@ def find_condition(
     conditions: Iterable[Condition] | None,
     type: ConditionType,  # noqa: A002 - the field's name
 ) -> Condition | None:
-    """Return the condition of that type, or None; no list is an empty one."""
+    """Return the condition of that type; None without one, or without a list."""
     for condition in conditions or ():
         if condition.type == type:
             return condition
@@ -85,10 +85,10 @@ def set_condition(
     generation: int | None = None,
     now: Callable[[], datetime],
 ) -> bool:
-    """Replace the condition of its type by a new one, or append it; return whether anything changed.
+    """Replace the condition of the type, or append one; return whether anything changed.
 
-    `lastTransitionTime` moves to `now()` only when the status flips. An equal condition changes nothing, and
-    no object is made for it. The list keeps its order.
+    `lastTransitionTime` becomes `now()` only when the status changes. An equal condition changes nothing, and
+    creates no object. The list keeps its order.
 
     Raises:
         pydantic.ValidationError: the server would refuse such a condition.
@@ -113,7 +113,7 @@ def set_condition(
         reason=reason,
         message=message,
         observed_generation=generation,
-        # Whole seconds, as every timestamp of the API.
+        # Whole seconds, like every timestamp of the API.
         last_transition_time=moved or now().replace(microsecond=0),
     )
     conditions[index : index + 1] = [new]
@@ -121,18 +121,18 @@ def set_condition(
 
 
 class Status(ApiModel):
-    '''The observed state of an object: conditions, the generation that they are about, and the kind's fields.
+    '''The observed state of an object: conditions, their generation, and the kind's own fields.
 
         class GreetingStatus(Status, conditions={READY: "its words are in the ConfigMap"}):
             """What was said."""
 
-    `conditions` says what the status True of each type means, such as `READY` or
-    `ConditionType("StoreReachable")`, and `about` names their subject;
+    `conditions` explains the status True of each type, such as `READY` or `ConditionType("StoreReachable")`,
+    and `about` names their subject;
     `kubectl explain` shows both. An operator sets these conditions when an object is blocked.
     '''
 
     meanings: ClassVar[Mapping[ConditionType, str]] = {}
-    """What each type of condition means."""
+    """The meaning of each condition type."""
     _about: ClassVar[str] = "the object"
 
     observed_generation: Int64 | None = None
@@ -158,7 +158,7 @@ class Status(ApiModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Make the schema with the kind's own fields first, and a description of its conditions."""
+        """Return the schema with the kind's own fields first, and with a description of its conditions."""
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema)["properties"]
         for name in ("observedGeneration", "conditions"):
@@ -170,16 +170,16 @@ class Status(ApiModel):
 
 
 class StepsStatus(ApiModel):
-    """The progress of a long operation, and the result of the last one that succeeded."""
+    """The progress of a long operation, and the result of the last successful one."""
 
     state: Literal["Running", "Succeeded", "Failed"] | None = None
     """Whether the operation runs, or how it has ended."""
     step: str = ""
-    """The step that is being done, or was the last."""
+    """The current step, or the last one if the operation has ended."""
     progress: str = ""
-    """The number of that step, and how many there are."""
+    """The number of the step, and the number of all steps."""
     message: str = ""
-    """What the step waits for, or why the operation has failed."""
+    """The reason why the step waits, or why the operation has failed."""
     started_at: datetime | None = None
     """The time at which the operation has begun."""
     step_started_at: datetime | None = None
@@ -191,11 +191,11 @@ class StepsStatus(ApiModel):
     target: Annotated[dict[str, Any], preserve_unknown()] = Field(default_factory=dict)
     """The fields that the operation brings about, by path."""
     achieved: Annotated[dict[str, Any], preserve_unknown()] = Field(default_factory=dict)
-    """The same of the last operation that has succeeded."""
+    """The value of `target` at the last successful operation."""
 
     @property
     def changes(self) -> dict[str, tuple[Any, Any]]:
-        """The fields that differ from the last success, by path: the value before, and the wanted one."""
+        """Return the fields that differ from the last success: the earlier and the wanted value by path."""
         paths = dict.fromkeys((*self.achieved, *self.target))
         values = {path: (self.achieved.get(path), self.target.get(path)) for path in paths}
         return {path: (before, after) for path, (before, after) in values.items() if before != after}

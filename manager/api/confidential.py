@@ -1,4 +1,4 @@
-"""The rule that hides confidential values of an object wherever people see the object."""
+"""Masking of an object's confidential values, for every place that shows the object to people."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pydantic.fields import FieldInfo
 from manager.api.resource import Resource
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Here kubectl keeps a copy of the whole object, all values of a Secret included."""
+"""The annotation in which kubectl stores a copy of the whole object, with all values of a Secret."""
 
 _ABSENT = object()
 _SECRET = "Secret"  # noqa: S105 - a kind
 _VALUES = ("data", "stringData")
-"""Of a Secret, whatever its model says, and also if there is none."""
+"""The fields of a Secret that are always masked, even without a model."""
 
 
 def masked(obj: Mapping[str, Any], other: Mapping[str, Any] | None = None, when: str = "") -> dict[str, Any]:
-    """Return a copy that masks every value that the model of its kind hides from its `repr`; keys stay.
+    """Return a copy that masks each value that the kind's model hides from `repr`; keys stay visible.
 
-    These are fields with `Field(repr=False)` or of pydantic's secret types, and the values of a Secret.
-    `other` is the same object at another time: `when` marks the masked values that differ between the two.
+    Masked are fields with `Field(repr=False)` or of pydantic's secret types, and the values of a Secret.
+    `other` is the same object at another time: `when` is appended to a mask if the two values differ.
     """
     group, _, _ = str(obj.get("apiVersion", "")).rpartition("/")
     shown, beside = dict(obj), dict(other or {})
@@ -41,7 +41,7 @@ def masked(obj: Mapping[str, Any], other: Mapping[str, Any] | None = None, when:
 
 
 def _models_of(group: str, kind: str) -> Iterator[type[Resource]]:
-    """All that this process has, of whatever version."""
+    """Return all models of the kind in this process, whatever their version."""
     known = [Resource]
     for model in known:
         known += model.__subclasses__()
@@ -71,7 +71,7 @@ def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
                 name: _shown(*members.get(name, (None, False)), each, others.get(name, _ABSENT), when)
                 for name, each in value.items()
             }
-        if origin is not None and len(arguments) == 2:  # noqa: PLR2004 - of keys and values
+        if origin is not None and len(arguments) == 2:  # noqa: PLR2004 - keys and values
             return {
                 name: _seen(each, others.get(name, _ABSENT), arguments[1], when)
                 for name, each in value.items()
@@ -91,9 +91,9 @@ def _bare(annotation: Any) -> Any:
 
 
 def _members(annotation: Any) -> dict[str, tuple[Any, bool]]:
-    """Return the fields of a model, a dataclass or a typed dictionary, by each name by which they may come.
+    """Return the annotation and hiding of each field in a model, dataclass or typed dictionary, by name.
 
-    With each comes its annotation, and whether it is hidden. Any other annotation has none.
+    A field is listed under each of its names. The result is empty for any other annotation.
     """
     if not isinstance(annotation, type):
         return {}

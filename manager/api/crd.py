@@ -1,4 +1,4 @@
-"""The settings of a custom resource definition beyond the schema of its kind."""
+"""The settings of a CustomResourceDefinition besides the schema of its kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ATTRIBUTE = "crd_options"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`, after the name and before the age.
+    """A column of `kubectl get` between the name and the age.
 
     `json_path` is relative to the object (`.spec.size`). A `priority` above 0 shows the column with
     `-o wide` only. `format` refines the type, as in an OpenAPI schema.
@@ -31,14 +31,14 @@ class Column:
 
     @classmethod
     def reason_of(cls, condition: ConditionType) -> Self:
-        """With `-o wide`, the reason of the condition of that type."""
+        """Return a column for `-o wide` with the reason of the condition of that type."""
         path = f".status.conditions[?(@.type=='{condition}')].reason"
         return cls("Reason", "string", path, f"Why {condition} is true or not, in a word", priority=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The scale subresource, for `kubectl scale` and autoscalers: where the object holds the counts.
+    """The scale subresource for `kubectl scale` and autoscalers: the paths of the counts in the object.
 
     `selector_path` points to a label selector in its string form; autoscalers need it, kubectl does not.
     """
@@ -50,16 +50,17 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrdOptions:
-    """How the server serves a kind.
+    """The settings by which the server serves a kind.
 
-    `status`: writes to `.status` only through the status subresource (default: if the model has the field).
+    `status`: `.status` is written only through the status subresource (default: if the model has the field).
     `served`: the version
-    answers requests (default: yes). `storage`: the version objects are stored in; exactly one version of
-    a kind has it (default: yes). `age`: end the columns with the object's age (default: yes).
-    `selectable_fields`: up to eight paths (`.spec.colour`) that `kubectl get --field-selector` takes.
+    answers requests (default: yes). `storage`: objects are stored in this version; exactly one version of a
+    kind has it (default: yes). `age`: the last column is the object's age (default: yes).
+    `selectable_fields`: up to eight paths (`.spec.colour`) that `kubectl get --field-selector` accepts.
 
-    Names, `annotations` and `labels` are of the whole definition: the version with `storage` has them, and
-    another one the same or none. `singular` and `list_kind` follow from the kind where they are not given.
+    Names, `annotations` and `labels` belong to the whole CustomResourceDefinition: set them in the version
+    with `storage`; other versions have the same values or none. `singular` and `list_kind` default to names
+    derived from the kind.
     """
 
     columns: tuple[Column, ...] = ()
@@ -70,18 +71,18 @@ class CrdOptions:
     singular: str | None = None
     list_kind: str | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """A group that ends with `.k8s.io` or `.kubernetes.io` needs `{"api-approved.kubernetes.io": URL}`, with
-    the URL of the approval or `unapproved, ...`."""
+    """Annotations of the CustomResourceDefinition. A group that ends with `.k8s.io` or `.kubernetes.io` needs
+    `{"api-approved.kubernetes.io": URL}`, with the approval's URL or `unapproved, ...`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     selectable_fields: tuple[str, ...] = ()
     storage: bool = True
     served: bool = True
     age: bool = True
     deprecated: str | None = None
-    """A warning to everyone who uses the version; None when it is not deprecated."""
+    """A warning that the server sends to all users of the version; None if the version is not deprecated."""
 
     def __call__(self, kind: type[R]) -> type[R]:
-        """Set this for a kind, as a decorator: `@crd(short_names=("mc",))`."""
+        """Set the options of a kind, as a decorator: `@crd(short_names=("mc",))`."""
         setattr(kind, _ATTRIBUTE, self)
         return kind
 
@@ -90,19 +91,19 @@ crd = CrdOptions
 
 
 def crd_options(kind: type[Resource]) -> CrdOptions:
-    """Return the options in `@crd` of that very kind, or the defaults; `status` is true or false."""
+    """Return the options in the kind's own `@crd`, or the defaults; `status` is never None."""
     options = kind.__dict__.get(_ATTRIBUTE)
     options = options if isinstance(options, CrdOptions) else CrdOptions()
     return replace(options, status="status" in kind.model_fields) if options.status is None else options
 
 
 def is_crd(kind: type[Resource]) -> bool:
-    """Return whether the model defines its kind; False for kinds that are built into the server."""
+    """Return whether the model defines its kind; False for built-in kinds of the server."""
     return _ATTRIBUTE in kind.__dict__
 
 
 def conflict_of_kinds(kinds: Iterable[type[Resource]]) -> tuple[str, str] | None:
-    """Return the kind and the reason if two models define one version, or two kinds have one plural."""
+    """Return kind and reason if two models define the same version, or two kinds have the same plural."""
     plurals: dict[tuple[str, str], str] = {}
     models: dict[GroupVersionKind, type[Resource]] = {}
     for kind in kinds:

@@ -1,4 +1,4 @@
-"""The base of every model that travels to or from an API server, and changes of models in place."""
+"""The base of every model for JSON of the API, and changes of models in place."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
 
 UNCHECKED_PATTERN = "unchecked_pattern"
-"""In the metadata of a string's schema: a pattern that pydantic's regular expressions do not take."""
+"""A schema metadata key for a string's pattern that pydantic's regular expressions do not support."""
 
 
 @cache
 def is_checkable(pattern: str) -> bool:
-    """Return whether pydantic's regular expressions take the pattern; they have no look-around, say."""
+    """Return whether pydantic's regular expressions support the pattern; look-around is not supported."""
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
     except SchemaError:
@@ -25,28 +25,29 @@ def is_checkable(pattern: str) -> bool:
 
 
 def _prepare(part: Any, model: type[BaseModel]) -> None:
-    """Make lists and maps of a model fail at the first wrong member; set apart patterns it cannot check."""
+    """Stop validation of lists and maps at the first wrong item; set aside unsupported patterns."""
     if isinstance(part, list | tuple):
         for each in part:
             _prepare(each, model)
     elif isinstance(part, dict):
-        sort = part.get("type")  # or the field of this name
+        sort = part.get("type")  # or the field with this name
         if sort == "model" and part["cls"] is not model:
-            return  # has been here itself
+            return  # this part is already prepared
         if sort in ("list", "dict"):
             part["fail_fast"] = True
         elif sort == "str" and isinstance(pattern := part.get("pattern"), str) and not is_checkable(pattern):
-            # The class would end the import with a traceback; the definition's maker names the field instead.
+            # An error here would end the import with a traceback; the CRD generator reports the field
+            # instead.
             part["metadata"] = {**part.get("metadata", {}), UNCHECKED_PATTERN: part.pop("pattern")}
         for each in part.values():
             _prepare(each, model)
 
 
 class ApiModel(BaseModel):
-    """A model with the API's field names on the wire (`readyReplicas`), Python's in code (`ready_replicas`).
+    """A model with the API's field names in JSON (`readyReplicas`) and Python's in code (`ready_replicas`).
 
-    Fields it does not know are kept: an object written by a newer version of the kind survives a read, a
-    change and a write by this one.
+    Unknown fields are kept: an object of a newer version of the kind survives a read, a change and a write by
+    an older version.
     """
 
     model_config = ConfigDict(
@@ -54,33 +55,33 @@ class ApiModel(BaseModel):
         validate_by_alias=True,
         validate_by_name=True,
         extra="allow",
-        cache_strings="keys",  # and not values: they would stay in memory, those of Secrets too
-        hide_input_in_errors=True,  # what an object holds, passwords too, is not for logs
+        cache_strings="keys",  # not values: they would stay in memory, even those of Secrets
+        hide_input_in_errors=True,  # input values may be passwords, which must not be logged
     )
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Stop the validation of a list or a map at its first wrong member.
+        """Return a schema whose validation of a list or map stops at the first wrong item.
 
-        Recording the errors of a hundred thousand members takes half a second and 160 MB, without
-        interruption.
+        Recording the errors of a hundred thousand items would block the event loop for half a second and use
+        160 MB.
         """
         schema = handler(source)
         _prepare(schema, cls)
         return schema
 
     def to_wire(self, *, only: set[str] | None = None) -> dict[str, Any]:
-        """Return the JSON form: the API's names, plain JSON values, and no field that is None.
+        """Return the JSON form: the API's names, plain JSON values, and no field with the value None.
 
-        Empty lists, empty strings, zero and false are values, and stay. With `only`, just these fields.
+        Empty lists, empty strings, zero and false are kept. With `only`, just these fields are returned.
         """
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, include=only)
 
 
 def without_defaults(model: ApiModel, wire: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON of a model without the fields that were not set and have their defaults.
+    """Return a model's JSON without the fields that nobody has set and that have their defaults.
 
-    A field that was not set, but changed in place, stays. `wire` is what `to_wire` returns.
+    An unset field that was changed in place is kept. `wire` is the result of `to_wire`.
     """
     kept = dict(wire)
     for name, field in type(model).model_fields.items():
@@ -110,16 +111,16 @@ _ABSENT = object()
 
 
 def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any:
-    """Return `held` with the content of `fresh`: the models, lists and maps inside stay the same objects.
+    """Return `held` with the content of `fresh`; its models, lists and maps stay the same objects.
 
-    `before`, `ours` and `theirs` are the JSON of a common ancestor, of `held` and of `fresh`. Our changes of
-    the ancestor stay; a list that both have changed is ours, unless it is one of conditions: these are merged
-    by type. Parts without a difference in JSON stay: the JSON has no secrets, and no excluded fields. An item
-    of a list stays if an item of the new list equals it, or has its type or name.
+    `before`, `ours` and `theirs` are the JSON of a common ancestor, of `held` and of `fresh`. Our changes
+    since the ancestor are kept. If both sides have changed a list, ours wins, but conditions are merged by
+    type. Parts with equal JSON stay the same objects, because the JSON lacks secrets and excluded fields. An
+    item of a list is reused if it equals a new item, or has the new item's type or name.
     """
-    if ours == theirs and repr(ours) == repr(theirs):  # Python calls True and 1 equal
+    if ours == theirs and repr(ours) == repr(theirs):  # Python considers True and 1 equal
         return held
-    # The JSON of metadata leaves out what is empty.
+    # The JSON of metadata omits empty fields.
     empty: Any = [] if isinstance(held, list) else {}
     old, mine, new = (empty if each is _ABSENT else each for each in (before, ours, theirs))
     is_model, same = isinstance(held, ApiModel), type(held) is type(fresh)
@@ -132,7 +133,7 @@ def take_over(held: Any, fresh: Any, before: Any, ours: Any, theirs: Any) -> Any
                 if (taken := take_over(value, getattr(fresh, name), *parts)) is not value:
                     setattr(held, name, taken)
             if held.model_extra is None or fresh.model_extra is None:
-                return held  # a model that forbids or ignores other fields
+                return held  # for a model that forbids or ignores other fields
             entries, others = held.model_extra, fresh.model_extra
         for name in {**others, **entries}:
             parts = (each.get(name, _ABSENT) for each in (old, mine, new))
@@ -162,9 +163,9 @@ def _list_taken_over(
 
 
 def _paired(held: list[tuple[Any, Any]], fresh: list[Any]) -> list[tuple[Any, Any]]:
-    """Return, for each new item, the held one with its JSON that equals it, or else has its type or name.
+    """Return a held item with its JSON for each new item: an equal one, or else one with its type or name.
 
-    In linear time: others may have replaced all of a long list.
+    The cost is linear: other clients may have replaced a whole long list.
     """
     found = dict[int, tuple[Any, Any]]()
     for by in (repr, _item_key):
@@ -180,15 +181,15 @@ def _paired(held: list[tuple[Any, Any]], fresh: list[Any]) -> list[tuple[Any, An
 
 
 def _item_key(item: Any) -> str:
-    """Return the type or the name of an item of a list, by which it is known."""
+    """Return the type or name that identifies an item of a list."""
     find = item.get if isinstance(item, dict) else partial(getattr, item)
     return repr(find("type", None) or find("name", None))
 
 
 def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:
-    """Return the conditions in `theirs`, with our changes: the differences of `ours` from `before`.
+    """Return the conditions in `theirs` with our changes, the differences between `before` and `ours`.
 
-    Returns None for anything else, whatever the field's name is.
+    Returns None for any other list, whatever the field's name is.
     """
     old, new, there = map(conditions_by_type, (before, ours, theirs))
     if old is None or new is None or there is None:
@@ -199,7 +200,7 @@ def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:
 
 
 def conditions_by_type(items: Any) -> dict[str, Any] | None:
-    """Return conditions by their types, which are a key; None for anything else."""
+    """Return conditions by type; None if the types are not unique, or for any other list."""
     if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
         return None
     found = {each.get("type"): each for each in items}

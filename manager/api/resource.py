@@ -1,4 +1,4 @@
-"""Objects of the API: their kind, key and metadata, with a model of their kind and without one."""
+"""Objects of the API: their kind, key and metadata, for kinds with and without a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema
 
 from manager.api.model import ApiModel, take_over
 
-# Sets attributes without pydantic's checks.
+# A function that sets attributes without pydantic's checks.
 _set = object.__setattr__
 
 
@@ -45,7 +45,7 @@ class GroupVersionKind(NamedTuple):
         return cls(group, version, kind)
 
     def is_named_by(self, reference: _Reference) -> bool:
-        """Return whether a reference means this kind, in any version of the kind."""
+        """Return whether a reference names this kind, in any version."""
         group, _, _ = reference.api_version.rpartition("/")
         return (group, reference.kind) == (self.group, self.kind)
 
@@ -69,12 +69,12 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-# A named tuple's constructor is a function of Python, and keys are made all the time.
+# The constructor of a named tuple is a slow Python function, and keys are created very often.
 _new_key: Callable[[tuple[str, str]], ObjectKey] = partial(tuple.__new__, ObjectKey)
 
 
 class OwnerReference(ApiModel):
-    """Names an owner, in the same namespace or cluster-scoped; when all owners are gone, so is the object."""
+    """A reference to an owner in the same namespace or without one; an object without owners is deleted."""
 
     api_version: str
     kind: str
@@ -83,14 +83,14 @@ class OwnerReference(ApiModel):
     controller: bool | None = None
     """True for the one owner that manages the object."""
     block_owner_deletion: bool | None = None
-    """True to keep the owner, when it is deleted in the foreground, until the object is gone."""
+    """Whether a foreground deletion of the owner waits until the object is gone."""
 
 
 class ObjectMeta(ApiModel):
-    """An object's metadata, as far as controllers use it; the rest (`managedFields`) stays as it came.
+    """An object's metadata, as controllers use it; other fields (`managedFields`) are kept unchanged.
 
-    Strings and collections are always there: a field that the server left out is empty here, and an empty
-    field is left out on the wire, because in metadata the two mean the same.
+    Strings and collections are never None: a field that the server omits is empty here, and an empty field is
+    omitted in JSON, because both have the same meaning in metadata.
     """
 
     name: str = Field(default="", exclude_if=operator.not_)
@@ -110,9 +110,9 @@ class ObjectMeta(ApiModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Return the schema of a template's metadata, which lacks what only the server sets.
+        """Return the schema of a template's metadata, without the fields that only the server sets.
 
-        An object's own metadata has the server's schema instead.
+        An object's own metadata gets the server's schema instead.
         """
         del core_schema, handler
         text = {"type": "string"}
@@ -130,12 +130,12 @@ class ObjectMeta(ApiModel):
 class Resource(ApiModel):
     """An object of the API.
 
-    A kind names itself by class keywords:
+    A kind is declared by class keywords:
 
         class Memcached(Resource, group="cache.example.com", version="v1", plural="memcacheds"): ...
 
-    `kind` defaults to the class name, `namespaced` to True. `apiVersion` and `kind` of each object are
-    filled in, also where the server leaves them out, as in the items of a list.
+    `kind` defaults to the class name, `namespaced` to True. `apiVersion` and `kind` are set in each object,
+    even if the server omits them, as in the items of a list.
     """
 
     # A slot, because a private attribute of pydantic doubles the cost of decoding.
@@ -161,26 +161,26 @@ class Resource(ApiModel):
     ) -> None:
         super().__init_subclass__(**kwargs)
         if version is None and plural is None:
-            return  # a variant of its parent's kind
+            return  # a subclass for the same kind as its parent
         if version is None or plural is None:
             raise TypeError(f"{cls.__name__} must name its version and its plural")
         cls.gvk = GroupVersionKind(group, version, kind or cls.__name__)
         cls.plural = plural
         cls.namespaced = namespaced
-        # Pydantic collects the fields after this, and takes these as the defaults of the inherited ones.
+        # Pydantic collects the fields later, and uses these values as defaults of the inherited fields.
         cls.api_version = cls.gvk.api_version
         cls.kind = cls.gvk.kind
 
     @classmethod
     def decode(cls, raw: bytes | bytearray | memoryview, *, parsed: dict[str, Any] | None = None) -> Self:
-        """Decode the JSON of one object, and remember it as the object's `origin`.
+        """Decode the JSON of one object, and store the JSON as the object's `origin`.
 
-        A caller that has parsed the JSON already passes the result as `parsed`, which saves half of the work;
-        the object may share parts of it from then on.
+        A caller that has already parsed the JSON passes the result as `parsed`, which saves half of the work;
+        the object may then share parts of the result.
 
-        Raises pydantic.ValidationError when it is not JSON or not of this kind's shape.
+        Raises pydantic.ValidationError for invalid JSON, or JSON that does not fit the kind.
         """
-        # Bytes stay as they are: the cache's own copy is shared, not doubled.
+        # Bytes are not copied: objects share the cache's own copy.
         origin = raw if isinstance(raw, bytes) else bytes(raw)
         decoded = cls.model_validate_json(origin) if parsed is None else cls.model_validate(parsed)
         _set(decoded, "_origin", origin)
@@ -188,15 +188,15 @@ class Resource(ApiModel):
 
     @property
     def origin(self) -> bytes | None:
-        """The JSON that the object was decoded from, whatever has changed since; None if made in code."""
+        """Return the JSON from which the object was decoded; None if the object was created in code."""
         return getattr(self, "_origin", None)
 
     def take(self, stored: Resource, *, sent: Mapping[str, Any]) -> None:
-        """Take over the changes in the answer to a write, and its origin; in place.
+        """Update the object in place from the answer to a write, and replace its `origin`.
 
-        Fields that were changed here stay, and count as changes of that state from now on. Nested models,
-        lists and maps stay the same objects. `sent` has the JSON of the fields that the write could change,
-        as it was then, by their names in JSON.
+        Fields that this program has changed meanwhile keep their values, and count as changes of the new
+        origin. Nested models, lists and maps stay the same objects. `sent` has the JSON of the fields that
+        the write could change, at the time of the write, by JSON name.
         """
         if stored is self or stored.origin is None:
             return
@@ -205,21 +205,19 @@ class Resource(ApiModel):
         _set(self, "_origin", stored.origin)
 
     def __copy__(self) -> Self:
-        """Return a copy with the same origin."""
         return self._with_origin(super().__copy__())
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Return a deep copy with the same origin."""
         return self._with_origin(super().__deepcopy__(memo))
 
     @property
     def key(self) -> ObjectKey:
-        """The namespace and the name of the object."""
+        """Return the namespace and the name of the object."""
         metadata = self.metadata
         return _new_key((metadata.namespace, metadata.name))
 
     def __eq__(self, other: object) -> bool:
-        """Equal when all fields are; where they were read from does not matter."""
+        """Return whether all fields are equal; the `origin` does not matter."""
         if type(self) is not type(other):
             return NotImplemented
         return self.__dict__ == other.__dict__ and self.model_extra == other.model_extra
@@ -235,38 +233,38 @@ class Resource(ApiModel):
 class PartialObjectMetadata(
     Resource, group="meta.k8s.io", version="v1", plural="partialobjectmetadatas", namespaced=True
 ):
-    """The server's answer to a request for metadata only; it does not name the object's own kind."""
+    """The answer to a request for metadata only, without the kind of the object."""
 
 
 class Unstructured(Resource):
-    """An object of a kind without a model; its fields beside the metadata are plain JSON.
+    """An object of a kind without a model; all fields except the metadata are plain JSON.
 
         Widget = Unstructured.of("example.com/v1", "Widget")
         widget = await client.get(Widget, key)
         widget.content["spec"]["size"] += 1
         await client.patch(widget)
 
-    `of` returns a kind that works as every other: for sources, caches, reads, writes, owners and children. If
-    scope or plural are unknown, `client.discover` asks the API server.
+    `of` returns a kind for sources, caches, reads, writes, owners and children. If scope or plural are
+    unknown, `client.discover` asks the API server.
     """
 
     @staticmethod
     def of(api_version: str, kind: str, *, plural: str = "", namespaced: bool = True) -> type[Unstructured]:
-        """Return the kind of that name; the same one each time.
+        """Return the kind with that name; every call returns the same class.
 
-        Requests do not need `plural`, because discovery finds it. Logs and metrics name the kind by it; the
-        default is derived from `kind`.
+        Requests do not need `plural`, because discovery finds it. It names the kind in logs and metrics; by
+        default it is derived from `kind`.
         """
         gvk = GroupVersionKind.from_api_version(api_version, kind)
         if not gvk.version or not gvk.kind:
-            raise ValueError(f"a kind has an apiVersion and a name, not {api_version!r} and {kind!r}")
+            raise ValueError(f"a kind needs an apiVersion and a name, not {api_version!r} and {kind!r}")
         return _kind(gvk, plural or _plural(kind), namespaced)
 
     @staticmethod
     def parse(wire: Mapping[str, Any]) -> Unstructured:
-        """Make the object of a manifest; an object without a namespace counts as cluster-scoped.
+        """Create the object of a manifest; without a namespace, it counts as cluster-scoped.
 
-        Raises ValueError if apiVersion or kind are missing, or the metadata is of another shape.
+        Raises ValueError if apiVersion or kind are missing, or for invalid metadata.
         """
         metadata = wire.get("metadata")
         namespaced = isinstance(metadata, Mapping) and bool(metadata.get("namespace"))
@@ -277,12 +275,12 @@ class Unstructured(Resource):
 
     @property
     def content(self) -> dict[str, Any]:
-        """All but apiVersion, kind and metadata: `spec`, `status`, `data`; to be changed in place."""
+        """Return all fields except apiVersion, kind and metadata; you may change them in place."""
         assert self.model_extra is not None
         return self.model_extra
 
     def to_wire(self, *, only: set[str] | None = None) -> dict[str, Any]:
-        """Return the JSON form, with nulls where the content has them; with `only`, just these fields."""
+        """Return the JSON form; nulls in the content are kept. With `only`, return just these fields."""
         wire = {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -309,7 +307,7 @@ def _plural(kind: str) -> str:
 
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
-    """Return the reference to the owner that manages the object, or None."""
+    """Return the owner reference of the object's controller, or None."""
     for reference in meta.owner_references:
         if reference.controller:
             return reference
@@ -317,17 +315,17 @@ def controller_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
-    """Return the reference that makes `owner`, which must exist on the server, the controller of a child.
+    """Return the reference that makes `owner` the controller of a child; `owner` has to be stored already.
 
-    `child` is the child's metadata; it is not changed. Raises ValueError when `owner` cannot own it: it has
-    no UID yet, or it lives in a namespace and the child in another or in none. The garbage collector would
-    take such a child for an orphan, and delete it.
+    `child` is the child's metadata; it is not changed. Raises ValueError if `owner` has no UID yet, or is in
+    a namespace that differs from the child's. The garbage collector would treat such a child as an orphan and
+    delete it.
     """
     return OwnerReference(**reference_to(owner, child))
 
 
 def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
-    """Return the reference of `controller_reference` as JSON fields."""
+    """Return the same reference as `controller_reference`, as JSON fields."""
     if not owner.metadata.uid:
         raise ValueError(f"{owner.kind} {owner.key} has no UID yet, so it cannot own anything")
     if owner.namespaced and child.namespace != owner.metadata.namespace:
@@ -346,11 +344,11 @@ def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
 def recommended_labels(
     owner: Resource, program: str, *, name: str = "", component: str = "", part_of: str = ""
 ) -> dict[str, str]:
-    """Return Kubernetes' recommended labels for `program`'s objects for `owner`; tools group objects by them.
+    """Return Kubernetes' recommended labels for objects that `program` creates for `owner`.
 
-    `name` is the application's, by default the owner's kind in lower case; `component` is its role in the
-    application `part_of`. An owner's name of more than 63 characters does not fit a label: the server refuses
-    it.
+    `name` is the application's name, by default the owner's kind in lower case; `component` is its role in
+    the application `part_of`. The server refuses a label value of more than 63 characters, such as a long
+    owner name.
     """
     labels = {
         "app.kubernetes.io/name": name or owner.gvk.kind.lower(),
@@ -365,41 +363,41 @@ def recommended_labels(
 
 
 def is_controlled_by(meta: ObjectMeta, owner: Resource) -> bool:
-    """Return whether `owner` is the controller, by UID, because another object can reuse its name."""
+    """Return whether `owner` is the controller; UIDs are compared, because names can be reused."""
     controller = controller_of(meta)
     return controller is not None and controller.uid == owner.metadata.uid
 
 
 # Access to JSON of any shape: a kind may have no schema, and a server may answer anything. A value of an
-# unexpected type counts as absent.
+# unexpected type counts as missing.
 
 
 def fields(found: Any, *names: str) -> Mapping[str, Any]:
-    """Return the object under these nested names; empty if there is none."""
+    """Return the JSON object under these nested names; empty if there is none."""
     for name in names:
         found = found.get(name) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def objects(found: Any) -> list[Mapping[str, Any]]:
-    """Return the objects in a list, without its other items."""
+    """Return the JSON objects in a list, without other items."""
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def text(found: Any) -> str:
-    """Return a string as it is, a number or boolean as JSON, and "" for anything else."""
+    """Return a string unchanged, a number or boolean as JSON, and "" for anything else."""
     if isinstance(found, str):
         return found
     return orjson.dumps(found).decode() if isinstance(found, int | float) else ""
 
 
 def number(found: Any, otherwise: int = 0) -> int:
-    """Return a whole number as it is, and `otherwise` for anything else."""
+    """Return a whole number unchanged, and `otherwise` for anything else."""
     return found if isinstance(found, int) and not isinstance(found, bool) else otherwise
 
 
 def event_time(event: Any) -> str:
-    """When an Event happened last, in RFC 3339; empty if it does not say."""
+    """Return the time of an Event's last occurrence in RFC 3339; empty if it is missing."""
     series = fields(event, "series").get("lastObservedTime")
     times = [series, *(fields(event).get(name) for name in ("lastTimestamp", "eventTime"))]
     times.append(fields(event, "metadata").get("creationTimestamp"))

@@ -1,9 +1,9 @@
-"""The rights on the API server that an operator needs beyond its declaration.
+"""The rights on the API server that an operator needs besides those for its declarations.
 
     class MemcachedOperator(Operator[Memcached]):
         rights = (rbac(groups="", resources="configmaps", verbs="get;create"),)
 
-The roles in `config/rbac/` are generated from both.
+The roles in `config/rbac/` contain both.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _DECLARATIONS = {"reads": ("list", "watch"), "owns": ("get", "create", "patch", "delete")}
-"""Verbs by the declaration that grants them."""
+"""The verbs that each declaration grants."""
 
 
 class Undeclared(TypeError):
-    """An action of an operator without a declaration; the message names the declaration, and no content."""
+    """An operator's action that it has not declared; the message names the missing declaration."""
 
 
 @dataclass(frozen=True, slots=True)
 class RbacRule:
     """A rule of a role: these verbs on these resources of these API groups.
 
-    `resource_names` limits the rule to objects of these names; empty means any. `owner_references` marks a
-    rule that is needed only with the admission plugin OwnerReferencesPermissionEnforcement: setting an owner,
-    and so the end of an object, then takes the right to delete the object.
+    `resource_names` limits the rule to objects with these names; empty means any. `owner_references` marks a
+    rule that only the admission plugin OwnerReferencesPermissionEnforcement needs: it requires the right to
+    delete an object from clients that set its owner.
     """
 
     groups: tuple[str, ...]
@@ -37,10 +37,10 @@ class RbacRule:
 def rbac(
     *, groups: str, resources: str, verbs: str, resource_names: str = "", owner_references: bool = False
 ) -> RbacRule:
-    """Return a rule; several values are separated by `;`, the core group is "".
+    """Return a rule; separate several values with `;`. The core group is "".
 
-    A subresource is named as in `memcacheds/status`. Rules with `owner_references` (see `RbacRule`) make a
-    separate role, which is installed only on request.
+    A subresource is written like `memcacheds/status`. Rules with `owner_references` (see `RbacRule`) form a
+    separate role, which is optional.
     """
     return RbacRule(
         groups=tuple(groups.split(";")),
@@ -59,7 +59,7 @@ def _values(text: str, parameter: str) -> tuple[str, ...]:
 
 
 def advice_for(missing: RbacRule) -> str:
-    """Say how an operator's author has the generated role grant a missing right."""
+    """Return advice how an operator's author adds a missing right to the generated role."""
     [group], [resource], [verb] = missing.groups, missing.resources, missing.verbs
     ways = [f'rbac(groups="{group}", resources="{resource}", verbs="{verb}") to the operator\'s `rights`']
     if resource.endswith("/status") and verb == "patch":

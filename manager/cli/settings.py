@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
+from manager.client.child_label import LABEL_SLICES
 from manager.controller import ControllerOptions
 from manager.election.lease import LeaseTiming
 from manager.settings import Setting, SettingsError, Sources, parse_bool
-from manager.shards.shard_set import parse_count
 from manager.telemetry.logs import LogFormat, LogLevel
 from manager.util.address import parse_bind_address
 from manager.util.duration import parse_duration, parse_wait
@@ -75,6 +75,13 @@ def parse_base_url(text: str) -> str:
     if not whole or not _URL.fullmatch(text):
         raise ValueError('"https://HOST:PORT" is expected, without a path')
     return text.rstrip("/")
+
+
+def parse_shard_count(text: str) -> int:
+    """Parse a number of shards; 0 disables sharding. Raises ValueError with the expected form."""
+    if text not in {"0", *(str(1 << power) for power in range(1, LABEL_SLICES.bit_length()))}:
+        raise ValueError(f"0, or a power of two from 2 to {LABEL_SLICES} is expected")
+    return int(text)
 
 
 class OneOf:
@@ -223,7 +230,7 @@ class Settings:
         "leader-elect-renew-deadline", parse_duration, own=True, default="10s"
     )
     leader_elect_retry_period = Setting("leader-elect-retry-period", parse_duration, own=True, default="2s")
-    shards = Setting("shards", parse_count, own=True, default="0")
+    shards = Setting("shards", parse_shard_count, own=True, default="0")
     metrics_bind_address = Setting(
         "metrics-bind-address", parse_bind_address, own=True, default="127.0.0.1:8080", in_pod=":8080"
     )

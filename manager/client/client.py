@@ -25,6 +25,7 @@ from manager.api import (
 )
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
+from manager.client.child_label import ChildLabel, label_of
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
 from manager.client.ownership import (
     APPLIED_METADATA,
@@ -56,7 +57,6 @@ from manager.client.write import (
     JSON,
     JSON_PATCH,
     MERGE_PATCH,
-    ChildLabel,
     KubernetesModel,
     StatusClient,
     SubresourceClient,
@@ -103,25 +103,25 @@ SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
 SETTLED_OBJECTS = 10_000
-"""How many objects a client remembers as having their wanted fields, whatever the spelling."""
+"""The number of objects for which a client remembers that they have their wanted fields."""
 
 REFUSED_SECONDS = 300.0
-"""For how long a repair is not tried again after the server has refused it. No event tells when the server
-would accept it: when a policy changes, say."""
+"""Seconds without another attempt to repair an object after the server has refused the repair. No event
+reports when the server would accept the repair, for example after a change of a policy."""
 
-# Of items that are in a refused list, for how many it is tried whether they can stay.
+# The number of items of others in a refused list that a repair tries to keep.
 _MOST_KEPT = 16
 
 _UNTYPED = "failed to create typed patch object"
 
-# How often the record of our create is renamed while others change the object in between.
+# The number of attempts to rename our create entry while other clients change the object.
 TAKEOVER_ATTEMPTS = 3
 
 _UNKNOWN = -1
-"""In place of the hash of a state, which Python never makes it."""
+"""A value that no hash has in Python; it stands for an unknown state."""
 
 Written = tuple[bytes, tuple[FieldConflict, ...]]
-"""The answer to a write, and what others had set otherwise."""
+"""The answer to a write, and the fields that others had set to other values."""
 
 
 class Outcome(enum.Enum):
@@ -129,10 +129,10 @@ class Outcome(enum.Enum):
 
     CREATED = "created"
     UPDATED = "updated"
-    """It is wanted differently than at the last apply, as far as this can be known."""
+    """The operator wants other fields than at the last apply, as far as the client can tell."""
 
     RESTORED = "restored"
-    """Another client had changed it."""
+    """Another client had changed the object."""
 
     UNCHANGED = "unchanged"
 
@@ -140,7 +140,7 @@ class Outcome(enum.Enum):
 class Applied(NamedTuple, Generic[R]):
     """The result of an apply.
 
-    Attributes: `object` as the server has it now; `previous` as it was before, None unless it was changed;
+    Attributes: `object`, as the server now has it; `previous`, the object before, None unless it was changed;
     `outcome`; `conflicts`, the fields that other managers had set to other values, with these managers.
     """
 
@@ -163,40 +163,40 @@ class ApplyOptions(TypedDict, total=False):
 
 @dataclass(slots=True)
 class _Change:
-    """The change of an existing object that an apply wants."""
+    """The change of an existing object by an apply."""
 
     kind: type[Resource]
     key: ObjectKey
     live: Ownership
     encoded: bytes
     body: dict[str, Any]
-    """The fields to apply, and the UID: an object that was replaced meanwhile is refused."""
+    """The fields to apply, and the UID, so that the server refuses to change a replaced object."""
     given_up: Sequence[Path]
-    """Fields that are left to others."""
+    """Fields that this client leaves to others."""
     force: bool
     dry_run: bool
 
     def repair(self, there: Ownership, *lists: Any) -> Repair:
-        """Return the patch with the effect of the apply on the object as it is there; see `Repair`."""
+        """Return the patch that has the same effect on `there` as the apply; see `Repair`."""
         shares = there.shares(self.given_up, self.kind.gvk.api_version)
         return Repair(there.live, self.body, *shares, *lists)
 
 
 class Client(CachedReader):
-    """A client whose reads come from the cache, without a request. Its next read sees each of its writes.
+    """A client that reads from the cache, without a request; each read sees all its earlier writes.
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
-    and so on. A reconciler does not catch them; the controller retries. Reads of a kind that no controller
-    declared raise NotCached. So do reads of a kind that is declared with a selector only (see `selecting`).
+    and so on. A reconciler does not catch them; the controller retries. Reads raise NotCached if no
+    controller has declared the kind, or only with a selector (see `selecting`).
 
-    `create`, `update`, `apply` and `delete` also take models of kubernetes-asyncio, such as `V1Deployment`,
+    `create`, `update`, `apply` and `delete` also accept models of kubernetes-asyncio, such as `V1Deployment`,
     and return objects of `manager.api`.
 
-    With `dry_run=True` a write is validated, defaulted and admitted, but not stored. It returns the result,
-    and no read shows it.
+    With `dry_run=True`, the server validates, defaults and admits a write, but does not store it. The write
+    returns the result; reads do not see it.
 
     Attributes: `metadata` reads kinds that are watched as metadata only; `uncached` reads from the server;
-    `status` writes the status subresource; `child_label` is a label that `apply` gives to children.
+    `status` writes the status subresource; `child_label` is a label that `apply` sets on children.
     """
 
     def __init__(
@@ -235,8 +235,8 @@ class Client(CachedReader):
 
     @cached_property
     def pod_streams(self) -> PodStreams:
-        """Commands in pods, their processes, ports and logs."""
-        from manager_kubernetes.pod_streams import PodStreams  # noqa: PLC0415 - few operators need it
+        """Return the API for pods: commands, attached processes, ports and logs."""
+        from manager_kubernetes.pod_streams import PodStreams  # noqa: PLC0415 - 1 ms, where it is used
 
         return PodStreams(self._transport)
 
@@ -245,16 +245,15 @@ class Client(CachedReader):
 
             pods = await CoreV1Api(client.kubernetes_client()).list_namespaced_pod("default")
 
-        It has the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Reads are
-        requests. Writes raise Fenced when the lease is lost, and the next cached read sees their answers.
-        Errors of the server are `ApiException`, and `ApiError` too. Writes are booked under the client's
-        field manager.
+        It uses the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Reads are
+        requests. Writes raise Fenced when the lease is lost, and the next cached read sees their results.
+        Errors of the server are both `ApiException` and `ApiError`. Writes use the client's field manager.
 
         Raises ConfigError if the package is not installed.
         """
         if self._kubernetes_client is None:
             try:
-                from manager_kubernetes.api_client import TransportApiClient  # noqa: PLC0415 - 43 MB, 0.3 s
+                from manager_kubernetes.api_client import TransportApiClient  # noqa: PLC0415 - 225 ms, 42 MB
             except ModuleNotFoundError as error:
                 raise ConfigError(
                     f"kubernetes_client needs {error.name}: install operator-manager[kubernetes-asyncio]"
@@ -267,8 +266,8 @@ class Client(CachedReader):
     def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> Client:
         """Return a client with its own field manager, so that controllers do not share fields by accident.
 
-        Its applies take over fields from these former managers, and from the managers that the controller had
-        under former names of the program.
+        Its applies take over fields of these former managers, and of the field managers that the controller
+        used under former names of the program.
         """
         return Client(
             self._transport,
@@ -288,7 +287,7 @@ class Client(CachedReader):
 
         Raises AlreadyExists, and BadRequest if the object has a field that the server does not know.
         """
-        # Else the server drops such fields.
+        # Without this option, the server drops such fields.
         return await self._send_whole("POST", resource_of(obj), dry_run=dry_run, fieldValidation="Strict")
 
     @overload
@@ -296,7 +295,7 @@ class Client(CachedReader):
     @overload
     async def update(self, obj: KubernetesModel, *, dry_run: bool = False) -> Any: ...
     async def update(self, obj: Resource | KubernetesModel, *, dry_run: bool = False) -> Resource:
-        """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
+        """Replace the object and return it as stored; raises Conflict if it has changed since the read."""
         obj = resource_of(obj)
         return await self._send_whole("PUT", obj, dry_run=dry_run, replaces=obj.metadata.resource_version)
 
@@ -314,14 +313,14 @@ class Client(CachedReader):
         optimistic_lock: bool = False,
         dry_run: bool = False,
     ) -> R:
-        """Send the changes made to the object since it was read; nothing if there are none.
+        """Send the changes made to the object since it was read; send nothing without changes.
 
-        Concurrent changes of other fields stay. With `optimistic_lock` the patch requires the version that
-        was read, and raises Conflict if the object has changed since: use it for a change that depends on the
-        rest of the object. A change of finalizers or owner references always requires the version, because
-        other clients write these lists too. Raises Conflict also if another object of the same name has
-        replaced the object. The patch leaves out the status: see `status`. Raises ValueError for an object
-        that was not read from the API server.
+        Concurrent changes of other fields are kept. With `optimistic_lock`, the patch requires the version
+        that was read, and raises Conflict if the object has changed since: use it for a change that depends
+        on the rest of the object. A change of finalizers or owner references always requires the version,
+        because other clients write these lists, too. Raises Conflict also if another object with the same
+        name has replaced the object. The patch omits the status: see `status`. Raises ValueError for an
+        object that was not read from the API server.
 
         `kind` is required for an object that was read as metadata only. The patch can then change labels,
         annotations, finalizers and owner references, and returns the metadata.
@@ -331,7 +330,7 @@ class Client(CachedReader):
                 f"{obj.kind} {obj.key} was not read from the API server: use create() or apply()"
             )
         kind, key = kind or type(obj), obj.key
-        # Defaults of the model are no change, even where the server does not store them.
+        # A default of the model is no change, even if the server does not store it.
         known = await decode_object(obj.origin, type(obj), key)
         changes = merge_diff(_patchable(sent_fields(known)), _patchable(sent_fields(obj)))
         if not changes:
@@ -361,11 +360,11 @@ class Client(CachedReader):
         return await decode_object(metadata_of(raw, kind.gvk) if is_partial else raw, type(obj), key)
 
     async def correct(self, obj: R) -> Applied[R]:
-        """Write changed metadata of an object that was not applied; the outcome is as for `apply`.
+        """Write changed metadata of an object that is not applied; the outcome is the same as for `apply`.
 
-        For objects that a program creates, and later only labels or gives another owner. The outcome is
-        RESTORED if another client had set or removed the changed metadata. Call it also without changes: a
-        client that removes a label leaves no trace, so only this call records that the label was there.
+        Use it for objects that a program creates, and later only labels or gives another owner. The outcome
+        is RESTORED if another client had set or removed the changed metadata. Call it even without changes:
+        only this call records that a label exists, because a client that removes the label leaves no trace.
         """
         assert obj.origin is not None
         kind, key, uid = type(obj), obj.key, obj.metadata.uid
@@ -377,7 +376,7 @@ class Client(CachedReader):
         if not changes:
             remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
             return Applied(obj, None, Outcome.UNCHANGED)
-        raw = await self.uncached.read(kind, key)  # the cache has no entries of other managers
+        raw = await self.uncached.read(kind, key)  # the cache has no managedFields entries of other managers
         live, stored = self._ownership(decoded(kind, raw)), await self.patch(obj)
         last = self._corrected.get(uid, {})
         remember(self._corrected, uid, wanted, SETTLED_OBJECTS)
@@ -398,12 +397,12 @@ class Client(CachedReader):
         propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
-        """Delete this very object (by UID); raises NotFound, or Conflict if it was replaced meanwhile.
+        """Delete exactly this object (by UID); raises NotFound, or Conflict if another one has replaced it.
 
-        `propagation` says what happens to the objects that it owns. `Background`: the garbage collector
-        deletes them afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they
-        stay, and lose their owner reference. It replaces the propagation of an earlier delete, if the object
-        still waits for finalizers. `kind` is required for an object that was read as metadata only.
+        `propagation` decides about the objects that it owns. `Background`: the garbage collector deletes them
+        afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they stay, without
+        their owner reference. It replaces the propagation of an earlier delete if the object still waits for
+        finalizers. `kind` is required for an object that was read as metadata only.
         """
         obj = resource_of(obj)
         kind, key, uid = kind or type(obj), obj.key, obj.metadata.uid
@@ -426,10 +425,10 @@ class Client(CachedReader):
         propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
-        """Delete all objects that match, in one request; without a selection, all.
+        """Delete all matching objects in one request; without selectors, delete all objects.
 
-        For `propagation` see `delete`. Cached reads show the deletion only after the watch events, because
-        the answer does not say which objects are gone and which have finalizers. Raises ValueError for a
+        For `propagation` see `delete`. Cached reads see the deletion only after the watch events, because the
+        answer does not say which objects are gone and which have finalizers. Raises ValueError for a
         namespaced kind without a namespace.
         """
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
@@ -447,7 +446,7 @@ class Client(CachedReader):
         kind: type[Resource] | None = None,
         propagation: Propagation = "Background",
     ) -> bool:
-        """Delete this very object as `delete` does, but return False if it is gone or replaced."""
+        """Delete exactly this object; return False if it is gone or another object has replaced it."""
         try:
             await self.delete(obj, kind=kind, propagation=propagation)
         except (Conflict, NotFound):
@@ -458,17 +457,17 @@ class Client(CachedReader):
     async def watch(
         self, kind: type[R], *, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[LiveList[R]]:
-        """Watch all objects that match: yield a list of them after every change; see `LiveList`.
+        """Watch all matching objects: yield the whole list after every change; see `LiveList`.
 
             async with client.watch(Pod, namespace="default", label_selector="app=web") as live:
                 async for pods in live: ...
 
-        For programs that look at a few objects for a while: each call opens its own watch. An operator
-        declares its watches instead (`owns`, `watches`), and shares them. `namespace=""` means all
+        Use it in programs that need a few objects for a short time: each call opens its own watch. An
+        operator declares its watches instead (`owns`, `watches`) and shares them. `namespace=""` means all
         namespaces.
 
-        Raises the server's error for a first, small list: Forbidden, NoMatch, Unreachable and so on. From
-        then on the watch recovers from every failure.
+        Raises the server's error for a first, small list: Forbidden, NoMatch, Unreachable and so on.
+        Afterwards the watch recovers from every failure.
         """
         await self.uncached.probe(
             kind, namespace=namespace, labels=label_selector, field_selector=field_selector
@@ -480,7 +479,7 @@ class Client(CachedReader):
             yield live
 
     async def discover(self, api_version: str, kind: str) -> type[Unstructured]:
-        """Return the kind of that name, as the API server serves it; raises NoMatch if it does not."""
+        """Return the kind with that name, as the API server serves it; raises NoMatch if it does not."""
         mapping = await self._mapper.resolve(GroupVersionKind.from_api_version(api_version, kind))
         return Unstructured.of(api_version, kind, plural=mapping.plural, namespaced=mapping.namespaced)
 
@@ -493,32 +492,34 @@ class Client(CachedReader):
     @overload
     async def apply(self, obj: KubernetesModel, **options: Unpack[ApplyOptions]) -> Applied[Any]: ...
     async def apply(self, obj: Resource | KubernetesModel, **options: Unpack[ApplyOptions]) -> Applied[Any]:
-        """Set the fields of the object that `obj` has, creating it if it is missing.
+        """Set the object's fields to those in `obj`; create the object if it is missing.
 
         This is a forced server-side apply: it reverts other clients' changes of these fields, removes fields
-        that an earlier apply set and `obj` no longer has, and leaves all other fields. It sends nothing if
-        the cached object already matches. The outcome is RESTORED if `obj` equals the last apply, so that
-        another client has changed the object, and UPDATED otherwise.
+        that an earlier apply set and `obj` lacks, and keeps all other fields. No request is sent if the
+        cached object already matches. The outcome is RESTORED if `obj` equals the last apply, so that another
+        client must have changed the object, and UPDATED otherwise.
 
         If other managers have set these fields to other values, the result names the managers and the fields.
         With `force=False`, apply raises ApplyConflict with the same details instead.
 
-        `initial` are paths, such as `.spec.replicas`, of fields that apply sets when it creates the object,
-        and leaves to others from then on. If the client owns them already, it gives them up, and their values
-        stay.
+        `initial` lists paths, such as `.spec.replicas`, of fields that apply sets when it creates the object,
+        and leaves to others afterwards. If the client already owns them, it gives up the ownership, and their
+        values are kept.
 
         `may_update` is called before an update, but not before a creation or restoration. If it returns
-        False, nothing is sent.
+        False, no request is sent.
 
-        With `owner`, the object gets a controller reference to it. An object with another controller, or
-        none, stays as it is: raises OwnedByOther, which says whether this client created it. With `adopt`, an
-        object without a controller that this client created becomes the owner's. Raises ValueError for an
-        owner in another namespace, or for a namespaced owner of a cluster-scoped object.
+        With `owner`, the object gets a controller reference to the owner. An object with another controller,
+        or without one, is not changed: OwnedByOther is raised, which says whether this client created the
+        object. With `adopt`, an object without a controller that this client created gets the reference.
+        Raises ValueError for an owner in another namespace, or for a namespaced owner of a cluster-scoped
+        object.
 
-        A refused apply changes nothing. If the server refuses it only because others have put items into our
-        lists, one patch sets the same fields and removes these items, provided that its dry run succeeds.
+        A refused apply changes nothing. If the server refuses an apply only because others have added items
+        to our lists, one patch sets the same fields and removes these items, provided that its dry run
+        succeeds.
 
-        A dry run of an object that this client has created, and not changed since, cannot show conflicts.
+        A dry run cannot show conflicts if this client has created the object and not changed it since.
         """
         obj = resource_of(obj)
         kind, key = type(obj), obj.key
@@ -533,7 +534,7 @@ class Client(CachedReader):
             try:
                 return await self._create(obj, key, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
-                # Not in the cache yet, or made by another client a moment ago: look before touching it.
+                # The cache lacks the object, or another client has just created it: read before writing.
                 found = await self._read(kind, key)
         await own_turn(len(found))
         live = self._ownership(decoded(kind, found))
@@ -545,7 +546,7 @@ class Client(CachedReader):
         if given_up:
             wanted = without_fields(orjson.loads(encoded), given_up)
             encoded = orjson.dumps(wanted)
-        # The entry of our create is only taken over before something is changed.
+        # Take over the entry of our create only before a change.
         taken_over = live.former or bool(given_up and live.applied is not None and live.owns(given_up))
         last, state = self._settled.get(live.uid, (_UNKNOWN, _UNKNOWN))
         is_wanted = last == hash(encoded)
@@ -571,25 +572,25 @@ class Client(CachedReader):
             self._settle(live.uid, encoded, after)
         now = decode_at_once(raw, kind, key, parsed=after.live)
         if after.content() == live.content():
-            return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
+            return Applied(now, None, Outcome.UNCHANGED)  # the write only recorded our ownership
         outcome = Outcome.RESTORED if restores else Outcome.UPDATED
         return Applied(now, decode_at_once(found, kind, key, parsed=live.live), outcome, conflicts)
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
-        """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""
+        """Raise OwnedByOther, as `apply` would, for the object with that name; write nothing."""
         found = await self._find_known(kind, key, owner)
         if found is not None:
             await own_turn(len(found))
             _refuse_foreign(kind, key, self._ownership(decoded(kind, found)), owner, adopt=False)
 
-    # Before the write.
+    # Methods before a write.
 
     async def _find_known(
         self, kind: type[Resource], key: ObjectKey, owner: Resource | None, *, adopt: bool = False
     ) -> bytes | None:
-        """Return the known JSON of the object, maybe only metadata if it is certainly not the owner's.
+        """Return the object's known JSON, maybe only the metadata if another owner controls it for sure.
 
-        With `adopt`, ask the server.
+        With `adopt`, read from the server.
         """
         informer = None if adopt else self._cache.lookup(kind)
         if informer is not None and informer.covers(key.namespace):
@@ -601,7 +602,7 @@ class Client(CachedReader):
             controller = None if record is None or owner is None else record.meta().controller
             if record and owner and controller and controller.uid != owner.metadata.uid:
                 return record.raw
-        # A selection says nothing about other objects, and neither does a replica's shard.
+        # A cache with a selection, or of one shard, does not show whether the object exists.
         selected = None if adopt else self._cache.held(kind, key)
         if selected is not None:
             return selected.raw
@@ -614,10 +615,10 @@ class Client(CachedReader):
         return await self._transport.request("GET", mapping.path(key.namespace, key.name))
 
     async def _check_owners(self, obj: Resource, kind: type[Resource]) -> None:
-        """Raise ValueError for an owner in a namespace, which an object in no namespace cannot have.
+        """Raise ValueError if a cluster-scoped object has an owner in a namespace.
 
-        The garbage collector would take the object for an orphan, and delete it. In which namespace an owner
-        of other objects is, a reference does not say: it is the object's.
+        The garbage collector would treat the object as an orphan and delete it. The owner of a namespaced
+        object is always in the same namespace, as the reference names none.
         """
         for owner in obj.metadata.owner_references:
             with suppress(NoMatch):
@@ -629,31 +630,31 @@ class Client(CachedReader):
                     )
 
     def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: Ownership) -> None:
-        """Want the label of the owner that a child has, though none is set any more (see `ChildLabel`)."""
+        """Add the owner's label to `wanted` if the child has it, even if it is not set any more."""
         label = self.child_label
         if label is not None and not label.is_set:
             value = (live.metadata.get("labels") or {}).get(label.key)
-            if value is not None and value == label.value_of(owner.metadata.uid):
+            if value is not None and value == label_of(owner.metadata.uid):
                 wanted["metadata"].setdefault("labels", {})[label.key] = value
 
     def _holds(self, wanted: dict[str, Any], encoded: bytes, live: Ownership) -> bool:
-        """Return whether the object has all wanted fields, under our name."""
+        """Return whether the object has all wanted fields, and this client owns them."""
         owned, exact = live.applied, True
         if live.created is not None:
             if live.created_by != creator_name(self.field_manager, encoded):
                 return False
-            # After a create the server records its defaults under our name, too.
+            # After a create, the server counts its defaults as our fields, too.
             owned, exact = live.created, False
-        # As it is first: that is nearly always plain. In JSON a tuple, say, is a list.
+        # Compare without conversion first: it nearly always suffices. In JSON, a tuple becomes a list.
         return owned is not None and (
             holds(owned_fields(wanted), live.live, owned, exact=exact)
             or holds(owned_fields(orjson.loads(encoded)), live.live, owned, exact=exact)
         )
 
     def _wants_the_same(self, encoded: bytes, live: Ownership, conflicts: Sequence[FieldConflict]) -> bool:
-        """Return whether our last apply of the object was the same, so that another client has changed it.
+        """Return whether our last apply had the same content, so that another client has changed the object.
 
-        Of an object that another process of ours has applied last, the conflicts tell.
+        If another process of ours has sent the last apply, the conflicts decide.
         """
         known = self._settled.get(live.uid)
         if known is not None:
@@ -663,11 +664,11 @@ class Client(CachedReader):
         return bool(conflicts)
 
     def _settle(self, uid: str, encoded: bytes, after: Ownership | None = None) -> None:
-        """Remember that an object has the wanted fields, and with `after` what our write has stored."""
+        """Remember that an object has the wanted fields, and (with `after`) the state after our write."""
         state = _UNKNOWN if after is None else after.state()
         remember(self._settled, uid, (hash(encoded), state), SETTLED_OBJECTS)
 
-    # Writing.
+    # Methods for writing.
 
     async def _create(
         self, obj: R, key: ObjectKey, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
@@ -682,8 +683,8 @@ class Client(CachedReader):
                     raise ValueError(f"{what} without its initial {field_name(path)}")
             kept = orjson.dumps(without_fields(whole, given_up))
         if may_repeat_keys(encoded):
-            # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
-            # an object that is there it demands a version that no object has.
+            # POST accepts two list items with the same key, but no apply ever does. So an apply creates the
+            # object; it demands a resource version that no existing object has.
             whole = orjson.loads(encoded)
             whole["metadata"]["resourceVersion"] = "1"
             try:
@@ -700,21 +701,21 @@ class Client(CachedReader):
         return Applied(decode_at_once(raw, kind, key, parsed=after.live), None, Outcome.CREATED)
 
     async def _write(self, change: _Change, *, taken_over: bool) -> Written:
-        """Apply over an existing object, or repair the apply."""
+        """Send an apply for an existing object, or repair the object if the apply is refused."""
         try:
             return await self._update(change, taken_over=taken_over)
         except Invalid as refusal:
-            # Others may have put items into our lists.
+            # Others may have added items to our lists.
             if not change.force:
                 raise
             repaired = await self._repair(change, refusal)
         if change.dry_run:
             return repaired
-        # The object is as it is wanted. This writes down that it is ours.
+        # The object has the wanted fields now. This apply records our ownership.
         return (await self._update(change, taken_over=True))[0], repaired[1]
 
     async def _update(self, change: _Change, *, taken_over: bool) -> Written:
-        """Apply over an existing object; with `taken_over`, entries of managedFields join ours first.
+        """Send an apply for an existing object; `taken_over` first merges entries of managedFields into ours.
 
         If other managers have set the fields, a second request uses `force`: only a refusal names the
         managers.
@@ -734,15 +735,15 @@ class Client(CachedReader):
             return await self._send_apply(*sent, dry_run=dry_run), conflict.conflicts
 
     async def _reread(self, change: _Change) -> Ownership:
-        """Read the object from the server: the cache has only our own entries, and not their places."""
+        """Read the object from the server: the cache lacks other managers' entries and the places of ours."""
         return self._ownership(decoded(change.kind, await self._read(change.kind, change.key)))
 
     async def _try(self, change: _Change, there: Ownership) -> bytes:
-        """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
+        """Send an apply as a dry run before the take-over, so that a refusal changes nothing.
 
-        A dry run of the apply itself keeps the fields of the other entries, and may be refused for them: two
-        ports of one name, for example. So this tries a patch that removes them. Returns the object that the
-        server would store.
+        A dry run of the apply itself keeps the fields of the other entries, which may cause a refusal, such
+        as for two ports with one name. So a patch that removes these fields is tried. Returns the object that
+        the server would store.
         """
         repair = change.repair(there)
         try:
@@ -779,10 +780,10 @@ class Client(CachedReader):
         raise Conflict(409, "Conflict", f"{change.kind.gvk.kind} {change.key} keeps being changed by others")
 
     async def _repair(self, change: _Change, refusal: Invalid) -> Written:
-        """Make the changes of a refused apply by a patch, which also removes conflicting items of others.
+        """Send a refused apply as a patch that also removes conflicting items of others.
 
-        Raises the refusal if it has another cause (see `repair`), or the server's answer to a dry run of the
-        patch, and remembers that answer for a while. Nothing has been changed then.
+        Raises the refusal if it has another cause (see `Repair`). If the server refuses a dry run of the
+        patch, that error is raised, and remembered for a while. In both cases the object is unchanged.
         """
         uid, candidates, conflict = change.live.uid, refused_lists(refusal.details), None
         if not candidates:
@@ -801,7 +802,7 @@ class Client(CachedReader):
             if repair is None or there.uid != uid:
                 raise refusal
             demanded = {"uid": uid, "resourceVersion": there.version}
-            # The next apply takes over the fields recorded under this name.
+            # The next apply takes over the fields of this manager name.
             manager = creator_name(self.field_manager, change.encoded)
             booked: Any = {"manager": manager, "replaces": there.version}
             try:
@@ -809,7 +810,7 @@ class Client(CachedReader):
                 keeps = set[Path]()
                 for each in repair.removed[:_MOST_KEPT] if len(repair.removed) > 1 else ():
                     less = change.repair(there, repair.lists, {*keeps, each})
-                    with suppress(Invalid):  # it is in the way
+                    with suppress(Invalid):  # the item causes the conflict
                         patch = less.patch_of(demanded)
                         raw = await self._patch(change, patch, dry_run=True, **booked)
                         keeps, repair = {*keeps, each}, less
@@ -821,10 +822,10 @@ class Client(CachedReader):
                 remember(self._refused, uid, refused, SETTLED_OBJECTS)
                 raise
             except Conflict as error:
-                conflict = error  # it has changed since, if only in its status
+                conflict = error  # the object, or only its status, has changed since
         raise conflict or refusal
 
-    # Requests.
+    # Methods for requests.
 
     async def _patch(self, change: _Change, patch: Any, how: str = MERGE_PATCH, **more: Any) -> bytes:
         return await self._send("PATCH", change.kind, change.key, patch, content_type=how, **more)
@@ -843,7 +844,7 @@ class Client(CachedReader):
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
         except ServerError as error:
-            # The server says 500 of an apply with a field it does not know, or with one key twice.
+            # The server answers 500 to an apply with an unknown field, or with the same key twice.
             if error.message.startswith(_UNTYPED):
                 what = error.message.partition("): ")[2] or error.message
                 raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
@@ -864,11 +865,11 @@ class Client(CachedReader):
         creates: bool = False,
         **query: str,
     ) -> bytes:
-        """Write an object, or a subresource of it; return it as stored, which the next cached read shows.
+        """Write an object or its subresource; return it as stored. The next cached read sees the result.
 
-        `body` is JSON, or its value. The write is booked under the client's field manager, or `manager`.
-        `replaces` is the resourceVersion that the body demands, if it does; `creates` says that it demands
-        that there is no such object. The answer to a dry run does not go to the cache.
+        `body` is JSON text or a JSON value. The write uses the client's field manager, or `manager`.
+        `replaces` is the resourceVersion that the body demands, if any; `creates` says that the object must
+        not exist yet. The answer to a dry run is not cached.
         """
         mapping = await self._mapper.resolve(kind.gvk)
         name, new = key.name, ""
@@ -895,7 +896,7 @@ class Client(CachedReader):
             name_nearest(error, kind)
             raise
         if not dry_run:
-            # "0" demands nothing
+            # "0" demands no version
             self._cache.observe_write(kind, raw, before=0 if creates else int(replaces or 0) or None)
         return raw
 
@@ -908,19 +909,19 @@ async def connect(
     context: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Client]:
-    """Connect to one cluster, for the length of the context.
+    """Connect to one cluster until the context ends.
 
         async with connect("my-program") as client:
             pods = await client.uncached.list(Pod, namespace="default")
 
-    It finds the cluster as kubectl does: by the `kubeconfig` file if given, else the files in KUBECONFIG,
-    else the pod this runs in, else `~/.kube/config`; in a file it uses `context`, else the current one. It
-    sends nothing before the first request.
+    It finds the cluster as kubectl does: by the `kubeconfig` file if given, else by the files in KUBECONFIG,
+    else by the pod in which it runs, else by `~/.kube/config`. In a file, it uses `context`, else the current
+    context. It sends no request before the first call.
 
-    No cache runs, so reads are `client.uncached` and `client.watch`; the cached ones raise NotCached.
+    No cache runs, so read with `client.uncached` and `client.watch`; cached reads raise NotCached.
 
     Args:
-        field_manager: the name of the program, under which its writes are booked; its user agent, too.
+        field_manager: the name of the program, used as field manager of its writes and as user agent.
         kubeconfig: path of a kubeconfig file.
         context: a context of the kubeconfig.
         environ: the process's environment.
@@ -940,7 +941,7 @@ async def connect(
 
 
 def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any]:
-    # Without a policy, the server uses the kind's default: a Job leaves its pods.
+    # Without a policy, the server uses the kind's default: a deleted Job leaves its pods.
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     if dry_run:
         options["dryRun"] = ["All"]
@@ -948,10 +949,10 @@ def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any
 
 
 def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an object that a patch of the object itself may change."""
+    """Return the fields that a patch of the object may change, which excludes the status."""
     fields = {name: value for name, value in wire.items() if name not in ("apiVersion", "kind", "status")}
     metadata = wire.get("metadata", {})
-    # Absent and empty are the same to the server.
+    # The server does not distinguish missing and empty fields.
     fields["metadata"] = {name: metadata[name] for name in APPLIED_METADATA if metadata.get(name)}
     return fields
 
@@ -959,7 +960,7 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
 def _refuse_foreign(
     kind: type[Resource], key: ObjectKey, live: Ownership, owner: Resource, *, adopt: bool
 ) -> bool:
-    """Raise OwnedByOther unless the owner is the controller; return True for one without, if `adopt`."""
+    """Raise OwnedByOther unless `owner` is the controller. Return True for no controller with `adopt`."""
     references = live.metadata.get("ownerReferences", ())
     controller = next((each for each in references if each.get("controller")), None)
     if controller is None:

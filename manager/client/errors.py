@@ -2,10 +2,10 @@
 
 KubeError
 ├── NotCached       a cached read of a kind, selection or namespace that no controller declared
-├── OwnedByOther    an object of the wanted name exists and is not ours
-├── Undecodable     an object is not of its model's shape
+├── OwnedByOther    an object with the wanted name exists and has another owner
+├── Undecodable     an object does not fit its model
 └── Conflict
-    └── ApplyConflict   other field managers have what an unforced apply would set
+    └── ApplyConflict   other field managers have set the fields of an unforced apply
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from manager_kinds.factory import part_model_of
 class NotCached(KubeError):
     """A cached read of a kind, selection or namespace that is not watched.
 
-    Declare the kind in the operator's class (`owns`, `watches` or `reads`), or read it from the server with
-    `client.uncached`. A kind that is declared with a selector is read with the same one, by
+    Declare the kind in the operator's class (`owns`, `watches` or `reads`), or read from the server with
+    `client.uncached`. If the kind is declared with a selector, read it with the same selector through
     `client.selecting`.
     """
 
@@ -35,11 +35,11 @@ class NotCached(KubeError):
 
 
 class OwnedByOther(KubeError):
-    """An object of the wanted name exists, and has another controller, or none. Nothing was written.
+    """An object with the wanted name exists, and has another controller, or none. Nothing was written.
 
-    Attributes: `kind`, `key`, `controller`, which is None if the object has none, `finalizers`, which is None
-    unless the object is being deleted, and `made_here`: it has no controller, but according to its managed
-    fields this client created it, so another client may have removed its owner reference.
+    Attributes: `kind`, `key`, `controller` (None if the object has none), `finalizers` (None unless the
+    object is being deleted), and `made_here`: it has no controller, but according to its managedFields this
+    client created it, so another client may have removed its owner reference.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class OwnedByOther(KubeError):
 class Undecodable(KubeError):
     """An object does not fit its model: it was stored under another schema.
 
-    A retry does not help; a change of the object, or another version of the program, does. A reconcile that
-    fails with its own object waits for that. One that fails with another object is retried.
+    A retry does not help; a change of the object, or another version of the program, does. A reconcile waits
+    for such a change if its own object does not fit, and is retried if another object does not fit.
 
     Attributes: `gvk` and `key` of the object.
     """
@@ -84,7 +84,7 @@ _is_owned = re.compile(r'conflict with "((?:[^"\\]|\\.)*)"').match
 
 
 class FieldConflict(NamedTuple):
-    """A field in conflict, as the server names it (`.spec.replicas`), and the manager that has set it."""
+    """A field in conflict, in the server's notation (`.spec.replicas`), and the manager that has set it."""
 
     manager: str
     field: str
@@ -116,17 +116,17 @@ class ApplyConflict(Conflict):
         return found
 
 
-# The field that an author may have meant by one that the API server does not know.
+# The field that an author may have meant instead of one unknown to the API server.
 
-# Of a create or an update that is strict, and of an apply.
+# Messages for a strict create or update, and for an apply.
 _UNKNOWN = re.compile(r'unknown field "([^"]+)"|(\.\S+): field not declared in schema')
 _ITEM = re.compile(r"\[[^\]]*\]")
 _LONGEST = 10_000
-"""Characters of a message that are searched."""
+"""The number of characters of a message that are searched."""
 
 
 def name_nearest(error: BadRequest, kind: type[Resource]) -> None:
-    """Add to the message of a refused write of the kind which fields may have been meant."""
+    """Add similar field names of the kind to the message of a refused write."""
     paths = ((each[1] or each[2]).lstrip(".") for each in _UNKNOWN.finditer(error.message[:_LONGEST]))
     if found := [near for path in paths if (near := _nearest(kind, path))]:
         error.message += f"; did you mean {', '.join(found)}?"
@@ -134,13 +134,13 @@ def name_nearest(error: BadRequest, kind: type[Resource]) -> None:
 
 
 def nearest_name(model: type[ApiModel], name: str) -> str | None:
-    """Return the JSON name of the model's field that a name stands for or resembles, or None."""
+    """Return the JSON name of the model's field that `name` denotes or resembles, or None."""
     names = {each: field.alias or each for each, field in model.model_fields.items()}
     return names.get(name) or next(iter(difflib.get_close_matches(name, names.values(), n=1)), None)
 
 
 def _nearest(kind: type[Resource], path: str) -> str | None:
-    """Return the path with another last name, if the model at that place has a similar one."""
+    """Return the path with the most similar last name that the model has at that place, or None."""
     *outer, last = _ITEM.sub("", path).split(".")
     model: type[ApiModel] | None = kind
     for step in outer:
@@ -162,5 +162,5 @@ def _model_in(model: type[ApiModel], step: str) -> type[ApiModel] | None:
 def _model_of(annotation: Any) -> type[ApiModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, ApiModel):
         return annotation
-    parts = () if get_origin(annotation) is dict else get_args(annotation)  # its names are anything
+    parts = () if get_origin(annotation) is dict else get_args(annotation)  # a dict accepts any names
     return next(filter(None, map(_model_of, parts)), None)

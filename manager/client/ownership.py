@@ -1,24 +1,23 @@
-"""Ownership of an object's fields, and the check whether the object already has everything to apply.
+"""Ownership of an object's fields, and the check whether an object already matches an apply.
 
-Server-side apply records per field manager which fields it owns (`metadata.managedFields`, format FieldsV1:
-https://kubernetes.io/docs/reference/generated/kubernetes-api/). A walk along that record, the wanted object
-and the live one answers, without a request, the question that the server would answer: the object has every
-wanted field with our value, and we own no field beyond these. The record also says what a client cannot know
-without the schema: which lists are merged by key (`k:{...}`), which are sets (`v:...`), and which are
-replaced whole.
+Server-side apply records the fields of each field manager (`metadata.managedFields`, format FieldsV1:
+https://kubernetes.io/docs/reference/generated/kubernetes-api/). By comparing this record, the wanted object
+and the live object, the client finds without a request whether an apply would change anything: it would not
+if the object has every wanted field with our value, and we own no other field. The record also shows what a
+client cannot know without the schema: lists that are merged by key (`k:{...}`), sets (`v:...`), and lists
+that are replaced as a whole.
 
-All values are JSON as it is decoded: maps are dicts, and lists are lists. Checks for dict, instead of any
-`Mapping`, make the walk several times as fast. A record in any other format counts as empty: the client then
+All values are decoded JSON: maps are dicts, and lists are lists. Checks for dict, instead of any `Mapping`,
+make the comparison several times as fast. A record in an unknown format counts as empty: the client then
 sends an apply, and the server rewrites the record.
 
-A missing object is created with POST, not with an apply: it costs the API server about a third less, and it
-is safer, because POST never takes over an object that another client made meanwhile. The server records a
-POST as operation `Update` and counts its own defaults as ours, which a later apply could neither compare nor
-take back. So the create uses a manager name that carries a digest of the wanted object
-(`memcached+1f0c…`). As long as the wanted object stays the same, that entry answers for it. Before the first
-apply of another one, the client renames the entry to a real apply entry. This entry then owns everything, and
-the apply lets go of fields that are no longer wanted. (kubectl moves from client-side to server-side apply
-the same way.) The entries of former field managers join it then, too.
+A missing object is created with POST instead of apply. POST costs the API server about a third less, and it
+never changes an object that another client has just created. The server records a POST as operation `Update`
+and counts its own defaults as ours, which a later apply could neither compare nor remove. So the create uses
+a manager name with a digest of the wanted object (`memcached+1f0c…`). While the wanted object stays the same,
+that entry proves the match. Before the first different apply, the client renames the entry to a real apply
+entry, which then owns everything, and the apply releases unwanted fields. (kubectl moves from client-side to
+server-side apply the same way.) The entries of former field managers are merged into it, too.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from manager.client.write import merge_diff
 from manager.kube.decoding import json_object, not_a
 
 Path = tuple[str, ...]
-"""The steps to a field, as FieldsV1 has them: `("f:spec", "f:replicas")`."""
+"""The steps to a field in FieldsV1 notation: `("f:spec", "f:replicas")`."""
 
 Fields = Mapping[str, Any]
-"""A FieldsV1 record, or the part of one below a step."""
+"""A FieldsV1 record, or its part below a step."""
 
 
 def creator_name(field_manager: str, wanted: bytes) -> str:
@@ -50,13 +49,13 @@ def creator_name(field_manager: str, wanted: bytes) -> str:
 
 
 class Ownership:
-    """The managedFields of an object as one field manager sees them; subresources are booked apart.
+    """The managedFields of an object from the view of one field manager, without subresources.
 
     Attributes:
         live, metadata, uid, version: the object's JSON, and parts of it.
         applied, created: the FieldsV1 records of our apply and of our create; None for a missing entry.
         created_by: the manager name of the create.
-        former: whether a former field manager has an entry that has to be taken over.
+        former: whether a former field manager has an entry to take over.
     """
 
     def __init__(self, live: dict[str, Any], field_manager: str, former: Sequence[str] = ()) -> None:
@@ -85,27 +84,27 @@ class Ownership:
             elif manager.partition("+")[0] in former:
                 self.former = True
                 ours.append((2, place))
-        # The indexes of our entries; the first one receives the others: our apply, if there is one.
+        # The indexes of our entries; the others are merged into the first: our apply, if it exists.
         self._ours = [place for _, place in sorted(ours)]
 
     def content(self) -> bytes:
-        """Return the JSON of the fields that an apply can change, for comparison as a whole."""
+        """Return the JSON of all fields that an apply can change, for comparison as a whole."""
         fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
         fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
         return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
     def state(self) -> int:
-        """Return a hash of the content and of our part of it."""
-        # Python's own hashes have a random key for each process, so no client can construct collisions.
+        """Return a hash of the content and of our ownership."""
+        # Python's own hashes have a random key in each process, so no client can construct collisions.
         return hash((self.content(), orjson.dumps((self.created or self.applied, self.created_by))))
 
     def owns(self, paths: Iterable[Path]) -> bool:
-        """Return whether we own any of the fields, or something below it."""
+        """Return whether we own any of the fields, or a field below one."""
         records = (self.applied or {}, self.created or {})
         return any(has_field(record, path) for path in paths for record in records)
 
     def setters(self, path: Path) -> list[str] | None:
-        """Return the other field managers that own a field; None if it is ours."""
+        """Return the other field managers that own a field; None if we own it."""
         found = [
             str(entry.get("manager"))
             for entry in self._entries
@@ -115,12 +114,12 @@ class Ownership:
         return None if any(name.partition("+")[0] in ours for name in found) else found
 
     def translation(self, released: Sequence[Path], version: str) -> tuple[str, list[dict[str, Any]]] | None:
-        """Prepare to merge the entries that one other version of the kind has to hand over.
+        """Prepare the merge of our entries in one other version of the kind.
 
         Only the server can translate fields between versions. So an apply of the wanted object, under the
-        returned name, removes the other fields of that version, and records the rest in `version`; then the
-        entry can join ours. Return the name and the JSON patch before that apply, None when all entries are
-        of one version.
+        returned manager name, removes the other fields of that version, and records the rest in `version`;
+        then the entry can be merged into ours. Returns the name and the JSON patch before that apply; None if
+        all entries have the same version.
         """
         versions = {place: str(self._entries[place].get("apiVersion")) for place in self._ours}
         others = {*versions.values()} - {version}
@@ -131,19 +130,20 @@ class Ownership:
         return name, self._join([place for place in self._ours if versions[place] == other], name, released)
 
     def takeover(self, released: Sequence[Path] = ()) -> list[dict[str, Any]] | None:
-        """Return the JSON patch that merges our entries into one apply entry; None if that is not needed.
+        """Return the JSON patch that merges our entries into one apply entry; None if none is needed.
 
-        The entry gets the fields of our create and of former managers, as `csaupgrade` of client-go does it,
+        The entry gets the fields of our create and of former managers, as in `csaupgrade` of client-go,
         except the `released` fields, which lose their owner. The patch tests each entry that it changes. So
-        the server refuses it after a concurrent change of the list, instead of corrupting the list, and
-        accepts it after other managers' writes, such as a status update.
+        the server refuses it if the list has changed meanwhile, and accepts it after other managers' writes,
+        such as a status update.
         """
         return (self._join(self._ours, self._name, released) or None) if self._ours else None
 
     def shares(self, released: Sequence[Path], version: str) -> tuple[Fields, list[tuple[str, Fields]]]:
-        """Return the record of our entries and former ones, joined, and the records of other managers.
+        """Return the merged record of our entries and former ones, and the records of other managers.
 
-        An entry of another version of the kind names other fields, so it counts as another manager's.
+        An entry in another version of the kind has other field names, so it counts as another manager's
+        entry.
         """
         ours = [each for each in self._ours if self._entries[each].get("apiVersion", version) == version]
         others: list[tuple[str, Fields]] = [
@@ -154,7 +154,7 @@ class Ownership:
         return _joined([self._entries[place] for place in ours], released), others
 
     def _join(self, places: Sequence[int], name: str, released: Sequence[Path]) -> list[dict[str, Any]]:
-        """Return the JSON patch that joins these entries to the first, under a name; empty if that is so."""
+        """Return the JSON patch that merges these entries into the first one; empty if none is needed."""
         entries = [self._entries[place] for place in places]
         fields = _joined(entries, released)
         joined = {**entries[0], "manager": name, "operation": "Apply", "fieldsV1": fields}
@@ -169,7 +169,7 @@ class Ownership:
 
 
 def _joined(entries: Iterable[Fields], released: Sequence[Path]) -> dict[str, Any]:
-    """Return the fields of all entries in one record, except the `released`."""
+    """Return the fields of all entries in one record, except the `released` fields."""
     fields: dict[str, Any] = {}
     for entry in entries:
         fields = _merged(fields, each if isinstance(each := entry.get("fieldsV1"), dict) else {})
@@ -179,7 +179,7 @@ def _joined(entries: Iterable[Fields], released: Sequence[Path]) -> dict[str, An
 
 
 def _merged(one: Fields, other: Fields) -> dict[str, Any]:
-    """Return the fields of both records; `other` wins where both have a field that is no object."""
+    """Return the fields of both records; if both have a scalar field, the value in `other` wins."""
     result = dict(one)
     for name, value in other.items():
         there = result.get(name)
@@ -189,7 +189,7 @@ def _merged(one: Fields, other: Fields) -> dict[str, Any]:
 
 
 def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a record without a field, and without the parents that this leaves empty."""
+    """Return a record without a field, and without parents that become empty."""
     step, rest = path[0], path[1:]
     if step not in record:
         return record
@@ -199,7 +199,7 @@ def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def has_field(record: Any, path: Path) -> bool:
-    """Return whether a record names the field at a path, or something below it."""
+    """Return whether a record names the field at a path, or a field below it."""
     for step in path:
         if record.__class__ is not dict or step not in record:
             return False
@@ -208,7 +208,7 @@ def has_field(record: Any, path: Path) -> bool:
 
 
 def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
-    """Parse an object's JSON and check the metadata that this module relies on; raises ProtocolError."""
+    """Parse an object's JSON and check the metadata that this module needs; raises ProtocolError."""
     what = f"a {kind.gvk.kind} object"
     live = json_object(raw, what)
     metadata = live.get("metadata")
@@ -228,16 +228,16 @@ def owned_fields(wanted: dict[str, Any]) -> dict[str, Any]:
     return fields | {"metadata": metadata} if metadata else fields
 
 
-# Paths as people and the server write them.
+# Paths in the notation of the server and of people.
 
 _step = re.compile(r"""\.?([^.\[\]]+) | \[([^\]]*)\]""", re.VERBOSE)
 _keys = re.compile(r"\.?metadata\.(labels|annotations)\.(.*)", re.DOTALL).fullmatch
 
 
 def field_path(text: str) -> Path:
-    """Read a path as the server writes it: `.spec.template.spec.containers[name="web"].resources`.
+    """Parse a path in the server's notation: `.spec.template.spec.containers[name="web"].resources`.
 
-    Raises ValueError if it is none.
+    Raises ValueError for an invalid path.
     """
     if found := _keys(text):
         return ("f:metadata", f"f:{found[1]}", f"f:{found[2]}")
@@ -252,7 +252,7 @@ def field_path(text: str) -> Path:
 
 
 def _keyed(text: str) -> str:
-    """Return the step to a list's item, "" if the text between brackets names none."""
+    """Return the step to a list's item; "" if the text between brackets does not identify one."""
     parts = [part.partition("=") for part in text.split(",")]
     try:
         key = {name.strip(): orjson.loads(value) for name, _, value in parts}
@@ -262,12 +262,12 @@ def _keyed(text: str) -> str:
 
 
 def field_name(path: Path) -> str:
-    """Return a path as the server writes it: `.spec.template.spec.containers[name="web"].resources`."""
+    """Return a path in the server's notation: `.spec.template.spec.containers[name="web"].resources`."""
     return "".join(map(_step_name, path))
 
 
 APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
-"""Metadata that an applied object may set; the rest is the server's or names the object."""
+"""The metadata that an applied object may set; the server sets the rest, or it names the object."""
 
 
 def metadata_steps(metadata: Fields) -> dict[Path, Any]:
@@ -294,11 +294,11 @@ def _step_name(step: str) -> str:
     return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in parts)}]"
 
 
-# Changes of JSON by records and paths.
+# Changes of JSON by ownership records and paths.
 
 
 def release(there: Any, owned: Fields, kept: Sequence[Fields]) -> None:
-    """Remove the fields that `owned` names, except those in `kept`, from a map or a list."""
+    """Remove from a map or list the fields that `owned` names, except those in `kept`."""
     for path, below in owned.items():
         step: Any = place_in(there, path) if isinstance(there, list) else None
         if isinstance(there, dict) and path.startswith("f:") and path[2:] in there:
@@ -314,7 +314,7 @@ def release(there: Any, owned: Fields, kept: Sequence[Fields]) -> None:
 
 
 def without_fields(wanted: Any, paths: Sequence[Path]) -> Any:
-    """Return JSON without the fields at these paths and share the rest with it."""
+    """Return JSON without the fields at these paths; unchanged parts are shared."""
     for path in paths:
         wanted = _without_field(wanted, path)
     return wanted
@@ -333,7 +333,7 @@ def _without_field(there: Any, path: Path) -> Any:
     return {other: value for other, value in there.items() if other != name}
 
 
-# The comparison of a wanted object with the live one.
+# Comparison of a wanted object with the live object.
 
 KEYS = frozenset(
     (
@@ -341,24 +341,24 @@ KEYS = frozenset(
         *("port", "resourceID", "rule", "topologyKey", "type", "uid"),
     )
 )
-"""Of the keys by which lists of Kubernetes' own kinds are merged, one of each list. Custom kinds' lists are
-checked by the server when they are created, too."""
+"""For each list of Kubernetes' own kinds that is merged by keys, one of its keys. For lists of custom kinds,
+the server checks the keys at the creation, too."""
 
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _texts_in = re.compile(_TEXT).findall
 _longer_lists = re.compile(rb'\[(?=(%b(?:,%b)++\])|%b,|[^][{}"]*,)' % (_TEXT, _TEXT, _TEXT)).finditer
-"""Finds lists of more than one plain value; of those with texts alone, the group has these."""
+"""Finds lists of several plain values; for lists of strings, the group contains the items."""
 
 
 def may_repeat_keys(encoded: bytes) -> bool:
-    """Return whether any list of an object's compact JSON may have two items with one key, or a value twice.
+    """Return whether a list in an object's compact JSON may contain the same key or value twice.
 
-    Only the schema would say it for sure: True also for two mounts of one volume, False never where an
-    apply would say `duplicate entries for key`.
+    Only the schema could decide for sure: the result is True also for two mounts of one volume, but never
+    False if an apply would fail with `duplicate entries for key`.
     """
-    # Every creation comes by, and few have long lists, so these are looked for without decoding. What looks
-    # like a list within a text costs a walk at most.
+    # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
+    # inside a string costs at most a needless check.
     if b"},{" not in encoded and b"],[" not in encoded:
         longer = [found[1] and _texts_in(found[1]) for found in _longer_lists(encoded)]
         if all(texts and len({*texts}) == len(texts) for texts in longer):
@@ -384,15 +384,15 @@ def _repeats_keys(items: list[Any]) -> bool:
 
 
 _MISSING = object()
-"""In place of a field that is not there: nothing that is wanted equals it."""
+"""Stands for a missing field: no wanted value equals it."""
 
 
 def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
-    """Return whether `live` has every wanted field with the wanted value, under the record `owned`.
+    """Return whether `live` has every wanted field with the wanted value, and `owned` records the field.
 
-    With `exact`, an apply of `wanted` would change nothing, ownership included: a field that is owned and no
-    longer wanted would be removed. For an object that we created it may be owned: the server books its
-    defaults under the creator's name, too. A wanted field that is not owned would be taken by an apply.
+    `exact` also requires that `owned` has no other field, so that an apply of `wanted` would change nothing.
+    After our create, other owned fields are allowed: the server counts its defaults as the creator's fields.
+    A wanted field that is not owned never matches, because an apply would record it.
     """
     for name, value in wanted.items():
         record = owned.get("f:" + name)
@@ -410,9 +410,9 @@ def holds(wanted: Fields, live: Fields, owned: Fields, *, exact: bool) -> bool:
 
 def _matches(wanted: Any, live: Any, owned: Any, *, exact: bool) -> bool:
     if owned.__class__ is not dict:
-        return False  # not the server's format
+        return False  # not in the server's format
     if not owned or (len(owned) == 1 and "." in owned):
-        # Owned as one piece: a scalar, an atomic map or list, or an empty map.
+        # Owned as a whole: a scalar, an atomic map or list, or an empty map.
         return _equal(wanted, live)
     if isinstance(wanted, dict):
         return isinstance(live, dict) and holds(wanted, live, owned, exact=exact)
@@ -422,13 +422,13 @@ def _matches(wanted: Any, live: Any, owned: Any, *, exact: bool) -> bool:
 
 
 def _list_matches(wanted: Sequence[Any], live: Sequence[Any], owned: Fields, *, exact: bool) -> bool:
-    """Compare a list that is merged by keys, or as a set.
+    """Compare a list that is merged by keys or as a set.
 
-    The server puts the applied items into their own order. Items of others may stand anywhere between them,
-    and stay there. So an apply changes nothing if the wanted items stand in `live` in the wanted order.
+    The server keeps the applied items in their order. Items of others may stand anywhere between them, and
+    stay there. So an apply changes nothing if `live` has the wanted items in the wanted order.
     """
-    # Whoever may write the object makes the record and the live list as long as they like. So the live list
-    # is looked through for no more paths than there are wanted items.
+    # Other clients may make the record and the live list arbitrarily long. So search the live list for at
+    # most as many paths as there are wanted items.
     unclaimed = len(wanted)
     places = [-1] * unclaimed
     for path, record in owned.items():
@@ -462,9 +462,9 @@ def _equal(wanted: Any, live: Any) -> bool:
 
 
 def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int | None:
-    """Return the place of the item that a step of a FieldsV1 record names, None if it is not there.
+    """Return the index of the item that a FieldsV1 step names; None if there is no such item.
 
-    `defaulted`: the items may leave fields of their keys to the server's defaults.
+    `defaulted`: the items may lack key fields that the server fills with defaults.
     """
     named = _named(step)
     if step.startswith("v:"):
@@ -479,7 +479,7 @@ def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int
             if named.keys() <= item.keys():
                 return place
             if defaulted and candidate is None:
-                candidate = place  # kept back: another item may spell the whole key out
+                candidate = place  # continue: another item may have all key fields
     return candidate
 
 
@@ -491,24 +491,22 @@ def _named(path: str) -> Any:
         return None
 
 
-# Repairs of applies that are refused because another client has put items into our lists.
-#
-# An apply merges lists by the keys of their items. After another client has changed a port from 80 to 8080,
-# an apply puts 80 beside it, and the server refuses two ports of one name. No apply removes an item of
-# another manager. So one patch does all that the apply would do, and removes others' items from the refused
-# lists. No patch is made for a list that is owned as one piece, or that others have not extended: there, the
-# refusal has another cause.
+# Repairs of applies that the server refuses because another client has added items to our lists. An apply
+# merges lists by the keys of their items. After another client has changed a port from 80 to 8080, an apply
+# adds 80 beside it, and the server refuses two ports with one name. No apply removes an item of another
+# manager. So one patch has the effect of the apply, and removes others' items from the refused lists. A list
+# that is owned as a whole, or that others have not extended, is not repaired: its refusal has another cause.
 
 Names = tuple[str, ...]
-"""The names of the fields that lead to a list: `("spec", "template", "spec", "containers", "ports")`."""
+"""The names of the fields on the path to a list: `("spec", "template", "spec", "containers", "ports")`."""
 
 _index = re.compile(r"\[[^\]]*\]")
 
 
 def refused_lists(details: Mapping[str, Any]) -> list[set[Names]]:
-    """Return the lists whose items a refusal is about, and the same with all lists around them.
+    """Return the lists whose items a refusal concerns, and a second set with all their parent lists, too.
 
-    Nothing if the refusal is about anything else as well.
+    Returns no sets if the refusal concerns anything else as well.
     """
     causes = details.get("causes")
     lists, around = set[Names](), set[Names]()
@@ -524,15 +522,15 @@ def refused_lists(details: Mapping[str, Any]) -> list[set[Names]]:
 
 
 class Repair:
-    """A merge patch with the effect of an apply of `wanted`, but without others' items in `lists`.
+    """A merge patch with the effect of an apply of `wanted`, which also removes others' items in `lists`.
 
-    Items that `keeps` names stay. `ours` are the fields that the apply would replace or remove, `others` the
-    managers of other fields.
+    Items in `keeps` are not removed. `ours` has the fields that the apply would replace or remove, `others`
+    the records of other managers.
 
     Attributes:
         lists: the lists in which it removes items of others.
-        removed: the places of the items of others that it removes.
-        releases: whether it removes fields of ours that are no longer wanted.
+        removed: the paths of the removed items of others.
+        releases: whether it removes our own fields that are no longer wanted.
     """
 
     def __init__(
@@ -552,12 +550,12 @@ class Repair:
         self._patch = merge_diff(live, self._after(live, wanted, ours, [record for _, record in others], ()))
 
     def patch_of(self, demanded: Fields) -> dict[str, Any]:
-        """Return the merge patch for an object with these metadata."""
+        """Return the merge patch, with the metadata `demanded` that the object must have."""
         return {**self._patch, "metadata": {**self._patch.get("metadata", {}), **demanded}}
 
     @property
     def conflicts(self) -> tuple[FieldConflict, ...]:
-        """Return the removed items, and their managers; without any, no other client is in the way."""
+        """Return the removed items and their managers; empty if no other client causes the refusal."""
         return tuple(
             FieldConflict(manager, field_name(path))
             for path in self.removed
@@ -565,9 +563,9 @@ class Repair:
         )
 
     def _after(self, there: Any, wanted: Any, ours: Fields, others: Sequence[Fields], path: Path) -> Any:
-        """Return the value at a path after an apply of `wanted`; `ours` and `others` are records below it."""
+        """Return the value at a path after an apply of `wanted`; `ours` and `others` are its records."""
         if path and not _steps(ours, others):
-            return wanted  # it is owned as one piece
+            return wanted  # owned as a whole
         if isinstance(there, Mapping) and isinstance(wanted, Mapping):
             result: dict[str, Any] = {}
             for name, value in there.items():
@@ -601,7 +599,7 @@ class Repair:
                 left = self._released([item], step, ours, others)
                 kept += left
                 in_place += left
-        # Items of others stay where they are, unless ours have to move.
+        # Items of others keep their places, unless our items have to move.
         return in_place if last == len(wanted) - 1 else [*merged, *kept]
 
     def _below(
@@ -611,7 +609,7 @@ class Repair:
         return self._after(there, wanted, mine, _below(others, step), (*path, step))
 
     def _released(self, there: Any, step: str, ours: Fields, others: Sequence[Fields]) -> Any:
-        """Return a map or list of one entry without the parts that only we own."""
+        """Return a map or list with one entry, without the parts that only we own."""
         if step not in ours:
             return there
         left = copy.deepcopy(there)

@@ -1,4 +1,4 @@
-"""Reads: from the shared caches, without a request, and from the API server; and lists that stay current."""
+"""Reads from the shared caches, without a request, and from the API server; and lists that stay current."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from manager.util.loop import Portions, own_turn
 R = TypeVar("R", bound=Resource)
 
 Labels: TypeAlias = dict[str, str] | str | None
-"""An equality map, or a selector as kubectl takes it."""
+"""A map of labels that must be equal, or a selector in kubectl's notation."""
 
 
 class ListOptions(TypedDict, total=False):
-    """The conditions of a list; an object in it meets all of them."""
+    """The conditions of a list; a listed object meets all of them."""
 
     namespace: str | None
-    """None or "" means all watched namespaces; one that is not watched raises NotCached."""
+    """None or "" means all watched namespaces; an unwatched namespace raises NotCached."""
     labels: Labels
-    """An equality map, or a selector as kubectl takes it."""
+    """A map of labels that must be equal, or a selector in kubectl's notation."""
     owner: Resource | None
-    """By owner reference. With `--shards`, needed for kinds of which replicas hold their own children."""
+    """Select by owner reference. Needed with `--shards` for kinds whose replicas cache only their own."""
     index: tuple[str, str] | None
-    """Name and value of an index registered on the informer."""
+    """Name and value of an index that the informer has."""
     deleting: bool | None
-    """Only those that are being deleted, or with False those that are not."""
+    """True selects only objects that are being deleted, False only the other objects."""
 
 
 class LiveOptions(TypedDict, total=False):
-    """The conditions of a list that the API server makes; an object in it meets all of them."""
+    """The conditions of a list from the API server; a listed object meets all of them."""
 
     namespace: str
-    """By default all namespaces."""
+    """The default "" means all namespaces."""
     labels: Labels
-    """A map of labels that must be equal, or a selector as kubectl takes it."""
+    """A map of labels that must be equal, or a selector in kubectl's notation."""
     field_selector: str | None
 
 
@@ -60,9 +60,9 @@ class _Reader:
     def __init__(
         self, cache: Cache, *, live: LiveReader, selection: Selection = WHOLE, ours: bool = False
     ) -> None:
-        """Read only this replica's objects with `ours`, if replicas share the objects.
+        """Create a reader; with `ours`, of this replica's objects only, if replicas share the objects.
 
-        `live` gets an object that the cache does not hold, if the cache holds only children of its kind.
+        If the cache has only children of a kind, `live` reads the other objects.
         """
         self._cache = cache
         self._selection = selection
@@ -70,7 +70,7 @@ class _Reader:
         self._live = live
 
     def _informer(self, kind: type[Resource], namespace: str | None) -> Informer:
-        """Return the informer to read a kind from, in one or all watched namespaces; raises NotCached."""
+        """Return the informer for a kind in one or all watched namespaces; raises NotCached."""
         informer = self._cache.lookup(
             kind, metadata_only=self._metadata_only, selection=self._selection, ours=self._ours
         )
@@ -89,7 +89,7 @@ class _Reader:
     def _expect_all(
         self, kind: type[Resource], informer: Informer, held: ObjectFilter, owner: Resource | None = None
     ) -> None:
-        """Raise NotCached if the cache holds only part of the requested objects: others may exist."""
+        """Raise NotCached if the cache has only a part of the requested objects."""
         if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
             way = "list the children of one object, " if informer.holds_children else ""
             mend = f"{way}declare reads = ({kind.gvk.kind},) in the operator"
@@ -135,7 +135,7 @@ class _Reader:
     async def _read_cut(
         self, kind: type[Resource], keys: set[ObjectKey], namespace: str | None, labels: Labels
     ) -> Store:
-        """Read these objects from the API server; leave out those that are gone."""
+        """Read these objects from the API server, without those that are gone."""
         decoder, found, portions = RecordDecoder(kind.gvk, field_manager=""), Store(), Portions()
         async for page in self._live.raw_pages(kind, namespace=namespace or "", labels=labels):
             for raw in page:
@@ -147,7 +147,7 @@ class _Reader:
 
 
 async def _matching(records: list[Record], deleting: bool | None, labels: Selector) -> list[Record]:
-    """Filter records by the conditions that no index answers."""
+    """Yield the records that meet the conditions for which there is no index."""
     if deleting is not None:
         records = [record for record in records if record.deleting is deleting]
     if not labels.requirements:
@@ -161,12 +161,12 @@ async def _matching(records: list[Record], deleting: bool | None, labels: Select
 
 
 class ObjectList(list[R]):
-    """Objects that were read, without the ones that do not fit their model.
+    """A list of objects, without those that do not fit their model.
 
-    One such object must not hide all others. Use `complete()` in code that creates or deletes missing
+    A single such object must not hide all others. Use `complete()` in code that creates or deletes missing
     objects.
 
-    Attributes: `undecodable` has an error for each object left out.
+    Attributes: `undecodable` has an error for each omitted object.
     """
 
     def __init__(self) -> None:
@@ -174,13 +174,13 @@ class ObjectList(list[R]):
         self.undecodable: list[Undecodable] = []
 
     def complete(self) -> Self:
-        """Return the list itself; raises Undecodable if an object was left out."""
+        """Return the list itself; raises Undecodable if an object was omitted."""
         if self.undecodable:
             raise self.undecodable[0]
         return self
 
     def decode(self, raw: bytes, kind: type[R], key: ObjectKey) -> Undecodable | None:
-        """Add an object, or leave it out and return the reason."""
+        """Add an object, or omit it and return the reason."""
         try:
             self.append(decode_at_once(raw, kind, key))
         except Undecodable as error:
@@ -192,28 +192,28 @@ class ObjectList(list[R]):
 async def decode_object(
     raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None
 ) -> R:
-    """Decode a fresh object (see `Resource.decode`); raises Undecodable when it is not of the kind's shape.
+    """Decode a new copy (see `Resource.decode`); raises Undecodable if it does not fit the kind.
 
-    Raises ProtocolError when it is not JSON at all. Decoding of a large object waits for its turn.
+    Raises ProtocolError for invalid JSON. Decoding of a large object waits for its turn.
     """
     await own_turn(len(raw))
     return decode_at_once(raw, kind, key, parsed=parsed)
 
 
 def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None) -> R:
-    """Decode an object as `decode_object` does, for a caller that has waited for its turn already."""
+    """Decode an object like `decode_object`, for a caller that has already waited for its turn."""
     try:
         return kind.decode(raw, parsed=parsed)
     except ValidationError as error:
         if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
             raise Undecodable(kind.gvk, key, error) from error
-    # Or it is nested too deeply.
+    # Or the JSON is nested too deeply.
     raw = shallow_at_once(raw)
     return decode_at_once(raw, kind, key, parsed=json_object(raw, f"a {kind.gvk.kind}"))
 
 
 async def decode_records(informer: Informer, records: Iterable[Record], kind: type[R]) -> ObjectList[R]:
-    """Decode fresh objects; the informer counts objects that are not of the kind's shape."""
+    """Decode new copies; the informer counts objects that do not fit the kind."""
     objects, portions = ObjectList[R](), Portions()
     for record in records:
         await portions.begin(len(record.raw))
@@ -223,7 +223,7 @@ async def decode_records(informer: Informer, records: Iterable[Record], kind: ty
 
 
 class CachedReader(_Reader):
-    """A reader of whole objects, as the kind's model. The caller owns the results and may change them."""
+    """A reader of whole objects with the kind's model. The caller owns the results and may change them."""
 
     def selecting(self, **selection: Unpack[SelectionOptions]) -> CachedReader:
         """Return a reader of the objects that are cached with this selection.
@@ -233,26 +233,26 @@ class CachedReader(_Reader):
             web = client.selecting(label_selector="app=web")
             await web.list(Pod)
 
-        It does not find any other object. Without a selection, reads of a kind that is cached only with a
-        selection raise NotCached.
+        It finds no other objects. Without a selection, reads raise NotCached for a kind that is cached only
+        with a selection.
         """
         return self.within(Selection.of(**selection))
 
     def within(self, selection: Selection, *, ours: bool = False) -> CachedReader:
-        """Return a reader of a selection that has been checked; with `ours`, of this replica's objects."""
+        """Return a reader for a valid selection; with `ours`, of this replica's objects."""
         return CachedReader(self._cache, live=self._live, selection=selection, ours=ours)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
-        """Return the object, or None if it is not in the cache; raises Undecodable.
+        """Return the object, or None if the cache lacks it; raises Undecodable.
 
-        Of a kind that operators only own, the API server is asked for others' objects: the cache holds their
-        metadata, and with `--shards` nothing.
+        If operators only own the kind, objects of others are read from the API server: the cache has their
+        metadata, or nothing with `--shards`.
         """
         raw = await self._get(kind, key)
         return None if raw is None else await decode_object(raw, kind, key)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
-        """Return the object; raises NotFound if it is not in the cache."""
+        """Return the object; raises NotFound if the cache lacks it."""
         found = await self.find(kind, key)
         if found is None:
             raise NotFound(404, "NotFound", f'{kind.plural} "{key.name}" not found in the cache')
@@ -261,11 +261,11 @@ class CachedReader(_Reader):
     async def list(self, kind: type[R], **options: Unpack[ListOptions]) -> ObjectList[R]:
         """Return the objects that meet all given conditions, ordered by key.
 
-        A list through an index costs what it returns, not what the cache holds. An object that does not fit
-        the model is left out, counted and logged (see `ObjectList`).
+        A list by an index costs time for the results only, not for the whole cache. An object that does not
+        fit the model is omitted, counted and logged (see `ObjectList`).
 
-        Of a kind that operators only own, others' objects are read from the API server, by a list. An
-        operator that lists them declares `reads`.
+        If operators only own the kind, objects of others are listed from the API server. An operator that
+        lists them should declare `reads`.
         """
         return await decode_records(*await self._select(kind, options), kind)
 
@@ -275,7 +275,7 @@ class CachedReader(_Reader):
 
 
 class MetadataReader(_Reader):
-    """Metadata only, for kinds watched with `metadata_only=True`."""
+    """A reader of metadata, for kinds that are watched with `metadata_only=True`."""
 
     _metadata_only = True
 
@@ -284,7 +284,7 @@ class MetadataReader(_Reader):
         return MetadataReader(self._cache, live=self._live, selection=Selection.of(**selection))
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
-        """Return the object's metadata, or None if it is not in the cache."""
+        """Return the object's metadata, or None if the cache lacks it."""
         raw = await self._get(kind, key)
         return None if raw is None else await decode_object(raw, PartialObjectMetadata, key)
 
@@ -299,7 +299,7 @@ class MetadataReader(_Reader):
         return await decode_records(*await self._select(kind, options), PartialObjectMetadata)
 
 
-# Objects per page, as the reflectors use: large enough to be few, small enough to bound memory.
+# Objects per page, as in reflectors: large enough for few requests, small enough to limit memory.
 PAGE = 500
 
 
@@ -316,30 +316,30 @@ _decode_named = Decoder(_Named, "an object")
 
 
 class LiveReader:
-    """Each call is a request. Reconcilers normally read from the cache."""
+    """A reader that sends a request for each call. Reconcilers normally read from the cache."""
 
     def __init__(self, transport: Transport, mapper: RestMapper) -> None:
         self._transport = transport
         self._mapper = mapper
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
-        """Return the object as the server has it now; raises NotFound, other ApiErrors, and Undecodable."""
+        """Return the object as the server now has it; raises NotFound, other ApiErrors, and Undecodable."""
         return await decode_object(await self.read(kind, key), kind, key)
 
     async def read(self, kind: type[Resource], key: ObjectKey) -> bytes:
-        """Return the object's JSON; raises as `get` does."""
+        """Return the object's JSON; raises the same errors as `get`."""
         mapping = await self._mapper.resolve(kind.gvk)
         return await self._transport.request("GET", mapping.path(key.namespace, key.name))
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
-        """Return the object, or None if there is none; raises as `get` does."""
+        """Return the object, or None if there is none; otherwise raises the same errors as `get`."""
         try:
             return await self.get(kind, key)
         except NotFound:
             return None
 
     async def list(self, kind: type[R], **options: Unpack[LiveOptions]) -> ObjectList[R]:
-        """Return all objects that match, read in `pages`.
+        """Return all matching objects, read in `pages`.
 
         Objects that do not fit the model are reported separately (see `ObjectList`).
         """
@@ -352,13 +352,14 @@ class LiveReader:
     async def pages(
         self, kind: type[R], *, limit: int = PAGE, **options: Unpack[LiveOptions]
     ) -> AsyncIterator[ObjectList[R]]:
-        """Yield all objects that match in pages of `limit`, for lists too large to hold at once.
+        """Yield all matching objects in pages of `limit`, for lists that do not fit into memory.
 
             async for pods in client.uncached.pages(Pod, limit=100): ...
 
-        The server shows all pages as of the first one, for some minutes. A slower reader continues with the
-        objects of that later time: an object that was there all along comes once, one that came or went
-        meanwhile perhaps. Raises Gone if the server cannot do that, and ValueError for a limit below 1.
+        For some minutes, the server returns all pages from the time of the first page. A slower reader
+        continues with the objects of a later time: each object that existed all the time is returned once;
+        one that was created or deleted meanwhile may be missing. Raises Gone if the server cannot continue,
+        and ValueError for a limit below 1.
         """
         portions = Portions()
         async for page in self.raw_pages(kind, limit=limit, **options):
@@ -392,7 +393,7 @@ class LiveReader:
             resume = page.resume
 
     async def probe(self, kind: type[Resource], **options: Unpack[LiveOptions]) -> None:
-        """Request a list of one object, to find out whether lists are possible; raises the reason if not."""
+        """Request a list of one object, to check whether lists are possible; raises the error if not."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(options.get("namespace", ""))
         await self._transport.request("GET", path, query=_query(1, options))
@@ -412,9 +413,9 @@ def _query(limit: int, options: LiveOptions) -> dict[str, str]:
 class LiveList(Generic[R]):
     """An async iterator: each step is the list of all matching objects, ordered by key.
 
-    The first step comes once all of them are known, and a further one when something has changed. Changes in
-    quick succession come as one step, so a slow reader is at most one step behind. An object that is no
-    longer in the list is gone.
+    The first step is returned when all objects are known, and another one after each change. Changes in quick
+    succession are combined into one step, so a slow reader is at most one step behind. An object that is
+    missing in the list is gone.
     """
 
     def __init__(self, informer: Informer, kind: type[R]) -> None:
@@ -425,14 +426,14 @@ class LiveList(Generic[R]):
 
     @property
     def problem(self) -> str | None:
-        """Why the list may be incomplete or out of date, for people; None if it is not."""
+        """Return the reason why the list may be incomplete or out of date; None if it is current."""
         return self._informer.problem
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ObjectList[R]:
-        """Wait for a change and return the current objects; the list names undecodable ones apart."""
+        """Wait for a change and return the current objects; `undecodable` has the omitted ones."""
         await self._news.wait()
         if self._running.done() and not self._running.cancelled():
             self._running.result()
@@ -440,8 +441,8 @@ class LiveList(Generic[R]):
         return await decode_records(self._informer, self._informer.list(), self._kind)
 
     async def __aenter__(self) -> Self:
-        """Run the informer for the length of the context; its failure wakes the reader."""
-        self._running = asyncio.create_task(self._run(), name=f"follow {self._kind.plural}")
+        """Run the informer until the context ends; a failure of the informer wakes the reader."""
+        self._running = asyncio.create_task(self._run(), name=f"watch {self._kind.plural}")
         self._running.add_done_callback(lambda _: self._news.set())
         return self
 
@@ -453,6 +454,6 @@ class LiveList(Generic[R]):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run(), name=f"watch {self._kind.plural}")
             await self._informer.wait_synced()
-            # Only from here on: earlier events belong to the first list.
+            # Only now: earlier events belong to the first list.
             self._informer.subscribe(lambda _: self._news.set(), replay=False)
             self._news.set()

@@ -79,7 +79,7 @@ class LeaseObservation:
     def __init__(
         self, *, identity: str, timing: LeaseTiming, changed: Callable[[], None] = lambda: None
     ) -> None:
-        """`changed` is called for all news but a renewal by a live holder, which only puts times off."""
+        """Watch; call `changed` for all news except renewals by a live holder."""
         self._identity = identity
         self._timing = timing
         self._changed = changed

@@ -1,4 +1,4 @@
-"""Operators: one class for each, with its declarations and its reconcile method."""
+"""Operators: each operator is one class with its declarations and its reconcile method."""
 
 from __future__ import annotations
 

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Failing:
-    """An object whose last reconcile has failed."""
+    """The failures of an object since its last successful reconcile."""
 
     terminal: bool = False
-    """Whether no retry can mend it: only a change of something can."""
+    """Whether a retry is useless: only a change of a watched object can help."""
     transient: int = 0
-    """How many transient failures came in a row."""
+    """The number of consecutive transient failures."""
     reported: tuple[str, str] | None = None
-    """Reason and message of the last report."""
+    """The reason and message of the last report."""
     reported_at: float = 0.0
 
 
 class OperatorBase:
-    """The part of an operator that contexts, timers and long operations use; see `Operator`."""
+    """The base of `Operator`, with the members that contexts, timers and long operations use."""
 
     kind: ClassVar[type[Resource]]
     name: ClassVar[str]
@@ -72,16 +72,16 @@ class OperatorBase:
     daemons: ClassVar[tuple[Daemon, ...]] = ()
     has_status: ClassVar[bool] = False
     condition_list: ClassVar[ConditionList | None] = None
-    """How its kind's status holds conditions; None where there are none that `ctx.condition` can set."""
+    """The conditions in the kind's status; None if `ctx.condition` cannot set any there."""
     has_conditions: ClassVar[bool] = False
     tells_of_children: ClassVar[bool] = False
-    """Whether its kind takes the condition that says whether the children are stable."""
+    """Whether the kind accepts the condition that says whether the children are stable."""
     pod_watch: ClassVar[WatchPods | None] = None
     has_observed_generation: ClassVar[bool] = False
 
     @classmethod
     def _declare_status(cls) -> None:
-        """Find out what of the kind's status the operator writes."""
+        """Set the attributes that say which status fields of its kind the operator writes."""
         kind = cls.kind
         if cls.extends_status and (is_crd(kind) or "status" not in kind.model_fields):
             own = "is its own kind, whose status it writes anyway"
@@ -94,12 +94,12 @@ class OperatorBase:
         if held is not None and (refused := [each for each in cls.conditions if not held.takes(each)]):
             told = f"{kind.__name__} takes none of type {refused[0]}: {held.why_refused(refused[0])}"
             raise TypeError(f"{cls.__name__}.conditions: {told}")
-        # On an object of others no condition is set that its author does not name.
+        # On an object of a kind that others define, the runtime sets no condition unless the author names it.
         named = tuple(getattr(status, "meanings", ())) or ((READY,) if is_crd(kind) else ())
         default = tuple(each for each in named if held is None or held.takes(each))
         cls.conditions = cls.conditions or default
         cls.tells_of_children = held is not None and is_crd(kind) and held.takes(CONDITION)
-        # Of a kind that others define it says what their controller has seen.
+        # In a kind that others define, the field reports to their controller's users.
         cls.has_observed_generation = (
             is_crd(kind) and status is not None and "observed_generation" in status.model_fields
         )
@@ -124,18 +124,18 @@ class OperatorBase:
 
     @cached_property
     def child_writes(self) -> ChildWrites:
-        """Return the counts of each child's changes."""
+        """Return the counter of changes of each child."""
         gauge = partial(self.manager.metrics.unstable_children.labels, self.name)
         return ChildWrites(self.manager.rng, gauge)
 
     @cached_property
     def rollouts(self) -> Rollouts:
-        """Return the objects whose pods are being replaced for another version."""
+        """Return the objects whose pods a rollout is replacing."""
         gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
         return Rollouts(enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget what the runtime remembers of an object that is gone, or another replica's."""
+        """Forget the runtime's state of an object that is gone or that another replica owns."""
         self.told_blocked.pop(key, None)
         self.obstacles.pop(key, None)
         self.reported_failures.pop(key, None)
@@ -144,7 +144,7 @@ class OperatorBase:
 
     @cached_property
     def informer(self) -> Informer:
-        """Return the cache of the kind's objects; only this replica's objects if the kind is sharded."""
+        """Return the cache of the kind's objects; for a sharded kind, it has only this replica's objects."""
         # An operator that reads other objects of its kind needs all of them in the cache.
         reads_all = any(each.kind is self.kind for each in self.sources)
         filtered = self.options.needs_leader_election and self.shared_out and not reads_all
@@ -152,7 +152,7 @@ class OperatorBase:
 
     @cached_property
     def pod_reader(self) -> CachedReader:
-        """Return the reader of the pods of `WatchPods`."""
+        """Return the reader of the pods that `WatchPods` declares."""
         assert self.pod_watch is not None
         return self.client.within(self.pod_watch.selection)
 
@@ -163,22 +163,22 @@ class OperatorBase:
 
     @classmethod
     def kinds(cls) -> tuple[type[Resource], ...]:
-        """All versions of its kind, its own last, if it defines the kind: if its model has `@crd`."""
+        """Return all versions of the kind, the operator's own version last; empty without `@crd`."""
         return tuple(kind for kind in (*cls.versions, cls.kind) if is_crd(kind))
 
     def condition_of_failure(self) -> tuple[ConditionType, bool | Literal["Unknown"]]:
-        """Return type and status of the condition that says that the object is not as it should be."""
+        """Return type and status of the condition that reports a failed reconcile."""
         if DEGRADED in self.conditions:
             return DEGRADED, True
         return (READY, False) if READY in self.conditions else (self.conditions[0], "Unknown")
 
     def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
-        """Enqueue an object; returns at once."""
+        """Enqueue the object for a reconcile, without waiting."""
         self.channel.send(key, priority=priority)
 
     @classmethod
     def works_on_each(cls) -> bool:
-        """Return whether it works on each object beside `reconcile`: by a timer, or by a daemon."""
+        """Return whether the operator has a daemon, or a timer for each object."""
         return bool(cls.daemons) or any(each.for_each for each in cls.timers)
 
     @classmethod
@@ -193,19 +193,19 @@ class OperatorBase:
         return cls.on(event)
 
     def counts_now(self, record: Record, before: Record | None = None) -> bool:
-        """Return whether the state of an object asks for a reconcile: its first one, or after another."""
+        """Return whether the object has to be reconciled for `record`, compared with `before`."""
         try:
             return self.counts(CacheEvent(before, record, initial=before is None))
-        except Exception:  # noqa: BLE001 - the operator's predicate may raise anything; a source is as generous
+        except Exception:  # noqa: BLE001 - the predicate may raise anything; event sources enqueue then, too
             return True
 
     def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
-        """Note that the object `key` waits for the name of a child to come free."""
+        """Note that the object `key` waits until the child's name is free."""
         self.waiting_for_names[kind, name].add(key)
         self.awaited_names.setdefault(key, set()).add((kind, name))
 
     def waits_no_more(self, key: ObjectKey) -> None:
-        """Forget what an object waits for."""
+        """Forget the child names for which the object waits."""
         for name in self.awaited_names.pop(key, ()):
             waiting = self.waiting_for_names[name]
             waiting.discard(key)
@@ -214,7 +214,7 @@ class OperatorBase:
 
     @classmethod
     def hint_of_status(cls) -> str:
-        """Say how its author lets it write the status of its kind; empty if the kind is its own."""
+        """Return advice to declare `extends_status`; empty if the operator defines the kind."""
         told = f"others define {cls.kind.__name__}, so {cls.__name__} writes its status only with"
         return "" if is_crd(cls.kind) else f": {told} `extends_status = True`"
 

@@ -1,4 +1,4 @@
-"""The children of objects: changes that come too often, changed fields, rollouts, and Events of pods."""
+"""Tracking of children: too frequent changes, changed fields, rollouts, and Events of pods."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from manager.util.backoff import Backoff
 from manager_kinds.pod_health import PodHealth, Problem, warning_of
 
 MOST_WRITES, WITHIN = 10, 60.0
-"""So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
+"""So many changes of a child within so many seconds are too many, while the object's spec is unchanged."""
 
 MOST_LOOPS = 300
-"""So many reconciles within `WITHIN` that create children of one kind, or patch the object, are too many.
-An operator that starts a Job whenever one has ended is below that, even if each takes a fifth of a second."""
+"""So many reconciles in `WITHIN` seconds that create children of one kind or patch the object are too many.
+An operator that starts each Job when the previous one ends stays below, even if a Job takes only 0.2 s."""
 
 PAUSES = (1.0, 60.0)
-"""Seconds between two changes from then on, at first and at last."""
+"""The first and the longest pause, in seconds, between two changes of a child that changes too often."""
 
 CONDITION = ConditionType("ChildrenStable")
-"""The condition that is false for an object with such a child; no other object has it."""
+"""The condition that is false if a child of the object changes too often; most objects do not have it."""
 
 REASONS = {
     Outcome.UPDATED: "WantedDifferently",
@@ -51,17 +51,17 @@ class _Writes:
     most: int
     times: deque[float]
     pauses: Backoff | None = None
-    """Set once there were too many."""
+    """The growing pauses between changes; set after too many changes."""
     until: float = 0.0
     reason: str = ""
     message: str = ""
 
 
 class ChildWrites:
-    """Counts of the changes of each child; a child that changes without end is changed less often."""
+    """Counters of the changes of each child; the runtime slows down changes of a child that never stop."""
 
     def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
-        """`gauge` gives the gauge of children that are changed too often, for a reason."""
+        """Create the counters. `gauge` returns the gauge of too frequently changed children for a reason."""
         self._rng = rng
         self._of: OrderedDict[tuple[str, str], tuple[int, dict[Child, _Writes]]] = OrderedDict()
         """By owner: the generation of its spec that they are counted for, and the writes of each child."""
@@ -72,7 +72,7 @@ class ChildWrites:
         return sum(each.reason == reason for _, writes in self._of.values() for each in writes.values())
 
     def of(self, owner: Resource) -> Mapping[Child, _Writes]:
-        """Return the writes of the object's children since its spec has changed."""
+        """Return the writes of the object's children since the last change of its spec."""
         metadata = owner.metadata
         if (known := self._of.get(key := (metadata.namespace, metadata.name))) is None:
             return {}
@@ -83,12 +83,12 @@ class ChildWrites:
         return writes
 
     def pause(self, owner: Resource, child: Child) -> float:
-        """Return for how many seconds the child is left as it is."""
+        """Return for how many seconds the runtime must not write the child."""
         found = self.of(owner).get(child)
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
-        """Return for how many seconds none of these is created, or the object itself not patched."""
+        """Return for how many seconds no child of the kind may be created, or the object not patched."""
         found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return 0.0
@@ -107,11 +107,11 @@ class ChildWrites:
         *,
         most: int = MOST_WRITES,
     ) -> tuple[str, str] | None:
-        """Note a change; return the reason and the message if there are too many. `why` makes the message."""
+        """Record a change of a child; return reason and message (from `why`) if it changes too often."""
         if outcome is not Outcome.RESTORED and run is not None:
             for each in run.triggers:
                 if _is_news(each, child):
-                    return None  # another change may be the reason that it is wanted differently
+                    return None  # the other change may explain why the operator wants another child
         now = clock.monotonic()
         self._forget_before(now - WITHIN)
         found = self.of(owner).get(child)
@@ -130,7 +130,7 @@ class ChildWrites:
         return found.reason, found.message
 
     def held(self, owner: Resource, child: Child) -> float | None:
-        """Note that the child is as it is wanted; return the seconds after which that counts as the end."""
+        """Record that the child needs no change; return the seconds until its counter is reset, or None."""
         found = self.of(owner).get(child)
         if found is None or found.pauses is None:
             return None
@@ -141,7 +141,7 @@ class ChildWrites:
         return None
 
     def unstable_children(self, owner: Resource, applied: set[Child]) -> list[tuple[str, str]]:
-        """Return reason and message of each child that is changed too often and still applied."""
+        """Return reason and message of each applied child that changes too often."""
         unstable = []
         for child, found in [*self.of(owner).items()]:
             if found.pauses is None or found.most == MOST_LOOPS:
@@ -153,7 +153,7 @@ class ChildWrites:
         return unstable
 
     def forget(self, owner: ObjectKey) -> None:
-        """Forget an object that is gone, or another replica's."""
+        """Forget an object that is gone or that another replica owns."""
         self._of.pop(owner, None)
 
     def _forget(self, owner: ObjectKey, child: Child) -> None:
@@ -163,7 +163,7 @@ class ChildWrites:
             del self._of[owner]
 
     def _forget_before(self, time: float) -> None:
-        """Forget objects whose children were last changed before that, unless it was too often."""
+        """Forget objects whose children last changed before `time` and never changed too often."""
         while self._of:
             owner, (_, children) = next(iter(self._of.items()))
             if any(each.times[-1] >= time for each in children.values()):
@@ -175,7 +175,7 @@ class ChildWrites:
 
 
 def _is_news(trigger: Trigger, child: Child) -> bool:
-    """Return whether the reconcile has a cause that the previous reconcile cannot have produced."""
+    """Return whether something besides the previous reconcile has caused this one."""
     if trigger.source == "for":
         return trigger.change == "ADDED"
     kind, key = child
@@ -190,20 +190,20 @@ _SHOWN = 8
 
 
 def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[str]:
-    """Return the paths of the differing fields, as the server names them: `.spec.replicas`.
+    """Return the paths of the differing fields with the server's names, such as `.spec.replicas`.
 
-    The result omits the values, as they may be secret, the status, and fields that other clients have set and
-    that `wanted` lacks. Of very many paths it names the first, and its last entry counts the others.
+    The result omits values (which may be secret), the status, and fields from other clients that `wanted`
+    lacks. After the first few paths, the last entry is the number of further paths.
     """
     extra = {**(before.model_extra or {}), **(after.model_extra or {})}
     fields = {*type(after).model_fields, *extra} - {"metadata", "status"}
-    # To write a whole object out costs more than all the rest.
+    # Serialising the whole object would cost more than the rest of the comparison.
     differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
     plain = differing & (plain_fields(type(after)) or {}).keys()
     ours = _content(wanted, differing | {"string_data", "stringData"}, set())
     if wanted.gvk == SECRET:
         fold_string_data(ours)
-    # `apply` adds the owner to what is wanted.
+    # `apply` adds the owner to the wanted fields.
     ours["metadata"].setdefault("ownerReferences", [])
     found = list(
         _differences("", _content(before, differing, plain), _content(after, differing, plain), ours)
@@ -221,7 +221,7 @@ def _content(obj: Resource, fields: set[str], plain: set[str]) -> dict[str, Any]
         "ownerReferences": [each.to_wire() for each in metadata.owner_references],
         "finalizers": metadata.finalizers,
     }
-    # The rest of the metadata is the server's own.
+    # The server itself sets the other metadata.
     content = {"metadata": {name: value for name, value in kept.items() if value}}
     kind = type(obj)
     content |= {kind.model_fields[name].alias or name: getattr(obj, name) for name in plain}
@@ -237,7 +237,7 @@ def _differences(path: str, before: Any, after: Any, wanted: Any) -> Iterator[st
             if name in ours or name not in after:
                 yield from _differences(f"{path}.{name}", before.get(name), after.get(name), ours.get(name))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        # Others' items may stand between ours.
+        # Items of other clients may stand between ours.
         each = wanted if isinstance(wanted, list) and len(wanted) == len(after) else after
         for number, (one, other, ours) in enumerate(zip(before, after, each, strict=True)):
             yield from _differences(f"{path}[{number}]", one, other, ours)
@@ -245,8 +245,8 @@ def _differences(path: str, before: Any, after: Any, wanted: Any) -> Iterator[st
         yield path
 
 
-# Of a workload's status: how many pods there are, are updated and are available; the wanted number is in
-# `spec.replicas`, or in the status, too.
+# The status fields for the numbers of existing, updated and available pods, and of wanted pods (empty:
+# `spec.replicas` has the wanted number).
 _STATUS = {
     "Deployment": ("replicas", "updatedReplicas", "availableReplicas", ""),
     "StatefulSet": ("replicas", "updatedReplicas", "availableReplicas", ""),
@@ -260,12 +260,12 @@ _STATUS = {
 
 
 def is_workload(child: Resource) -> bool:
-    """Return whether the child replaces its pods when its template changes."""
+    """Return whether a change of the child's pod template replaces its pods."""
     return child.gvk.group == "apps" and child.gvk.kind in _STATUS
 
 
 def is_rolled_out(child: Resource) -> bool:
-    """Return whether all pods of a workload are of its present template, and available."""
+    """Return whether all pods of a workload are available and have its current template."""
     wire: dict[str, Any] = child.to_wire()
     status, metadata = wire.get("status") or {}, wire["metadata"]
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
@@ -276,10 +276,10 @@ def is_rolled_out(child: Resource) -> bool:
 
 
 class Rollouts:
-    """The objects whose workloads are updated without a change of their spec, and those that wait for it."""
+    """The objects whose workloads roll out without a change of their spec, and those waiting to roll out."""
 
     def __init__(self, *, enqueue: Callable[[ObjectKey], None], gauge: Any) -> None:
-        """`enqueue` has an object that has waited reconciled."""
+        """Create an empty set. `enqueue` enqueues a waiting object when its rollout may begin."""
         self.limited = False
         self._most = 0
         self._enqueue = enqueue
@@ -288,16 +288,15 @@ class Rollouts:
         gauge.set_function(self._waiting.__len__)
 
     def limit(self, most: int | None) -> None:
-        """Set how many objects may update at once; None for no limit."""
+        """Set how many objects may roll out at once; None for no limit."""
         self.limited = most is not None
         self._most = most or 0
 
     def __contains__(self, key: ObjectKey) -> bool:
-        """Return whether the object's update is under way."""
         return key in self._under_way
 
     def may_begin(self, key: ObjectKey) -> bool:
-        """Return whether the object may update its workloads now; else it is reconciled once it may."""
+        """Return whether the object may roll out now; otherwise, enqueue the object when it may."""
         if key not in self._under_way and len(self._under_way) >= self._most:
             self._waiting[key] = None
             return False
@@ -306,7 +305,7 @@ class Rollouts:
         return True
 
     def end(self, key: ObjectKey) -> None:
-        """Note that the object has no update under way, and waits for none."""
+        """Remove the object from the rollouts under way and from the waiting ones."""
         self._waiting.pop(key, None)
         self._under_way.discard(key)
         free = self._most - len(self._under_way)
@@ -315,7 +314,7 @@ class Rollouts:
 
 
 ASK_AGAIN_AFTER = 30.0
-"""Seconds for which an answer counts."""
+"""Seconds until the reader asks for a pod's Events again."""
 
 _MOST_KNOWN = 1000
 _MOST_READ = 100
@@ -326,7 +325,7 @@ class _Event(Resource, group="", version="v1", kind="Event", plural="events"):
 
 
 class PodEvents:
-    """Reader of the Events of one pod at a time, at most every 30 seconds per pod."""
+    """Reader of the Events of one pod at a time, at most every 30 seconds for each pod."""
 
     def __init__(self, reader: LiveReader) -> None:
         self._reader = reader
@@ -334,7 +333,7 @@ class PodEvents:
         """By UID: the pod's problem, and until when that counts."""
 
     async def problem_of(self, pod: PodHealth) -> Problem | None:
-        """Return the pod's last warning, or None without one or where Events cannot be read."""
+        """Return the pod's last warning; None if there is none, or the Events cannot be read."""
         problem, until = self._known.pop(pod.uid, (None, 0.0))
         if clock.monotonic() >= until:
             until = clock.monotonic() + ASK_AGAIN_AFTER

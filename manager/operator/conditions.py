@@ -1,4 +1,4 @@
-"""How a kind's status holds conditions: as our own model, as one generated from others' kind, or as JSON."""
+"""The conditions in a kind's status: as our own model, as a model generated for others' kind, or as JSON."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from manager_kinds.factory import status_model_of
 def writes_status(kind: type[Resource], *, extends: bool = False) -> bool:
     """Return whether operators of the kind write its status.
 
-    Of their own kind they do if it has one and its definition the subresource; of a kind that others define
-    only an operator that `extends` the status.
+    Operators write the status of their own kind if its CustomResourceDefinition has the status subresource.
+    Only an operator that `extends` the status writes it for a kind that others define.
     """
     if "status" not in kind.model_fields:
         return False
@@ -39,7 +39,7 @@ def writes_status(kind: type[Resource], *, extends: bool = False) -> bool:
 
 
 def status_model(kind: type[Resource]) -> type[ApiModel] | None:
-    """Return the model of the kind's status; None where there is none."""
+    """Return the model of the kind's status; None if the kind has no model for it."""
     if "status" not in kind.model_fields or (is_crd(kind) and not crd_options(kind).status):
         return None
     model = bare(kind.model_fields["status"].annotation)
@@ -47,9 +47,9 @@ def status_model(kind: type[Resource]) -> type[ApiModel] | None:
 
 
 def status_of(obj: Resource) -> Any:
-    """Return the object's status, made empty if it is missing.
+    """Return the object's status; an empty status is created if it is missing.
 
-    Raises TypeError where an empty one is not valid.
+    Raises TypeError if an empty status is not valid.
     """
     status = getattr(obj, "status", None)
     if status is None:
@@ -68,19 +68,19 @@ class ConditionList:
     """The field `status.conditions` of a kind."""
 
     item: type[ApiModel] | None
-    """The model of one condition; None for JSON objects of any fields."""
+    """The model of one condition; None if conditions are JSON objects with any fields."""
     is_json: bool = False
-    """Whether the status is JSON, as in built-in kinds: `item` only says which fields a condition has."""
+    """Whether the status is JSON, as in built-in kinds; `item` then only lists a condition's fields."""
     named: tuple[ConditionType, ...] = ()
-    """The types that the kind's `Status` names; empty where it takes any."""
+    """The condition types that the kind's `Status` names; empty if the kind accepts any type."""
     known: frozenset[ConditionType] = frozenset()
-    """Those of `named` that the model of one condition takes, too."""
+    """The types in `named` that the model of one condition accepts, too."""
     plain: type[Resource] | None = None
-    """The kind, if its model holds our own `Condition`, with which nothing needs to be converted."""
+    """The kind, if its model uses our own `Condition`, which needs no conversion; otherwise None."""
 
     @classmethod
     def of(cls, kind: type[Resource]) -> Self | None:
-        """Return how the kind holds conditions; None where `ctx.condition` cannot set any."""
+        """Return the description of the kind's conditions; None if `ctx.condition` cannot set any."""
         status, is_json = status_model(kind), False
         if status is None and "status" in kind.model_fields:
             status, is_json = status_model_of(kind), True
@@ -88,7 +88,7 @@ class ConditionList:
         held = None if field is None else bare(field.annotation)
         if get_origin(held) is not list:
             return None
-        # An operator that extends a status of others may set conditions that their model does not know.
+        # An operator that extends others' status may set conditions that their model does not name.
         named: tuple[ConditionType, ...] = tuple(getattr(status, "meanings", ())) if is_crd(kind) else ()
         item = bare(get_args(held)[0])
         if item is Any or get_origin(item) is dict:
@@ -103,7 +103,7 @@ class ConditionList:
         return cls(item, is_json, named, known, kind if item is Condition and not is_json else None)
 
     def takes(self, type: ConditionType) -> bool:  # noqa: A002 - the field's name
-        """Return whether a condition can be of that type: `Status`, or the items' model, may name them."""
+        """Return whether the kind accepts conditions of that type."""
         if type in self.known:
             return True
         if self.named and type != CONDITION and type not in self.named:
@@ -111,14 +111,14 @@ class ConditionList:
         return self.item is None or _takes(self.item, type)
 
     def why_refused(self, type: ConditionType) -> str:  # noqa: A002 - the field's name
-        """Return the part of an error that lists the allowed types and suggests the nearest one."""
+        """Return an error text with the allowed types and the most similar one."""
         if not self.named:
             return "its model names those it takes"
         near = difflib.get_close_matches(type, self.named, n=1)
         return f"its Status names {', '.join(self.named)}" + (f"; did you mean {near[0]}?" if near else "")
 
     def read(self, obj: Resource) -> list[Condition]:
-        """Return the conditions that an object has; a missing list is an empty one."""
+        """Return the conditions of an object; empty if its status has no list."""
         status = obj.content.get("status") if isinstance(obj, Unstructured) else getattr(obj, "status", None)
         held = status.get("conditions") if isinstance(status, dict) else getattr(status, "conditions", None)
         if not held:
@@ -126,7 +126,7 @@ class ConditionList:
         return [each if isinstance(each, Condition) else _as_ours(each) for each in held]
 
     def fits(self, stored: Unstructured) -> bool:
-        """Return whether an object that may not fit its model holds conditions, or can."""
+        """Return whether the conditions of a stored object, which may not fit its model, are a valid list."""
         status = stored.content.get("status") or {}
         held = (status.get("conditions") or []) if isinstance(status, dict) else None
         return isinstance(held, list) and all(isinstance(each, dict) and "type" in each for each in held)
@@ -139,7 +139,7 @@ class ConditionList:
         reason: str,
         message: str,
     ) -> None:
-        """Set the one of type `kind`, as `set_condition` does, for the object's present generation."""
+        """Set the condition of type `kind` for the object's current generation; see `set_condition`."""
         generation = obj.metadata.generation
         if type(obj) is self.plain:
             held = getattr(obj.status, "conditions", None)  # type: ignore[attr-defined]
@@ -163,7 +163,7 @@ class ConditionList:
         held[:] = [each for each, kind in zip(held, kinds, strict=True) if kind != type]
 
     def _as_theirs(self, condition: Condition, before: dict[str, Any]) -> Any:
-        """Return the condition as the kind's items have it, with the fields of others from `before`."""
+        """Return the condition in the kind's own form; fields unknown to us are copied from `before`."""
         said = condition.to_wire()
         if self.item is None:
             return before | said
@@ -182,7 +182,7 @@ def _takes(item: type[ApiModel], condition: str) -> bool:
 
 
 def _held(obj: Resource) -> list[Any]:
-    """Return the list of an object's conditions, made if it is missing."""
+    """Return the list of an object's conditions; a missing list is created."""
     if isinstance(obj, Unstructured):
         holder = obj.content["status"] = obj.content.get("status") or {}
     else:
@@ -191,7 +191,7 @@ def _held(obj: Resource) -> list[Any]:
         holder["conditions"] = holder.get("conditions") or []
         return holder["conditions"]  # type: ignore[no-any-return]
     if holder.conditions is None:
-        holder.conditions = []  # a model that validates assignments has a copy of it
+        holder.conditions = []  # assign first: a model that validates assignments keeps a copy of the list
     return holder.conditions  # type: ignore[no-any-return]
 
 
@@ -202,7 +202,7 @@ def _wire(item: Any) -> dict[str, Any]:
 
 
 def _as_ours(item: Any) -> Condition:
-    """Read a condition of others without checks."""
+    """Convert a condition from another model without validation."""
     wire = _wire(item)
     return Condition.model_construct(
         type=wire.get("type", ""),

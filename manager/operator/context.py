@@ -50,6 +50,7 @@ from manager.client import (
     OwnedByOther,
     Propagation,
 )
+from manager.client.child_label import label_of
 from manager.client.client import ApplyOptions
 from manager.client.write import KubernetesModel, resource_of
 from manager.events import EventType
@@ -89,19 +90,19 @@ R = TypeVar("R", bound=Resource)
 C = TypeVar("C")
 
 NAME_TAKEN = "NameTaken"
-"""The reason, in conditions and Events, that a child's name belongs to somebody else."""
+"""The reason, in conditions and Events, if another object uses a child's name."""
 
 _UNSEEN_RETRY, _UNSEEN_PASSING_RETRY = 30.0, 2.0
-"""Seconds after which to look again at a child's name where the cache does not know who has it: no event may
-tell. The second is for what goes by itself."""
+"""Seconds until the check of a taken child name is repeated if the cache lacks the object with that name: no
+event may report its release. The second value applies if the name will become free by itself."""
 
 RECONCILE_FAILED = "the reconcile failed: "
 CLEANUP_WAITS = "is being deleted; waits for its cleanup: "
 FAILURES = (RECONCILE_FAILED, CLEANUP_WAITS)
-"""How messages begin by which the runtime finds the conditions again that it has set for a failure."""
+"""The prefixes of messages by which the runtime recognises the conditions that it has set for a failure."""
 
 LEFT_OVER = "LeftOver"
-"""The reason that a child's name is still used by a child of an earlier owner, which is being deleted."""
+"""The reason if a child of an earlier owner still uses a child's name and is being deleted."""
 
 
 class Blocked(Exception):
@@ -125,9 +126,9 @@ class Blocked(Exception):
         Args:
             reason: one word in CamelCase, for programs.
             message: description of the problem for users.
-            passing: the problem will soon go away by itself, and deserves no Event.
-            awaited: a user or the cluster is expected to provide the missing part; true of passing problems
-                too.
+            passing: whether the problem will soon end by itself, and needs no Event.
+            awaited: whether a user or the cluster is expected to provide the missing part; a passing problem
+                is awaited, too.
             retry_after: seconds until the next attempt; None if an event triggers it.
         """
         super().__init__(message)
@@ -141,16 +142,16 @@ class Blocked(Exception):
 
     @classmethod
     def by_earlier_child(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
-        """Return the block of a name that a child of an earlier owner of the same name still has.
+        """Return the error for a name that a child of an earlier owner with the same name still uses.
 
-        The child goes by itself: `finalizers` hold it up; None says that it is not deleted yet.
+        The child will be deleted: it waits for `finalizers`; None means that its deletion has not begun.
         """
         earlier = f"{child} of an earlier {owner.gvk.kind} of this name"
         return cls(LEFT_OVER, f"{earlier} is still there: {_awaited_end(finalizers)}", passing=True)
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
-        """Return the error for a child's name that another object uses; `why` names that object."""
+        """Return the error for a child's name that another object uses; `why` names the other object."""
         return cls(NAME_TAKEN, f"{why}; it is left alone")
 
 
@@ -161,11 +162,11 @@ def _awaited_end(finalizers: Sequence[str] | None) -> str:
 
 
 class Gone(Exception):
-    """The API server no longer has this object, or it is being deleted; the cache does not know yet."""
+    """The API server no longer has the object, or is deleting it; the cache does not know yet."""
 
 
 class Changed(Exception):
-    """The API server has another spec of the object than the cache. `object` is what the server has."""
+    """The spec on the API server differs from the cached one; `object` is the server's object."""
 
     def __init__(self, obj: Resource) -> None:
         super().__init__(f"{obj.kind} {obj.key} has been changed, and the cache has not heard of it yet")
@@ -178,15 +179,15 @@ def is_of_failure(condition: Condition) -> bool:
 
 
 def is_missing(error: NotFound, kind: type[Resource], key: ObjectKey) -> bool:
-    """Whether it is that object which was not found, and not its kind, while its definition is replaced."""
+    """Return whether the object was not found. False if its kind was not, as while its CRD is replaced."""
     return error.details.get("name") == key.name and error.details.get("kind") == kind.plural
 
 
 class LongOperation(Protocol):
-    """A long operation of an operator: `Steps`."""
+    """A long operation of an operator, such as `Steps`."""
 
     async def run(self, operator: Any, ctx: Context) -> bool:
-        """Go on with it; return whether there is nothing left to do."""
+        """Continue the operation; return whether it is complete."""
         ...
 
 
@@ -205,7 +206,7 @@ class Context:
     server, with the operator's own field manager.
     """
 
-    # Most reconciles change none of these: they are made with the first change.
+    # Most reconciles change none of these fields: the first change creates them.
     _before: Sequence[Condition] | None = None
     _confirmed = _blocked_now = _rolling_out = _waits_to_roll_out = False
     created: frozenset[Child] = frozenset()
@@ -223,28 +224,28 @@ class Context:
 
     @property
     def log(self) -> FilteringBoundLogger:
-        """Return the logger that carries controller, object and reconcile."""
+        """Return the logger with the fields controller, object and reconcile."""
         return reconcile_log()
 
     @property
     def program(self) -> str:
-        """Return the program's name as the label `app.kubernetes.io/managed-by` has it."""
+        """Return the program's name as a value for the label `app.kubernetes.io/managed-by`."""
         return self._operator.manager.program.name
 
     @property
     def shard_labels(self) -> dict[str, str]:
-        """Return the label of the object's children by which replicas divide them (`--shards`).
+        """Return the label that assigns the object's children to a shard (`--shards`).
 
-        `apply` sets it. It is for what the operator creates in another way, and for pod templates. For an
-        object it is always the same, with `--shards` and without.
+        `apply` sets the label. Set it yourself on pod templates, and on objects that you create in another
+        way. An object's label never changes, with `--shards` and without.
         """
         label = self.client.child_label
-        return {} if label is None else {label.key: label.value_of(self.object.metadata.uid)}
+        return {} if label is None else {label.key: label_of(self.object.metadata.uid)}
 
     def token(self, nbytes: int) -> str:
         """Return a random password of `nbytes` random bytes, as letters, digits, `-` and `_`.
 
-        The bytes come from the operating system, and in a simulation from the seed.
+        The operating system provides the bytes; in a simulation, the seed does.
         """
         return base64.urlsafe_b64encode(self._operator.manager.unguessable(nbytes)).rstrip(b"=").decode()
 
@@ -252,12 +253,12 @@ class Context:
 
     @property
     def has_set_conditions(self) -> bool:
-        """Return whether any was set in this reconcile."""
+        """Return whether this reconcile has set any condition."""
         return self._before is not None
 
     @property
     def reports_by_conditions(self) -> bool:
-        """Return whether the runtime reports on the object by conditions; else it records Events."""
+        """Return whether the runtime reports on the object by conditions. Otherwise, it records Events."""
         conditions, obj = self._operator.condition_list, self.object
         if conditions is None or not self._operator.conditions:
             return False
@@ -279,11 +280,11 @@ class Context:
         *,
         event: EventType | None = None,
     ) -> None:
-        """Set the condition of that type, for the current generation of the object.
+        """Set the condition of that type for the current generation of the object.
 
-        Its transition time changes only with its status. With `event`, an Event is recorded when the status
-        is written, if status, reason or message have changed. The message is cut after 1,024 characters, as
-        it may quote other programs' output of any length.
+        The transition time changes only with the status of the condition. With `event`, an Event is recorded
+        when the object's status is written, if status, reason or message have changed. The message is cut
+        after 1,024 characters, as it may quote long output of another program.
         """
         if len(message) > LONGEST:
             message = shortened(message)
@@ -302,7 +303,7 @@ class Context:
         if given is not True and given is not False:
             if given == "Unknown":
                 value = "Unknown"
-            elif isinstance(given, str):  # "False" is true for Python
+            elif isinstance(given, str):  # Python takes the string "False" for true
                 why = f'status {given!r} has to be True, False or "Unknown"'
                 raise TypeError(f"condition {type} of {obj.kind}: {why}")
         self._set.add(type)
@@ -320,10 +321,10 @@ class Context:
                 self.once_written(partial(self._record, event, reason, message))
 
     def set_conditions(self, conditions: Iterable[tuple[ConditionType, bool, str, str]]) -> None:
-        """Set several conditions, each with type, status, reason and message, as of `conditions_for`.
+        """Set several conditions, each with type, status, reason and message; see `conditions_for`.
 
-        A Warning is recorded when Degraded becomes true or gets another reason. Another message alone is no
-        news: it may quote a line of a log, which differs each time.
+        A Warning is recorded when Degraded becomes true or gets another reason. A changed message alone
+        causes no Warning: the message may quote a log line, which differs each time.
         """
         for kind, holds, reason, message in conditions:
             self.condition(kind, holds, reason, message)
@@ -339,9 +340,9 @@ class Context:
     def event(self, reason: str, message: str, *, warning: bool = False, once_written: bool = False) -> None:
         """Record an Event about the object; `message` must not contain a secret.
 
-        With `once_written` it is recorded when the status is written. Use that for Events that come from a
-        comparison with the status: if the write fails, the reconcile is retried, and would record the Event
-        again. An Event that is not a warning and is recorded at once is also logged.
+        With `once_written`, the Event is recorded when the status is written. Use it for an Event that
+        results from a comparison with the status: if the write fails, the retry would record the Event again.
+        An Event that is recorded at once, and is no warning, is also logged.
         """
         kind: EventType = "Warning" if warning else "Normal"
         if once_written:
@@ -352,12 +353,12 @@ class Context:
             self.log.info(message, reason=reason)
 
     def awaits(self, what: str) -> None:
-        """Record for users what triggers the next reconcile: when `a pod named jack comes`."""
+        """Record for users which event triggers the next reconcile, such as `a pod named jack is created`."""
         if (run := current_record()) is not None:
             run.awaits = shortened(what, LONGEST_TEXT)
 
     def once_written(self, call: Callable[[], object]) -> None:
-        """Call `call` once the status is written or, in a `cleanup`, the finalizer is removed."""
+        """Call `call` after the status is written or, in a `cleanup`, the finalizer is removed."""
         self._later.append(call)
 
     def is_observed(self) -> bool:
@@ -374,25 +375,27 @@ class Context:
     async def apply(self, child: Resource | KubernetesModel, **options: Unpack[ChildOptions[Any]]) -> Any:
         """Apply the fields set in `child`, create the child if it is missing, and return it as stored.
 
-        The object becomes its owner. A child that this operator created and that has lost its owner
-        reference gets it back. Changes by other clients to these fields are reverted, including their items
-        in our lists. Sends nothing if nothing would change. For a child whose kind has `@crd()`, unset fields
-        are not sent. A model of kubernetes-asyncio is converted to the kind that the class declares.
+        The object becomes the child's owner. A child that this operator created gets a lost owner reference
+        back. Changes by other clients to these fields, and their items in our lists, are reverted. No request
+        is sent if nothing would change. If the child's kind has `@crd()`, unset fields are not sent. A model
+        of kubernetes-asyncio is converted to the kind that the class declares.
 
-        An Event reports the change. `Created` has `created` after the name. `Restored` names the fields and
-        the client that had changed them. `Updated`, or the reason and message that `changed` returns for the
-        child before and after, means that `child` differs from the last apply.
+        An Event reports the change. For `Created`, the text `created` follows the name. `Restored` names the
+        fields and the client that had changed them. If `child` differs from the last apply, the Event is
+        `Updated`, or the reason and message that `changed` returns for the child before and after.
 
-        `initial` are paths, such as `.spec.replicas`, of fields that are set at the creation only, and then
-        left to other clients, such as an autoscaler. If the operator has set them before, their values stay.
+        `initial` lists paths, such as `.spec.replicas`, of fields that are set only at the creation.
+        Afterwards, other clients, such as an autoscaler, may change them. Values that the operator has set
+        earlier stay.
 
-        Raises Blocked if another object uses the name, also a child of an earlier owner; do not catch it.
-        Raises Invalid or BadRequest if the server refuses the child, and ValueError for another namespace.
+        Raises Blocked if another object, or a child of an earlier owner, uses the name; do not catch it.
+        Raises Invalid or BadRequest if the server refuses the child, and ValueError for a wrong namespace.
 
-        A child that changes ten times in a minute, without a change of the object's spec or of a watched
-        object, is then changed less often, down to once a minute, and `ChildrenStable` and an Event say so.
-        If 300 reconciles in a minute create children of one kind without such a cause, this raises Blocked,
-        and creates at most one child a minute.
+        If a child changes ten times in a minute, without a change of the object's spec or of a watched
+        object, the runtime slows down, to one change a minute. `ChildrenStable` and an Event report the
+        problem.
+        If 300 reconciles in a minute create children of one kind without such a cause, Blocked is raised, and
+        at most one child a minute is created.
         """
         operator = self._operator
         if not isinstance(child, Resource):
@@ -414,15 +417,15 @@ class Context:
             except OwnedByOther as error:
                 if not error.made_here or "adopt" in how:
                     raise await self._blocked(error, kind) from error
-                # The children of an object that is deleted with --cascade=orphan lose their owner, so that
-                # they stay. With this owner, they would go too.
+                # A deletion of the object with --cascade=orphan removes the owner from its children, so that
+                # they stay. With this owner, they would be deleted, too.
                 await self.confirm()
                 how["adopt"] = True
         if may_update is not None and not is_rolled_out(applied.object):
             self._rolling_out = True
         if applied.outcome is Outcome.CREATED:
             if not self.created or not any(each is kind for each, _ in self.created):
-                of_kind = kind, ObjectKey(self.object.metadata.namespace, "")  # for all of them
+                of_kind = kind, ObjectKey(self.object.metadata.namespace, "")  # one counter for the kind
                 writes.wrote(self.object, of_kind, Outcome.CREATED, current_record(), str, most=MOST_LOOPS)
             self.created |= {(kind, key)}
             name = f"{child.gvk.kind} {applied.object.metadata.name}"
@@ -434,7 +437,7 @@ class Context:
         return applied.object
 
     async def _left_alone(self, kind: type[R], key: ObjectKey) -> R | None:
-        """Return a child that was changed too often, and is left as it is for a while."""
+        """Return a child that was changed too often and must not be written for a while."""
         owner, writes = self.object, self._operator.child_writes
         if (pause := writes.pause(owner, (kind, key))) > 0:
             there = await self.client.find(kind, key)
@@ -448,14 +451,14 @@ class Context:
         pause = writes.loop_pause(owner, (kind, ObjectKey(owner.metadata.namespace, "")))
         if pause > 0 and await self.client.find(kind, key) is None:
             why = f"{MOST_LOOPS} reconciles in a minute have created a {kind.gvk.kind} each"
-            text = f"{why}, and nothing else had changed; now one is created at most each minute"
+            text = f"{why}, without another change; now at most one is created a minute"
             raise Blocked(REASONS[Outcome.CREATED], text, retry_after=pause)
         return None
 
     async def correct(self, child: R) -> R:
-        """Write the metadata that was changed in a child since it was read; returns it as stored.
+        """Write a child's metadata that the caller has changed since reading it; return the stored child.
 
-        For children that are created and not applied. Events say `Updated` or `Restored`, as after `apply`.
+        Use it for children that are created, not applied. Events say `Updated` or `Restored`, as for `apply`.
         """
         applied = await self.client.correct(child)
         if applied.previous is not None:
@@ -463,11 +466,11 @@ class Context:
         return applied.object
 
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
-        """Raise Blocked as `apply` would for a child of that name; writes nothing.
+        """Raise Blocked, as `apply` would, if a child's name is taken; write nothing.
 
-        For children whose turn has not come yet: people are told at once what is wrong with them. The object
-        is reconciled again when something of that name comes or goes, or after 30 seconds where no event
-        tells (`--shards`).
+        Call it for children that are created later, so that users learn about the problem at once. The object
+        is reconciled again when an object of that name is created, changed or deleted. If no event reports
+        that (`--shards`), it is reconciled after 30 seconds.
         """
         key = ObjectKey(self.object.metadata.namespace, name)
         try:
@@ -483,11 +486,10 @@ class Context:
     async def delete(
         self, child: Resource | KubernetesModel, *, propagation: Propagation = "Background"
     ) -> None:
-        """Delete a child, or any other object, with what it owns.
+        """Delete a child, or any other object, and the objects that it owns.
 
-        Sends nothing if the child is being deleted already, and nothing happens if it is gone, or another one
-        has its name. `propagation` says what happens to the objects that the child owns: see
-        `Client.delete`.
+        No request is sent if the child is being deleted already. Nothing happens if the child is gone or
+        another object has its name. `propagation` decides about the owned objects: see `Client.delete`.
         """
         child = resource_of(child, (each.kind for each in self._operator.sources))
         if child.metadata.deletion_timestamp is not None:
@@ -515,17 +517,17 @@ class Context:
     ) -> Sequence[ObjectKey]:
         """Return the sorted keys of a `metadata_only` kind's objects in the object's namespace.
 
-        No object is decoded. `deleting` selects the objects that are being deleted, or with False the others.
+        No object is decoded. `deleting` True selects the objects that are being deleted, False all others.
         """
         namespace = self.object.metadata.namespace
         return await self.client.metadata.keys(kind, namespace=namespace, labels=labels, deleting=deleting)
 
     async def pods(self, deployment: Deployment) -> Sequence[PodHealth]:
-        """Return the health of a Deployment's pods, from the cache, by its selector.
+        """Return the health of a Deployment's pods; the cache selects them by the Deployment's selector.
 
-        The class has to declare `WatchPods`. If a pod has a node, and for ten seconds neither sandbox nor
-        volumes, the API server is asked for the Events of one such pod, at most every 30 seconds. The object
-        is reconciled again when the health of a pod changes, also by time alone.
+        The class has to declare `WatchPods`. If a pod has a node, but no sandbox or volumes for ten seconds,
+        the Events of one such pod are read from the API server, at most every 30 seconds. The object is
+        reconciled again when the health of a pod changes, even if only time has passed.
         """
         source = self._operator.pod_watch
         if source is None:
@@ -552,14 +554,14 @@ class Context:
         return pods
 
     def look_again_within(self, seconds: float | None) -> None:
-        """Reconcile the object again after so many seconds at the latest, also if this reconcile fails."""
+        """Reconcile the object again after at most so many seconds, even if this reconcile fails."""
         if seconds is None:
             return
         known = self.look_again_after
         self.look_again_after = max(seconds, 0.1) if known is None else min(known, max(seconds, 0.1))
 
     async def run_steps(self, steps: LongOperation) -> bool:
-        """Go on with a long operation of the operator; return whether there is nothing left to do.
+        """Continue a long operation of the operator; return whether it is complete.
 
         See `Steps`. The status is written before and after each step.
         """
@@ -569,7 +571,7 @@ class Context:
         """Return the cached object of that name in the object's namespace; None if it does not exist."""
         return await self.client.find(kind, ObjectKey(self.object.metadata.namespace, name))
 
-    # Pods from within, and the API at large
+    # Access to pods, and to the whole API
 
     async def exec(
         self, pod: Resource | str, command: Sequence[str], **options: Unpack[ExecOptions]
@@ -578,8 +580,8 @@ class Context:
 
             result = await ctx.exec(pod, ["redis-cli", "ping"], container="redis", timeout=5)
 
-        `pod` is the object, or the name of one in the object's namespace. For the options, and what is
-        raised, see `PodStreams.exec`. It is a write: it ends, by Fenced, when the lease is lost.
+        `pod` is an object, or the name of a pod in the object's namespace. `PodStreams.exec` explains options
+        and exceptions. The call counts as a write: Fenced ends it when the lease is lost.
         """
         return await self.client.pod_streams.exec(self._pod(pod), command, **options)
 
@@ -590,13 +592,13 @@ class Context:
         return self.client.pod_streams.attach(self._pod(pod), container=container, stdin=stdin)
 
     def port_forward(self, pod: Resource | str, port: int) -> AbstractAsyncContextManager[PortConnection]:
-        """Connect to a TCP port of a pod by way of the API server; see `PodStreams.port_forward`."""
+        """Connect to a TCP port of a pod through the API server; see `PodStreams.port_forward`."""
         return self.client.pod_streams.port_forward(self._pod(pod), port)
 
     def logs(self, pod: Resource | str, **options: Unpack[LogOptions]) -> AsyncGenerator[str, None]:
         """Read the lines of a container's log: `async for line in ctx.logs(pod, follow=True)`.
 
-        For the options, and what is raised, see `PodStreams.logs`.
+        `PodStreams.logs` explains options and exceptions.
         """
         return self.client.pod_streams.logs(self._pod(pod), **options)
 
@@ -610,14 +612,14 @@ class Context:
     # The object itself
 
     async def confirm(self, *, unchanged: bool = False, latest: bool = False) -> None:
-        """Return if the API server still has the object, and it is not being deleted.
+        """Check that the API server still has the object, and that it is not being deleted.
 
-        Call it before an effect that cannot be undone, because the cache may be out of date: creating
-        something without an owner, or changing something outside of the cluster. It sends at most one request
-        for each reconcile.
+        Call it before an effect that cannot be undone, such as creating something without an owner, or a
+        change outside of the cluster: the cache may be out of date. It sends at most one request in each
+        reconcile.
 
-        Raises Gone, and Changed: with `unchanged` if the spec has changed, with `latest` if anything has. Do
-        not catch them: the runtime continues with the object that the server has.
+        Raises Gone if the check fails. Raises Changed if the spec has changed (with `unchanged`) or any field
+        has (with `latest`). Do not catch these: the runtime continues with the server's object.
         """
         if self._confirmed:
             return
@@ -641,8 +643,8 @@ class Context:
     async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
         """Add the finalizer for `cleanup`, and set `annotations` in the same write.
 
-        Former finalizers are removed. Nothing is sent if the finalizers are already right. A write also
-        confirms the object, as `confirm` does.
+        The write removes former finalizers. No request is sent if the finalizers are already right. A write
+        also checks the object, as `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
         if not ours:
@@ -655,15 +657,16 @@ class Context:
             return
         metadata.finalizers = [*(each for each in metadata.finalizers if each not in ours), *wanted]
         metadata.annotations.update(annotations or {})
-        await self.patch()  # a change of finalizers demands the version that was read
+        await self.patch()  # a patch that changes finalizers needs the resource version that was read
         self._confirmed = True
 
     async def patch(self) -> None:
-        """Send the changes of the object's metadata and spec; then these are as the server has them.
+        """Send the changed metadata and spec of the object; then both have the server's values.
 
-        `metadata`, `spec` and `status` stay the same Python objects. Changes of the status stay, and are
-        written at the end. Raises Conflict if finalizers or owners were changed here, and the object has
-        changed since it was read; and Blocked after 300 reconciles in a minute that have changed metadata.
+        `metadata`, `spec` and `status` stay the same Python objects. Status changes stay, and are written at
+        the end. Raises Conflict if this reconcile has changed finalizers or owners, and another client has
+        changed the object since the read. Raises Blocked after 300 reconciles in a minute that have changed
+        metadata.
         """
         self._operator.check_may_patch()
         writes, version = self._operator.child_writes, self.object.metadata.resource_version
@@ -671,7 +674,7 @@ class Context:
         itself = (type(self.object), self.key)
         if not deleting and (pause := writes.loop_pause(self.object, itself)) > 0:
             why = f"{MOST_LOOPS} reconciles in a minute have patched the object itself"
-            text = f"{why}, and nothing else had changed; now it is patched at most once a minute"
+            text = f"{why}, without another change; now it is patched at most once a minute"
             raise Blocked("PatchedWithoutEnd", text, retry_after=pause)
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
@@ -679,18 +682,18 @@ class Context:
             writes.wrote(self.object, itself, Outcome.UPDATED, current_record(), str, most=MOST_LOOPS)
 
     async def write_status(self) -> None:
-        """Write the status now, if it differs: for what has to be stored before the next effect.
+        """Write a changed status now, before the next effect needs it to be stored.
 
-        `obj.status` and all that is in it stay the same Python objects, with the values that the server has.
-        Later changes are written at the end, or by the next call. Changes of the metadata and the
-        spec stay; `patch` sends them.
+        `obj.status` and all its contents stay the same Python objects, with the server's values. The next
+        call, or the end of the reconcile, writes later changes. Changed metadata and spec stay unsent;
+        `patch` sends them.
         """
         self._refuse_foreign_status()
         sent = self.object.to_wire(only={"status"})
         self.object.take(await self.client.status.patch(self.object), sent=sent)
 
     def permit(self) -> AbstractAsyncContextManager[None]:
-        """Enter this around effects outside of the cluster: it cancels them when leadership is lost.
+        """Return a context manager for effects outside of the cluster; a lost leadership cancels its body.
 
         See `Leadership.held`.
         """
@@ -699,9 +702,10 @@ class Context:
     # Methods for the runtime
 
     async def finish(self) -> None:
-        """Write the status, if it differs, and do what waited for that.
+        """Write a changed status, and run the calls that waited for the write.
 
-        Raises Gone when that shows that the object is gone, and there was something to clean up with it.
+        Raises Gone if the write shows that the object is gone, and the object had a finalizer of the
+        operator.
         """
         operator, obj = self._operator, self.object
         if operator.condition_list is not None:
@@ -717,20 +721,20 @@ class Context:
             except (Conflict, Invalid):
                 if operator.finalizers and obj.metadata.deletion_timestamp is None:
                     self._confirmed = False
-                    await self.confirm()  # another object may have its name now
+                    await self.confirm()  # another object may have the name now
                 raise
         else:
             self._refuse_foreign_status()
         self.written()
 
     async def write_conditions(self) -> None:
-        """Write conditions after a failure; `status.observedGeneration` stays at the last success."""
+        """Write conditions after a failure; `status.observedGeneration` keeps its last successful value."""
         if self.has_set_conditions:
             await self.client.status.report(self.object, cached=lambda: None)
         self.written()
 
     def _refuse_foreign_status(self) -> None:
-        """Raise Undeclared if the object's status was changed, and the operator does not write it."""
+        """Raise Undeclared if the reconcile has changed a status that the operator must not write."""
         operator, obj = self._operator, self.object
         if (
             not operator.has_status
@@ -743,14 +747,14 @@ class Context:
             )
 
     def refuse_unwritten_metadata(self) -> None:
-        """Raise Undeclared if the object's metadata was changed, and no write has sent that."""
+        """Raise Undeclared if the reconcile has changed the object's metadata and has not written them."""
         obj, now = self.object, _writable(self.object.metadata)
         if now == self._metadata or obj.origin is None:
             return
         stored = [_writable(meta_in(obj.origin))]
         record = self._operator.informer.get(obj.key)
         if record is not None and record.uid == obj.metadata.uid:
-            # The client's own `patch` and `update` leave the object as it is.
+            # The client's own `patch` and `update` do not change `obj`.
             stored.append(_writable(record.meta()))
         parts = ("labels", "annotations", "finalizers", "ownerReferences")
         unwritten = [
@@ -763,7 +767,7 @@ class Context:
             )
 
     def blocked(self, set_before: AbstractSet[str]) -> None:
-        """Note that the conditions which were set since `set_before` say that the object is blocked."""
+        """Remember the conditions set after `set_before` as those that report a blocked object."""
         self._operator.obstacles[self.key] = {
             name: (each.reason, each.message)
             for name, each in self.conditions.items()
@@ -773,14 +777,14 @@ class Context:
 
     @property
     def set_types(self) -> frozenset[ConditionType]:
-        """Return the types of the conditions that were set in this reconcile."""
+        """Return the types of the conditions that this reconcile has set."""
         return frozenset(self._set)
 
     def _settle_conditions(self, conditions: ConditionList) -> None:
-        """Take back what an earlier failure or obstacle had set, and tell whether the children are stable.
+        """Revert the conditions of an earlier failure or blocked state; report whether children are stable.
 
-        Nothing is taken back that is set by now. Conditions of an earlier process are known by their message
-        or reason, or by all conditions having one.
+        Conditions that this reconcile has set stay. Conditions from an earlier process are recognised by
+        their message or reason, or if all of them have the same reason and message.
         """
         operator, key, obstacles = self._operator, self.key, self._operator.obstacles
         if key in obstacles and not self._blocked_now:
@@ -804,7 +808,7 @@ class Context:
         if troubles := operator.child_writes.unstable_children(self.object, self._applied):
             reason, _ = troubles[0]
             self.condition(CONDITION, False, reason, "; ".join(message for _, message in troubles))
-        # Others need not know that there is such a condition.
+        # Objects whose children were always stable do not get the condition.
         elif left and any(each.type == CONDITION and each.status != "True" for each in left):
             self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
@@ -820,14 +824,14 @@ class Context:
         return ObjectKey(self.object.metadata.namespace, pod) if isinstance(pod, str) else pod
 
     def _cached(self) -> bytes | None:
-        """Return the cached object if its version differs from this context's; otherwise None."""
+        """Return the cached object if its version differs from the context's object; otherwise None."""
         record, metadata = self._operator.informer.get(self.key), self.object.metadata
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
         return record.raw
 
     def _counts_status(self) -> bool:
-        """Return whether the operator wants to know of a status that another client has written meanwhile."""
+        """Return whether a status that another client has just written requires a reconcile."""
         record, origin = self._operator.informer.get(self.key), self.object.origin
         if record is None or origin is None:
             return True
@@ -835,13 +839,13 @@ class Context:
         return self._operator.counts_now(record, structs.replace(record, raw=origin, version=version))
 
     def written(self) -> None:
-        """Do what waited for the last write."""
+        """Run the calls that waited for the last write."""
         for call in self._later:
             call()
         self._later.clear()
 
     async def prune(self, kind: type[Resource], *, metadata_only: bool) -> None:
-        """Delete the children of a kind that were not applied in this reconcile."""
+        """Delete the children of a kind that this reconcile has not applied."""
         reader = self.client.metadata if metadata_only else self.client
         children = await reader.list(kind, namespace=self.object.metadata.namespace, owner=self.object)
         for child in children:
@@ -854,14 +858,14 @@ class Context:
         self._operator.manager.events.event(self.object, type, reason, message)
 
     def _may_roll_out(self) -> bool:
-        """Return whether a workload may be updated. A change of the spec does not wait."""
+        """Return whether a workload may be updated now. An update for a changed spec never waits."""
         if self.is_observed() and not self._operator.rollouts.may_begin(self.key):
             self._waits_to_roll_out = True
             return False
         return True
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
-        """Return the `Blocked` for a child whose name is taken, and subscribe to the release of the name."""
+        """Return the `Blocked` for a taken child name; the object is reconciled when the name is free."""
         owner, controller = self.object, error.controller
         self._operator.waits_for(kind, error.key, owner.key)
         blocked = Blocked.name_taken(str(error))
@@ -869,7 +873,7 @@ class Context:
             if controller.name == owner.metadata.name:
                 blocked = Blocked.by_earlier_child(f"{error.kind} {error.key.name}", owner, error.finalizers)
             else:
-                # A child's deletion event may precede its owner's, so ask the API server.
+                # The child's deletion event may precede its owner's, so ask the API server about the owner.
                 at = ObjectKey(owner.metadata.namespace, controller.name)
                 holder = await self.client.uncached.find(type(owner), at)
                 if (
@@ -877,7 +881,7 @@ class Context:
                     or holder.metadata.uid != controller.uid
                     or holder.metadata.deletion_timestamp is not None
                 ):
-                    why = f"{error}, which is gone, or going: {_awaited_end(error.finalizers)}"
+                    why = f"{error}, which is gone or being deleted: {_awaited_end(error.finalizers)}"
                     blocked = Blocked(LEFT_OVER, why, passing=True)
         if not self._operator.manager.cache.has(kind, error.key):
             blocked.retry_after = _UNSEEN_PASSING_RETRY if blocked.passing else _UNSEEN_RETRY
@@ -890,7 +894,7 @@ class Context:
         wanted: R,
         changed: Callable[[R, R], tuple[str, str] | None] | None,
     ) -> None:
-        """Record and log a change of a child, unless there are too many of them."""
+        """Record and log a change of a child, or a warning if it changes too often."""
         child = applied.object
         name = f"{child.gvk.kind} {child.metadata.name}"
         fields = changed_fields(before, child, wanted)
@@ -926,7 +930,6 @@ class Context:
 
 
 def _writable(metadata: ObjectMeta | Meta) -> tuple[object, ...]:
-    """Return copies of the metadata that an operator may change."""
     owners = metadata.owner_references
     return (
         metadata.labels.copy(),
@@ -939,7 +942,6 @@ def _writable(metadata: ObjectMeta | Meta) -> tuple[object, ...]:
 
 
 def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
-    """Say why a child is changed too often."""
     if applied.outcome is Outcome.UPDATED:
         said = f"reconciles keep changing {name} at {', '.join(fields)}; it is updated less often now"
     else:
@@ -948,7 +950,6 @@ def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
 
 
 def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
-    """Describe which clients changed which fields; a removed field names no client."""
     if not conflicts:
         return f"another client had changed {', '.join(fields)}"
     by: dict[str, list[str]] = {}

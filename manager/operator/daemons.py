@@ -19,7 +19,7 @@ from manager.util.backoff import Backoff
 from manager.util.rate_limit import Repeats
 
 _SLOW = 10.0
-"""Seconds after its cancellation after which a daemon that still runs is reported."""
+"""Seconds from the cancellation of a daemon until a warning that it still runs."""
 
 
 @dataclass(slots=True)
@@ -29,11 +29,11 @@ class _Started:
     uid: str
     generation: int | None
     tasks: dict[str, asyncio.Task[None] | None] = field(default_factory=dict)
-    """By name; None for one that is over."""
+    """The tasks by daemon name; None for a daemon that has ended for good."""
 
 
 class Daemons(Source):
-    """Owner of one operator's daemons: they end with the task that its controller runs it in."""
+    """The owner of an operator's daemons, which end with its controller's task."""
 
     def __init__(self, operator: OperatorBase) -> None:
         self._operator = operator
@@ -45,13 +45,13 @@ class Daemons(Source):
     async def run(self, queue: WorkQueue[ObjectKey]) -> None:
         """Own the daemons until cancelled."""
         del queue
-        # A daemon must not inherit the log, permission and trace of the reconcile that starts it.
+        # A daemon must not inherit the log, permit and trace of the reconcile that starts it.
         self._context = contextvars.copy_context()
         async with asyncio.TaskGroup() as self._group:
             await asyncio.Event().wait()
 
     async def ensure(self, obj: Resource) -> None:
-        """Start the object's daemons that do not run, and restart those that its spec has changed for."""
+        """Start the object's missing daemons, and restart those that restart at a change of the spec."""
         if self._group is None:
             return
         meta, started = obj.metadata, self._started.get(obj.key)
@@ -90,11 +90,11 @@ class Daemons(Source):
                     is_over = True
         finally:
             if started.tasks.get(name) is not asyncio.current_task():
-                pass  # another one takes its place
+                pass  # another daemon replaces it
             elif is_over:
                 started.tasks[name] = None
             else:
-                # The next reconcile starts it again, if the object is this replica's then.
+                # The next reconcile restarts the daemon if this replica still owns the object.
                 del started.tasks[name]
                 if not started.tasks and self._started.get(obj.key) is started:
                     del self._started[obj.key]
@@ -111,7 +111,7 @@ class Daemons(Source):
             except asyncio.CancelledError as error:
                 if task.cancelling():
                     raise
-                failed: BaseException = error  # some library's cancellation that leaked
+                failed: BaseException = error  # a leaked cancellation from a library
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
                 failed = error
             about = {"daemon": name, "namespace": obj.metadata.namespace, "name": obj.metadata.name}
@@ -122,7 +122,7 @@ class Daemons(Source):
 
 
 def log_failure(said: str, error: BaseException, repeats: Repeats, **about: str) -> None:
-    """Log an error of an operator's own loop, unless it repeats too often."""
+    """Log an exception of a timer or daemon, unless the same one repeats too often."""
     if (times := repeats.count()) is not None:
         traceback = error if Failure.of(error).has_traceback else None
         log = get_logger("controller")
@@ -130,7 +130,6 @@ def log_failure(said: str, error: BaseException, repeats: Repeats, **about: str)
 
 
 async def _end(*tasks: asyncio.Task[None] | None) -> None:
-    """Cancel tasks, and return when they have ended."""
     for task in tasks:
         if task is not None:
             task.cancel()

@@ -1,4 +1,4 @@
-"""The declarations in an operator's class: its sources and timers, and checks of all of them."""
+"""The declarations in an operator's class: sources, timers, daemons, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -30,74 +30,75 @@ from manager_kinds.core_v1 import Pod
 from manager_kinds.pod_health import PARTS_OF_HEALTH, PodHealth
 
 _SHORTEST = 4
-"""So many letters a name has at least for which another one may be a slip: `one` is not `on`."""
+"""The shortest attribute name for which a similar name counts as a misspelling: `one` is not `on`."""
 _ALIKE = 0.8
 
 Enqueue: TypeAlias = Callable[[Meta, Informer], Iterable[ObjectKey]]
 """Maps the metadata of a changed object to the keys of the objects to reconcile.
 
-The second argument is the cache of the operator's own kind. Look objects up by an index, so that the cost
-does not grow with their number. It is called for the old and the new state of the object, in the event loop.
+The second argument is the cache of the operator's own kind. Use an index for look-ups, so that their cost
+does not grow with the number of objects. The event loop calls the function for the old and for the new
+object.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Source:
-    """Common part of all sources."""
+    """The common base of all sources."""
 
     kind: type[Resource] = field(kw_only=False)
 
     metadata_only: bool = False
-    """Fetch and keep only metadata, at a fraction of the cost, to be read through `client.metadata`."""
+    """Fetch and cache only metadata, which costs far less; read it through `client.metadata`."""
 
     selection: Selection = WHOLE
-    """Which objects: `Selection.of(label_selector="app=web", field_selector="…", namespaces=[…])`.
+    """The selected objects: `Selection.of(label_selector="app=web", field_selector="…", namespaces=[…])`.
 
-    With `keeps=["status.phase"]` only these parts of each are kept. They are read through `client.selecting`
-    with the same arguments."""
+    With `keeps=["status.phase"]`, the cache keeps only these fields of each object. Read them through
+    `client.selecting` with the same arguments."""
 
     indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
-    """Functions by name: `client.list(kind, index=(name, value))` finds what they gave that value for."""
+    """Index functions by name; `client.list(kind, index=(name, value))` finds objects by their results."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Owns(_Source):
-    """A kind of children: a change of one enqueues the object that is its controller.
+    """A kind of children: a change of a child enqueues the object that is its controller.
 
-    If a child could not be created because its name was taken, the object is reconciled when the holder of
-    the name changes or is deleted.
+    If a child could not be created because another object uses its name, the object is reconciled when the
+    other object changes or is deleted.
 
-    Of objects that are not owned, the cache has only metadata, and reads ask the API server, unless the kind
-    is declared in `reads` or `watches` too, or has a selection or indexes here.
+    Of an object without such a controller, the cache has only metadata, and reads ask the API server. The
+    cache has whole objects if `reads` or `watches` declare the kind, too, or with a selection or indexes.
     """
 
     on: Predicate | None = None
-    """Which events of the children count; default all. A change of the controller always counts."""
+    """The predicate for the children's events; default all. A change of the controller always counts."""
 
     prune: bool = False
-    """After a successful reconcile, delete the children of this kind that it has not applied."""
+    """Whether a successful reconcile deletes the children of this kind that it has not applied."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watch(_Source):
-    """A kind that others own: a label, or a function, says which of our objects a change concerns.
+    """A kind that others own: a label or a function maps a changed object to our objects.
 
-    Raises ValueError unless exactly one of them is given.
+    Raises ValueError unless exactly one of `label` and `enqueue` is given.
     """
 
     label: str = ""
-    """The label with the name of the object to reconcile, in the same namespace."""
+    """The label whose value is the name of the object to reconcile, in the same namespace."""
 
     enqueue: Enqueue | None = None
     on: Predicate | None = None
-    """Which events count; default all."""
+    """The predicate for events; by default all count."""
 
     def __post_init__(self) -> None:
         if bool(self.label) is (self.enqueue is not None):
             raise ValueError(f"Watch({self.kind.__name__}) needs either label or enqueue")
 
     def keys(self, meta: Meta, objects: Informer) -> Iterator[ObjectKey]:
-        """Yield the keys of the objects to reconcile because of an object with this metadata."""
+        """Yield the keys of the objects to reconcile for an object with this metadata."""
         if self.enqueue is not None:
             yield from self.enqueue(meta, objects)
         elif name := meta.labels.get(self.label):
@@ -113,7 +114,7 @@ def pod_health_changed(event: CacheEvent) -> bool:
 
 def _reported(record: Record) -> tuple[object, ...]:
     health = PodHealth.of(orjson.loads(record.raw), clock.now())
-    # Without a problem, the last reconcile has set the timer.
+    # For a pod without a problem, the last reconcile has set the timer.
     over_at = None if health.problem is None else health.look_again_at
     return health.is_active, health.problem, health.is_stuck, over_at
 
@@ -123,10 +124,10 @@ _POD_CHANGED = any_of(created_or_deleted, label_changed, pod_health_changed)
 
 @dataclass(frozen=True, kw_only=True)
 class WatchPods(Watch):
-    """The pods of our objects' Deployments, to be read by `ctx.pods`.
+    """The pods of our objects' Deployments, for `ctx.pods`.
 
-    The cache keeps only the fields that a pod's health depends on, and only their changes are events. Without
-    a label selector in `selection`, the operator watches the pods with the label `label`.
+    The cache keeps only the fields that decide about a pod's health, and only their changes are events.
+    Without a label selector in `selection`, the operator watches the pods that have the label `label`.
     """
 
     kind: type[Resource] = field(default=Pod, init=False)
@@ -141,7 +142,7 @@ class WatchPods(Watch):
 
 @dataclass(frozen=True, kw_only=True)
 class Reads(_Source):
-    """A kind that is cached to be read; its changes enqueue nothing."""
+    """A kind that the cache has for reads only; its changes enqueue nothing."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -149,7 +150,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TIMER, _DAEMON = "__every__", "__daemon__"
 
 Takes: TypeAlias = Mapping[str, type | None]
-"""The types of the arguments of a call after self, by name; None is the operator's kind."""
+"""The parameter types of a method by name, without self; None stands for the operator's kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +161,18 @@ class Timer:
     seconds: float | Setting[float]
     jitter: float
     for_each: bool
-    """For each object, or once for all."""
+    """Whether the method is called for each object; otherwise once for all objects."""
 
 
 def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[F], F]:
-    """Call the method of an operator every so many seconds, plus or minus the part `jitter`.
+    """Call a method of the operator every `seconds`, plus or minus the fraction `jitter`.
 
-    With `(self, obj, ctx)` it is called for each object that exists and is not being deleted, just before its
-    `reconcile`; its changes of the status are written with it. With `(self)` it is called once for all
-    objects, in the leader, once the caches are in sync. `seconds` may be a Setting.
+    A method `(self, obj, ctx)` is called just before the `reconcile` of each object that is not being
+    deleted; its status changes are written with that reconcile. A method `(self)` is called once for all
+    objects, in the leader, when the caches are in sync. `seconds` may be a Setting.
 
-    An exception of the first form is an error of the reconcile, and retried like one. After TerminalError,
-    the object is called for again once something has changed. An exception of the second form is logged.
+    An exception of a method for each object counts as an error of the reconcile, and is retried. After
+    TerminalError, the next call waits for a change. An exception of a method for all objects is logged.
     """
     if not isinstance(seconds, Setting) and not (_is_number(seconds) and 0 < seconds < math.inf):
         raise ValueError(f"@every needs more than 0 seconds, as in @every(30), not {_shown(seconds)}")
@@ -186,7 +187,7 @@ def _is_number(value: object) -> bool:
 
 
 def _function_of(method: object) -> object:
-    """Return the function of a static or class method, and any other as it is."""
+    """Return the function of a static or class method; return other values unchanged."""
     return getattr(method, "__func__", method)
 
 
@@ -202,7 +203,7 @@ def _marked(method: F, mark: str, value: object) -> F:
 def timers_of(cls: Any, members: Mapping[str, Any], takes: Takes) -> Iterator[Timer]:
     """Yield the timers among an operator's members. Raises TypeError for an unsuitable method.
 
-    `takes` are the arguments of a timer for each object.
+    `takes` has the parameters of a timer for each object.
     """
     for name, member in members.items():
         if (marked := getattr(_function_of(member), _TIMER, None)) is None:
@@ -225,7 +226,7 @@ class Daemon:
 
     name: str
     restarts: bool
-    """Whether a change of the spec restarts it."""
+    """Whether a change of the spec restarts the daemon."""
 
 
 @overload
@@ -235,14 +236,15 @@ def daemon(*, restarts: bool = True) -> Callable[[F], F]: ...
 def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable[[F], F]:
     """Run the method `(self, obj)` of an operator as a task for each object that exists.
 
-    The first reconcile of an object starts it, with a copy of the object. It is cancelled when the object is
-    being deleted, before `cleanup` is called; when another replica works on the object from then on; and when
-    the manager stops. A change of the spec cancels it and starts it again with the new object, unless
-    `restarts` is False. When it returns, it is over until then. When it raises, the error is logged, and it
-    starts again after 1 s, doubling, up to a minute; after TerminalError it is over.
+    The first reconcile of an object starts the task with a copy of the object. The task is cancelled when the
+    object is being deleted (before `cleanup`), when another replica becomes its owner, and when the manager
+    stops. A change of the spec cancels the task and starts it with the new object, unless `restarts` is
+    False. A daemon that has returned starts again only after such a change. If it raises, the error is
+    logged, and the daemon restarts after 1 s, doubling up to a minute; after TerminalError, it does not
+    restart.
 
-    It runs beside `reconcile` and must not write the object: it keeps what it learns on the operator, and
-    calls `self.enqueue(obj.key)`.
+    The task runs concurrently with `reconcile` and must not write the object: it stores results in the
+    operator, and calls `self.enqueue(obj.key)`.
     """
     if method is None:
         return lambda method: _marked(method, _DAEMON, restarts)
@@ -261,9 +263,9 @@ def daemons_of(cls: Any, members: Mapping[str, Any]) -> Iterator[Daemon]:
 
 
 def check_spelling(cls: type, base: type, hooks: Sequence[str]) -> None:
-    """Raise TypeError for a member of `cls` that `base` does not have, and that is most likely misspelt.
+    """Raise TypeError for a member of `cls` whose name is probably a misspelling.
 
-    Its name is almost the name of an attribute of `base`, or one of `hooks`, and it is of the same sort.
+    Such a name resembles an attribute of `base` or one of `hooks`, and the member has a similar type.
     """
     attributes = {
         name: getattr(base, name)
@@ -294,7 +296,7 @@ def _is_like(value: object, default: object) -> bool:
 
 
 def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> None:
-    """Raise TypeError for a source with an index, predicate or function that the runtime could not use."""
+    """Raise TypeError for a source with an unsuitable index, predicate or function."""
     for source in sources:
         of = f"{type(source).__name__}({source.kind.__name__})"
         on = None if isinstance(source, Reads) else source.on
@@ -311,9 +313,9 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
 
 
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
-    """Raise TypeError for an index function that cannot be called, or by a field that the kind does not have.
+    """Raise TypeError for an index function that is not callable or that reads an unknown field.
 
-    Fields of a kind that others define are not checked: its model may have fewer than there are.
+    Fields of a kind that others define are not checked: its model may lack some of them.
     """
     for name, function in indexes.items():
         if not _takes(function, 2):
@@ -326,12 +328,12 @@ def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexF
 
 
 def check_path(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str | None:
-    """Return what is wrong with a path into objects of the kind; None where nothing is known to be."""
+    """Return an error text for an invalid path into objects of the kind; None if no error is known."""
     at: Any = kind
     path = ""
     for step, each in steps:
         if path == "metadata.":
-            return None  # the server has more there than the model
+            return None  # the server's metadata has more fields than the model
         if isinstance(at, type) and issubclass(at, ApiModel):
             fields = {field.alias or name: field.annotation for name, field in at.model_fields.items()}
             if step not in fields:
@@ -354,7 +356,7 @@ def check_path(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str |
 
 
 def bare(annotation: Any) -> Any:
-    """Return a type without what is beside it: None, and what `Annotated` adds."""
+    """Return the type without `None`, and without the metadata of `Annotated`."""
     arguments = [each for each in get_args(annotation) if each is not type(None)]
     if hasattr(annotation, "__metadata__") or (len(arguments) == 1 and get_origin(annotation) is not list):
         return bare(arguments[0])
@@ -394,14 +396,14 @@ _ATTRIBUTES: Sequence[tuple[str, Any, str]] = (
     ("former_finalizers", tuple[_Finalizer, ...], "a tuple of names such as `example.com/hold`"),
     ("former_managers", tuple[_Text, ...], "a tuple of names of field managers"),
 )
-"""Each attribute with its type, and what an error says of it."""
+"""Each attribute with its type, and the description of a valid value for errors."""
 
 _ADAPTERS = {name: TypeAdapter[Any](takes) for name, takes, _ in _ATTRIBUTES}
 _ASYNC = frozenset({"reconcile", "reconcile_key", "cleanup", "gone", "on_error"})
 
 
 def check_attributes(cls: Any) -> None:
-    """Raise TypeError for an attribute that the runtime could not use; the line names it."""
+    """Raise TypeError for an attribute with an unsuitable value."""
     for name, _, what in _ATTRIBUTES:
         value = inspect.getattr_static(cls, name)
         value = getattr(cls, name) if isinstance(value, staticmethod) else value
@@ -421,30 +423,30 @@ def check_attributes(cls: Any) -> None:
 
 
 def check_kind(where: str, kind: object) -> None:
-    """Raise TypeError for anything but a class that names its kind, as `Resource` itself does not."""
+    """Raise TypeError unless `kind` is a class with a group, version and kind."""
     if not (isinstance(kind, type) and issubclass(kind, Resource) and hasattr(kind, "gvk")):
         raise TypeError(f"{where} has {_shown(kind)}, which is no kind: a class with a version and a plural")
 
 
 def _takes(function: Any, count: int) -> bool:
-    """Return whether it can be called with so many arguments."""
+    """Return whether the function accepts so many positional arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
-    except ValueError:  # a function of C has no signature
+    except ValueError:  # a function in C has no signature
         return True
     return True
 
 
 def check_hooks(cls: Any, base: type, hooks: Mapping[str, Takes]) -> None:
-    """Raise TypeError for a method of these that the runtime could not call, or that one of `base` hides."""
+    """Raise TypeError for a hook that the runtime cannot call, or that another base class hides."""
     for name, takes in hooks.items():
         first, *others = (each for each in cls.__mro__ if name in vars(each))
         hidden = [each.__name__ for each in others if each not in base.__mro__]
         if first in base.__mro__ and hidden:
             raise TypeError(
-                f"{cls.__name__}.{name} is that of {first.__name__}, and hides that of {hidden[0]}: "
+                f"{cls.__name__}.{name} comes from {first.__name__} and hides the one of {hidden[0]}: "
                 f"name {hidden[0]} first among the bases"
             )
         if inspect.iscoroutinefunction(getattr(cls, name)) is not (name in _ASYNC):
@@ -454,14 +456,14 @@ def check_hooks(cls: Any, base: type, hooks: Mapping[str, Takes]) -> None:
 
 
 def check_call(cls: Any, name: str, takes: Takes) -> None:
-    """Raise TypeError for a method with other parameters than the runtime passes."""
+    """Raise TypeError for a method whose parameters the runtime does not pass."""
     call = ", ".join(("self", *takes))
     given = positional(cls, name, len(takes))
     if given is None:
         has = ", ".join(("self", *(each.name for each in parameters_of(cls, name))))
         raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has}){_at(cls, name)}")
     if name not in vars(cls):
-        return  # a class below may be for another kind
+        return  # a subclass may be for another kind
     for parameter, wanted in zip(given, takes.values(), strict=False):
         classes, gets = classes_of(parameter.annotation, cls, getattr(cls, name)), wanted or cls.kind
         if classes is not None and not any(is_subclass(gets, each) for each in classes):
@@ -488,4 +490,4 @@ def _shown(value: object) -> str:
         return value.__name__
     if isinstance(value, str | int | float | bool | None):
         return shortened(repr(value), 80)
-    return f"a {type(value).__name__}"  # which may hold a secret
+    return f"a {type(value).__name__}"  # the value itself may be secret

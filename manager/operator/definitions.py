@@ -25,7 +25,7 @@ _GROUP, _RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
 _PATH = f"/apis/{_GROUP}/v1/{_RESOURCE}"
 _WATCH_SECONDS = 300
 _FORBIDDEN_PAUSE = 60.0
-"""Seconds until a definition that may not be read is asked for again."""
+"""Seconds until the next attempt to read a CustomResourceDefinition after the answer 403."""
 
 _OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -33,21 +33,21 @@ _log = get_logger("definitions")
 
 
 class Difference(NamedTuple):
-    """In what an installed definition differs from the program."""
+    """A difference between an installed CustomResourceDefinition and the program."""
 
     text: str
     prevents_work: bool = False
-    """Whether no reconcile of the kind can succeed."""
+    """Whether the difference makes every reconcile of the kind fail."""
 
 
 def definition_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
-    """Return what reading the definitions of the kinds takes."""
+    """Return the rights to read the CustomResourceDefinitions of the kinds."""
     names = tuple(dict.fromkeys(_name(kind) for kind in kinds if is_crd(kind)))
     return [RbacRule((_GROUP,), (_RESOURCE,), ("list", "watch"), names)] if names else []
 
 
 def differences(definition: Mapping[str, Any] | None, kinds: Sequence[type[Resource]]) -> list[Difference]:
-    """Compare a definition with the versions of a kind. The operator works with the last one."""
+    """Compare a CustomResourceDefinition with the versions of a kind. The operator uses the last version."""
     if definition is None:
         return [Difference("is not installed", prevents_work=True)]
     spec = definition.get("spec") or {}
@@ -63,10 +63,10 @@ def differences(definition: Mapping[str, Any] | None, kinds: Sequence[type[Resou
         found += _of_version(version, kind, is_own=is_own)
     strategy = (spec.get("conversion") or {}).get("strategy") or "None"
     if len(kinds) > 1 and strategy != "Webhook":
-        found.append(Difference(f"converts by the strategy {strategy}, and not by the program's webhook"))
+        found.append(Difference(f"has the conversion strategy {strategy} instead of the program's webhook"))
     scope = "Namespaced" if kinds[-1].namespaced else "Cluster"
     if spec.get("scope") not in (None, scope):
-        found.append(Difference(f"has the scope {spec['scope']}, and not {scope}", prevents_work=True))
+        found.append(Difference(f"has the scope {spec['scope']} instead of {scope}", prevents_work=True))
     return found
 
 
@@ -112,15 +112,14 @@ def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[
 
 @cache
 def _metadata_of_templates() -> frozenset[str]:
-    """Return the fields that metadata inside of an object has in a definition."""
+    """Return the fields of metadata inside an object that a CustomResourceDefinition declares."""
     return frozenset(ObjectMeta.model_json_schema()["properties"])
 
 
 class Definition(Source):
-    """The definition of a kind, which pauses the kind's controllers while it prevents their work."""
+    """A CustomResourceDefinition, which pauses the kind's controllers while it prevents their work."""
 
     def __init__(self, kinds: Sequence[type[Resource]]) -> None:
-        """`kinds` are the versions of the kind, the operator's last."""
         self.name = _name(kinds[-1])
         self.kinds = tuple(kinds)
         self.found: Sequence[Difference] = ()
@@ -129,18 +128,18 @@ class Definition(Source):
         self._pauses = False
 
     async def wait_synced(self) -> None:
-        """Return once the definition is known, and lets the controllers work."""
+        """Return when the CustomResourceDefinition is known and allows the controllers to work."""
         await self._open.wait()
 
     async def run(self, queue: WorkQueue[Any]) -> None:
-        """Pause the queue whenever the definition prevents the work."""
+        """Pause the queue while the CustomResourceDefinition prevents the work."""
         self._queues.append(queue)
         if self._pauses:
             queue.paused = True
         await asyncio.Event().wait()
 
     def note(self, found: Sequence[Difference]) -> None:
-        """Log the new differences, and pause or resume the controllers."""
+        """Log new differences, and pause or resume the controllers."""
         before, self.found = self.found, found
         for each in found:
             if each not in before:
@@ -162,7 +161,7 @@ class Definition(Source):
 
 
 class Definitions:
-    """Observer of the definitions of the operators' own kinds."""
+    """Observer of the CustomResourceDefinitions of the operators' own kinds."""
 
     def __init__(
         self, transport: Transport, mapper: RestMapper, metrics: Metrics, rng: random.Random
@@ -174,15 +173,15 @@ class Definitions:
         self._followed: dict[str, Definition] = {}
 
     def follow(self, kinds: Sequence[type[Resource]]) -> Definition | None:
-        """Follow the definition of the kind in these versions; None for a kind that others define."""
+        """Watch the CustomResourceDefinition of a kind in these versions; None if others define the kind."""
         return self._followed.setdefault(_name(kinds[-1]), Definition(kinds)) if kinds else None
 
     def problem(self) -> str | None:
-        """Say which definitions prevent work, for the readiness check."""
+        """Return a text for the readiness check about the CustomResourceDefinitions that prevent work."""
         return self._differences(prevents_work=True)
 
     def detail(self) -> str | None:
-        """Say in what else definitions differ, for the readiness check."""
+        """Return a text for the readiness check about all other differences."""
         return self._differences(prevents_work=False)
 
     def _differences(self, *, prevents_work: bool) -> str | None:
@@ -191,7 +190,7 @@ class Definitions:
         return "; ".join(told) or None
 
     async def run(self) -> None:
-        """Compare each definition, now and whenever it changes, until cancelled."""
+        """Compare each CustomResourceDefinition, now and at each change, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for each in self._followed.values():
                 group.create_task(self._follow(each), name=f"definition-{each.name}")
@@ -210,14 +209,14 @@ class Definitions:
             except (Forbidden, NotFound) as error:
                 if is_readable:
                     is_readable = False
-                    told = "may not read a definition: it is not compared with the program"
+                    told = "may not read a definition: cannot compare it with the program"
                     _log.info(told, definition=followed.name, error=str(error))
                 self._note(followed, [])
                 await asyncio.sleep(_FORBIDDEN_PAUSE)
             except Gone:
                 continue
             except KubeError as error:
-                _log.debug("cannot follow a definition", definition=followed.name, error=str(error))
+                _log.debug("cannot watch a definition", definition=followed.name, error=str(error))
                 await asyncio.sleep(backoff.next())
 
     async def _watch(self, followed: Definition, selector: Mapping[str, str], version: str) -> None:

@@ -32,7 +32,7 @@ from manager.webhook.methods import check_methods
 T = TypeVar("T", bound=Resource)
 
 _SPELT = ("reconcile", "reconcile_key", "cleanup", "on_error", "setup")
-"""The methods whose misspellings are found."""
+"""The methods whose misspellings raise an error."""
 
 _OBJECT: Takes = {"obj": None, "ctx": Context}
 
@@ -48,7 +48,7 @@ _HOOKS: Mapping[str, Takes] = {
     "reconcile_failed": {"by": Blocked, "ctx": Context},
     "cleanup_blocked": {"by": Blocked, "ctx": Context},
 }
-"""The arguments of each method that the runtime calls."""
+"""The parameters of each method that the runtime calls."""
 
 
 class Operator(OperatorBase, Generic[T]):
@@ -65,48 +65,48 @@ class Operator(OperatorBase, Generic[T]):
                 memcached.status.ready_replicas = deployment.ready_replicas
                 ctx.condition(memcached.status.Available, deployment.is_available, …)
 
-    Flags, definitions, roles and webhooks are generated from the class without running anything. A manager
-    makes one instance of it. `reconcile` is called when something that the class declares has changed, any
-    number of times, but never twice at once for one object. It looks at what exists and does what is missing.
+    Flags, CustomResourceDefinitions, roles and webhooks are generated from the class without running it. A
+    manager creates one instance. `reconcile` is called when something that the class declares has changed,
+    any number of times, but never twice at once for one object. It checks what exists and adds what is
+    missing.
 
     Attributes that may be set:
-        name: of the controller, in `--controllers`, metrics and logs; default the kind in lower case.
-        versions: other versions of the kind, which are served and converted.
-        on: which events of the objects themselves count; by default all changes of the desired state
+        name: the controller's name in `--controllers`, metrics and logs; default the kind in lower case.
+        versions: other versions of the kind, which the webhook converts.
+        on: the predicate for events of the objects themselves; by default, changes of the desired state count
             (`desired_state_changed`), and of a status that another client has written (`status_changed`).
             With a `cleanup`, the beginning of a deletion always counts.
-        owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
-        selection: which objects it reconciles; default all.
-        indexes: index functions over the objects themselves, by name; `indexes: ClassVar = {...}`, as linters
-            want of what can be changed.
-        conditions: the condition types that are set when an object is blocked (see `blocked`); default those
-            that its `Status` names, or else Ready, if the model of its conditions takes that type.
-        errors: the reason, in conditions and Events, of each type of exception that `reconcile` and `cleanup`
-            raise, such as `{PaymentRefused: "PaymentRefused"}`. Its text is shown to all who may read the
-            object. Without that, the reason is the name of the type.
+        owns, watches, reads: other kinds; a `Kind` alone stands for `Owns(Kind)`, and so on.
+        selection: the objects that it reconciles; default all.
+        indexes: index functions over the objects themselves, by name; write `indexes: ClassVar = {...}`, as
+            linters want for mutable attributes.
+        conditions: the condition types that are set when an object is blocked (see `blocked`); default the
+            types that its `Status` names, or else Ready, if the model of its conditions accepts that type.
+        errors: the reason, in conditions and Events, for each type of exception that `reconcile` and
+            `cleanup` raise, such as `{PaymentRefused: "PaymentRefused"}`. The object then shows the
+            exception's text to all its readers. The reason for other exceptions is the name of their type.
         options: limits, back-off, resync; flags take precedence.
-        rights: rights beyond those that follow from the above.
-        extends_status: whether it writes the status of a kind that others define (a kind without `@crd`):
-            a condition of its own on a Deployment, say. Without that it writes no status of theirs, and has
-            no right to. `observedGeneration` is never written there: it speaks for their controller.
-        admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
-            any name: a `webhook.Admission`.
+        rights: further rights; the rights for the declarations above are added automatically.
+        extends_status: whether it writes the status of a kind that others define (a kind without `@crd`),
+            such as its own condition on a Deployment. By default it has no right to. `observedGeneration` is
+            never written there: its value belongs to their controller.
+        admission: options of its webhooks (`manager.webhook`). For a webhook of another kind, assign a
+            `webhook.Admission` to an attribute of any name.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
-        former_finalizers: earlier names of it, or those of a former operator. They are removed
+        former_finalizers: its earlier names, or finalizers of a former operator. The runtime removes them
             with `cleanup` and without, also from objects that are being deleted. With `cleanup`, `finalizer`
             replaces them.
-        former_managers: field managers by which an earlier operator has written the children: `apply` takes
-            their fields over, and removes those that are no longer wanted.
-        finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
-        skips_own_writes: do not reconcile again because of the reconcile's own writes. For operators that
-            use what their writes return. An operator that creates something, returns, and expects to be
-            called again, would not be called.
-        shared_out: whether, with `--shards`, replicas share its objects. Then each has only its own in the
-            cache, unless the operator's `reads` or `watches` have its own kind as well. False is for an
-            operator that has to know in memory what it does with others of them: then one replica works on
-            all.
+        former_managers: field managers that an earlier operator used for the children: `apply` takes over
+            their fields, and removes unwanted ones.
+        finalizer_first: add the finalizer before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
+        skips_own_writes: do not reconcile again because of the reconcile's own writes. Set it for operators
+            that use the results of their writes. Leave it False for an operator that creates something,
+            returns, and expects another call.
+        shared_out: whether replicas share its objects with `--shards`. Each replica then caches only its own
+            objects, unless the operator's `reads` or `watches` contain its own kind. Set it to False if the
+            operator needs in memory what it does with other objects: then one replica reconciles all of them.
         outside: a subclass of `Outside`, or its name as `module:Class`, which a manager never imports. In
-            simulations it replaces what the operator keeps outside of the cluster.
+            simulations it replaces the operator's state outside of the cluster.
     '''
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -137,11 +137,11 @@ class Operator(OperatorBase, Generic[T]):
         cls.daemons = tuple(daemons_of(cls, members))
         for name in ({each.name for each in cls.timers} | {each.name for each in cls.daemons}) & {*_HOOKS}:
             raise TypeError(
-                f"{cls.__name__}.{name} is called anyway: decorate another method, or return "
+                f"{cls.__name__}.{name} is called by the runtime: decorate another method, or return "
                 "`Result(requeue_after=...)`"
             )
         if cls.reconcile_key is not Operator.reconcile_key:
-            cls.shared_out = False  # a key does not tell the shard of a deleted object
+            cls.shared_out = False  # the key of a deleted object does not identify its shard
         if cls.reconcile_key is not Operator.reconcile_key and cls.works_on_each():
             what = "a daemon" if cls.daemons else "a timer for each object"
             raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
@@ -154,56 +154,56 @@ class Operator(OperatorBase, Generic[T]):
     # Methods that an operator overrides
 
     def setup(self) -> None:
-        """Create resources that the operator needs beside its objects.
+        """Create resources that the operator needs besides its objects.
 
-        It is called once, before the manager runs, and only if the operator runs. Use `manager.add` here
-        for parts that live as long as the manager (a `Lifespan` or a `Runnable`), and `enqueue` for your
-        own event sources.
+        It is called once, before the manager runs, and only if the operator runs. Call `manager.add` here for
+        things that live as long as the manager (a `Lifespan` or a `Runnable`), and `enqueue` for your own
+        event sources.
         """
 
     async def reconcile(self, obj: T, ctx: Context) -> Result | None:
-        """Bring one object up to date; None means done until something changes.
+        """Bring one object up to date; the result None means done until something changes.
 
-        The object exists and is not being deleted. It is a copy: changes of its status are written when this
-        returns. Exceptions are counted, logged and retried with back-off (see `on_error`). The object says so
-        (see `reconcile_failed`). Do not suppress `asyncio.CancelledError`: time-outs and the end of the
-        process use it.
+        The object exists and is not being deleted. It is a copy, whose status changes are written when this
+        method returns. Exceptions are counted, logged, shown in the object's conditions (see
+        `reconcile_failed`) and retried with back-off (see `on_error`). Do not suppress
+        `asyncio.CancelledError`: time-outs and the end of the process use it.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile")
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
         """Bring the object of a key up to date, instead of `reconcile` and `cleanup`.
 
-        Nothing is done around it: the object may be gone or being deleted, and status, conditions and Events
-        are not handled.
+        The runtime does nothing else: the object may be gone or being deleted, and you handle status,
+        conditions and Events.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
     async def cleanup(self, obj: T, ctx: Context) -> Result | None:  # noqa: ARG002 - for others to override
         """Undo effects that the garbage collector does not undo, before the object is deleted.
 
-        Defining this method adds a finalizer. The finalizer is removed when this returns None. A Result
-        means that the cleanup is not done, and is called again. While it is not done, or fails, conditions
+        Defining this method adds a finalizer. The result None removes the finalizer. A Result means that the
+        cleanup is not done, and schedules another call. While the cleanup is not done or fails, conditions
         say so: see `cleanup_blocked`.
         """
         return None
 
     async def gone(self, key: ObjectKey) -> Result | None:
-        """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more.
+        """Delete the operator's own state of an object that is gone, or that needs no further cleanup.
 
-        With `--shards` it may not write, unless the operator is not `shared_out`; every replica calls it that
-        knew the object.
+        With `--shards`, every replica that knew the object calls it, so it must not write, unless the
+        operator is not `shared_out`.
         """
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Forget what is remembered of an object that another replica works on from now on (`--shards`)."""
+        """Delete the operator's own state of an object that another replica now reconciles (`--shards`)."""
 
     async def on_error(self, obj: T, error: Exception, ctx: Context) -> Result | None:
         """Handle an error that `reconcile` or `cleanup` has raised.
 
-        If this returns, the error is handled: the status is written, and the Result counts. If it raises, the
-        reconcile has failed, and is retried with back-off (TerminalError: not retried). By default it handles
-        Blocked.
+        If this method returns, the error counts as handled: the status is written, and the Result is used. If
+        it raises, the reconcile has failed and is retried with back-off; after TerminalError it is not
+        retried. The default implementation handles Blocked.
         """
         if isinstance(error, Blocked):
             if obj.metadata.deletion_timestamp is None:
@@ -214,12 +214,12 @@ class Operator(OperatorBase, Generic[T]):
         raise error
 
     def blocked(self, by: Blocked, ctx: Context) -> None:
-        """Set the conditions of a blocked object, or record an Event where its kind has none.
+        """Set the conditions of a blocked object, or record an Event if its kind has no conditions.
 
-        Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
-        others are false. The Event comes with Degraded, or else with the first. After the next reconcile
-        that is not blocked, the runtime takes back those that the operator does not set itself: Degraded
-        becomes false, and the others are removed.
+        Degraded becomes true unless the problem is passing; Progressing becomes true if the problem is
+        passing or awaited; all others become false. The Event is recorded with Degraded, or else with the
+        first condition. After the next reconcile that is not blocked, the runtime reverts the conditions that
+        the operator does not set itself: Degraded becomes false, the others are removed.
         """
         if not ctx.reports_by_conditions:
             if not by.passing:
@@ -237,13 +237,13 @@ class Operator(OperatorBase, Generic[T]):
     def reconcile_failed(self, by: Blocked, ctx: Context) -> None:
         """Set the condition of an object whose reconcile has failed, or record an Event if its kind has none.
 
-        Degraded becomes true, or else Ready false, or else the first of `conditions` Unknown. Those of
-        `conditions` that the object lacks become Unknown, and all others stay as they are. An Event is
+        Degraded becomes true; without it, Ready becomes false; without both, the first of `conditions`
+        becomes Unknown. Missing conditions in `conditions` become Unknown, and all others stay. An Event is
         recorded when status or reason change. After the next successful reconcile, the runtime reverts the
         conditions whose message reports the failure, unless the operator has set them itself.
 
-        `ctx.object` is the stored object without its model, as it may not fit the model. The error is
-        `by.__cause__`. A conflict, or an unreachable API server, is reported after ten failures in a row.
+        `ctx.object` is the stored object without its model, because it may not fit the model. The error is
+        `by.__cause__`. A conflict or an unreachable API server is reported after ten consecutive failures.
         """
         if not ctx.reports_by_conditions:
             self.record_once(by, ctx)
@@ -257,11 +257,12 @@ class Operator(OperatorBase, Generic[T]):
         ctx.warn_of(told_in)
 
     def cleanup_blocked(self, by: Blocked, ctx: Context) -> None:
-        """Say that the object is being deleted, and what its cleanup waits for.
+        """Report that the object is being deleted, and why its cleanup is not done.
 
         The runtime calls it when `cleanup` fails, or is not done and has set no condition itself. It sets the
-        condition that `reconcile_failed` sets. For what passes, Progressing becomes true instead, or Degraded
-        false where `conditions` has no Progressing. All others stay as they are: the children may still work.
+        same condition as `reconcile_failed`. If `by` is passing, Progressing becomes true instead, or
+        Degraded becomes false if `conditions` has no Progressing. All others stay: the children may still
+        work.
         """
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:
@@ -273,8 +274,8 @@ class Operator(OperatorBase, Generic[T]):
             ctx.condition(PROGRESSING, True, by.reason, by.message)
 
     def record_once(self, by: Blocked, ctx: Context) -> None:
-        """Record an Event of an obstacle that no condition can tell, unless it is known already."""
-        # The message of a failure may be another each time.
+        """Record an Event for a blocked object without conditions, unless it was the last one recorded."""
+        # The message of a failure may differ each time.
         news = (by.reason, "" if by.message.startswith(FAILURES) else by.message)
         if self.told_blocked.get(ctx.object.key) != news:
             self.told_blocked[ctx.object.key] = news
@@ -282,7 +283,7 @@ class Operator(OperatorBase, Generic[T]):
 
 
 def _set_finalizers(cls: type[Operator[Any]]) -> None:
-    """Set the names of its finalizers, and refuse one that the runtime would never remove."""
+    """Set the names of the operator's finalizers; raise TypeError for one that would never be removed."""
     if cls.cleanup is not Operator.cleanup:
         cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
     elif cls.finalizer:
@@ -294,7 +295,7 @@ def _set_finalizers(cls: type[Operator[Any]]) -> None:
 
 
 def _kind_of(cls: type) -> type[Resource] | None:
-    """Return the kind that a class is an operator of, as in `Operator[Memcached]`."""
+    """Return the kind in an operator's base class, as in `Operator[Memcached]`."""
     for base in getattr(cls, "__orig_bases__", ()):
         for argument in get_args(base):
             if isinstance(argument, type) and issubclass(argument, Resource):
@@ -303,18 +304,18 @@ def _kind_of(cls: type) -> type[Resource] | None:
 
 
 def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
-    """Return the rules of an operator's role: those derived from its declarations, then its own `rights`."""
+    """Return the rules of an operator's role: those for its declarations, then its own `rights`."""
     kind = operator.kind
     group = (kind.gvk.group,)
     verbs = ["get", "list", "watch"]
     if is_crd(kind) or operator.finalizers:
-        # Of a kind that others define, nothing is written but the finalizer of a declared `cleanup`.
+        # In a kind that others define, only the finalizer of a declared `cleanup` is written.
         verbs.append("patch")
     rules = [RbacRule(group, (kind.plural,), tuple(verbs))]
     if operator.has_status:
         rules.append(RbacRule(group, (f"{kind.plural}/status",), ("patch",)))
     if operator.owns:
-        # Owner references that hold up the owner's deletion take this.
+        # An owner reference with `blockOwnerDeletion` needs this right.
         rules.append(RbacRule(group, (f"{kind.plural}/finalizers",), ("update",)))
     for source in operator.sources:
         verbs = ["list", "watch"]
@@ -323,7 +324,7 @@ def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
             verbs = ["get", *verbs, "create", "patch", "delete"]
         rules.append(RbacRule((source.kind.gvk.group,), (source.kind.plural,), tuple(verbs)))
         if isinstance(source, WatchPods):
-            # Only its Events say why a pod's volumes cannot be mounted.
+            # Only a pod's Events say why its volumes cannot be mounted.
             rules.append(RbacRule(("",), ("events",), ("list",)))
     rules.append(RbacRule(("",), ("events",), ("create", "patch")))
     return [*rules, *definition_rights(operator.kinds()), *operator.rights]

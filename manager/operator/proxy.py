@@ -1,4 +1,4 @@
-"""The manager's proxy settings, as environment for the containers it runs."""
+"""The manager's proxy settings as environment variables for containers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def _parse_credentials(text: str) -> bool:
 
 
 class ProxyEnvironment(Setting[bool]):
-    """Declaration in an operator's class that its containers get the manager's proxy settings.
+    """A declaration that passes the manager's proxy settings to the operator's containers.
 
-    As an attribute of the operator it is their `env` entries (see `proxy_environment`), and empty without a
-    proxy. With it comes the setting that says whether they have the proxy's password.
+    The attribute of the operator is a list of `env` entries (see `proxy_environment`); empty without a proxy.
+    The declaration adds the setting that decides whether the containers get the proxy's password.
     """
 
     @overload  # type: ignore[override]
@@ -35,13 +35,11 @@ class ProxyEnvironment(Setting[bool]):
     def __get__(self, instance: object, owner: type) -> list[EnvVarDict]: ...
 
     def __get__(self, instance: Any, owner: type) -> Self | list[EnvVarDict]:
-        if instance is None:
-            return self
-        environment = proxy_environment(os.environ, credentials=instance.settings[self])
-        # From now on it is an attribute of the instance: what the log says of it, it says once.
-        for name in {name for each in owner.__mro__ for name, value in vars(each).items() if value is self}:
-            vars(instance)[name] = environment
-        return environment
+        value: Self | list[EnvVarDict] = super().__get__(instance, owner)
+        return value
+
+    def _value_for(self, instance: Any) -> Any:
+        return proxy_environment(os.environ, credentials=instance.settings[self])
 
 
 PROXY_ENVIRONMENT = ProxyEnvironment(
@@ -64,9 +62,9 @@ _URL = re.compile(
 def proxy_environment(environ: Mapping[str, str], *, credentials: bool) -> list[EnvVarDict]:
     """Return container `env` entries for the proxy variables that are set, in upper and in lower case.
 
-    Programs disagree about the spelling, so each variable is given in both; where the manager has only one
-    of the two, that one counts, and the upper case wins where they differ. Without `credentials`, a URL loses
-    its user and password, and one in which they cannot be told from the rest is left out; the log says so.
+    Programs disagree about the spelling, so each variable is set in upper and lower case. If the manager's
+    values differ, upper case wins. Without `credentials`, a URL loses its user and password. A URL in which
+    these cannot be recognised is omitted, with a warning in the log.
     """
     found: list[EnvVarDict] = []
     for name in VARIABLES:
@@ -79,13 +77,13 @@ def proxy_environment(environ: Mapping[str, str], *, credentials: bool) -> list[
 
 
 def _bare(variable: str, url: str) -> str:
-    """Return the URL without user and password; empty if they cannot be told from the rest."""
-    # The last "@" ends them: one that belongs into a password ought to be written %40, and may not be.
+    """Return the URL without user and password; empty if these cannot be recognised."""
+    # The last "@" ends the credentials: a password should contain %40 instead, but may contain "@".
     match = _URL.fullmatch(url)
     bare = (match["scheme"] or "") + match["place"] if match else ""
     if bare != url:
         what = "containers get the proxy's URL without user and password"
         if not bare:
-            what = "containers do not get this, which is no URL of a proxy: a password may be anywhere in it"
+            what = "not a valid proxy URL, so containers do not get it: any part may be a password"
         get_logger("proxy").warning(what, variable=variable, setting="--proxy-credentials=keep")
     return bare

@@ -1,4 +1,4 @@
-"""The work on an operator's objects: its controller, what surrounds each reconcile, failures and timers."""
+"""The reconciles of an operator's objects: controller, steps around `reconcile`, failures and timers."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ from manager.webhook.methods import has_webhooks
 T = TypeVar("T", bound=Resource)
 
 _PAUSE = 5.0
-"""Seconds for which an object is left alone when a child of it had to be created again within that time."""
+"""Seconds without a reconcile of an object if its child had to be created again within that time."""
 
 _PERSISTENT = 10
-"""So many transient failures in a row, over some five seconds, are reported."""
+"""The number of consecutive transient failures, in about five seconds, after which they are reported."""
 
 _RENEW_AFTER = 60.0
-"""Seconds for which a message stays as it is when only numbers in it differ, such as a port."""
+"""Seconds for which a message stays if a new one differs only in numbers, such as a port."""
 
 _without_numbers = re.compile(r"[0-9]+").sub
 
 
 class _Created(NamedTuple):
-    """The children that were created for a state of an object, and until when that counts."""
+    """The children that were created for a state of an object, and the time until which they count."""
 
     state: tuple[str, str]
     children: frozenset[Child]
@@ -73,10 +73,10 @@ def add_controller(
     options: ControllerOptions | None = None,
     definitions: Definitions | None = None,
 ) -> Controller | None:
-    """Have the operator's manager run it: make its sources and its controller, and call its `setup`.
+    """Add the operator to its manager: create its sources and controller, and call its `setup`.
 
-    Without `options`, those of its class. The controller works while none of `definitions` prevents it. An
-    operator that reconciles nothing, and has webhooks alone, has none.
+    `options` defaults to the options of its class. The controller works while none of `definitions` prevents
+    it. An operator with only webhooks has no controller.
     """
     cls, manager, kind = type(operator), operator.manager, operator.kind
     check_work(cls)
@@ -140,7 +140,7 @@ def add_controller(
 
 
 def check_work(operator: type[Operator[Any]]) -> None:
-    """Raise TypeError for an operator that would do nothing, or leave its finalizers on objects."""
+    """Raise TypeError for an operator without any task, or one that would leave finalizers on objects."""
     hooks = (
         operator.reconcile is not Operator.reconcile,
         operator.reconcile_key is not Operator.reconcile_key,
@@ -184,7 +184,7 @@ def _source(
 
 
 def _of_ours(objects: Informer, handler: Handler) -> Handler:
-    """Without objects that are not held: they are others', or enqueued when they come."""
+    """Return a handler without keys that the cache lacks: another replica's objects, or not cached yet."""
     if objects.filter is None:
         return handler
     return lambda event: [key for key in handler(event) if objects.get(key) is not None]
@@ -194,26 +194,26 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
     owners, kind, matters = _of_ours(objects, enqueue_owner(operator.kind)), owns.kind, owns.on
 
     def handle(event: CacheEvent) -> Iterable[ObjectKey]:
-        # The holder of a wanted name may release it by any change.
+        # Any change of the object that uses a wanted name may release the name.
         for waiting in tuple(operator.waiting_for_names.get((kind, event.key), ())):
             trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
             operator.channel.send(waiting, trigger=trigger)
         keys = owners(event)
-        # Others' objects are held as metadata: no predicate can judge how they differ from a whole one.
+        # For children of others the cache has only metadata: a predicate cannot compare these with whole
+        # objects.
         return keys if not keys or matters is None or _changes_owner(event) or matters(event) else ()
 
     return handle
 
 
 def _changes_owner(event: CacheEvent) -> bool:
-    """Return whether the reference to the object's controller differs from before, or has gone."""
     if event.old_meta is None or event.new is None:
         return False
     return event.old_meta.controller != event.meta.controller
 
 
 class ObjectReconciler(Generic[T]):
-    """Finds the object, calls the operator, and writes the result."""
+    """The reconciler that reads an object, calls the operator and writes the status."""
 
     def __init__(self, operator: Operator[T]) -> None:
         self._operator = operator
@@ -227,14 +227,14 @@ class ObjectReconciler(Generic[T]):
         self.owned_objects: OwnedObjects | None = None
 
     def timers(self, objects: Informer) -> Iterator[TickerSource]:
-        """Yield sources that enqueue each object when one of its timers is due."""
+        """Yield a source for each timer; it enqueues every object when the timer is due."""
         operator = self._operator
 
         def ask(name: str) -> list[ObjectKey]:
             keys = [record.key for record in objects.list() if not record.deleting]
             for key in keys:
                 self._due[key][name] = None
-            # After a terminal failure, the method is called with the reconcile that a change asks for.
+            # After a terminal failure, the timer's method waits for the reconcile that a change triggers.
             failing = operator.reported_failures
             return [key for key in keys if key not in failing or not failing[key].terminal]
 
@@ -244,7 +244,7 @@ class ObjectReconciler(Generic[T]):
                 yield TickerSource(seconds, partial(ask, each.name), jitter=each.jitter, why="timer", rng=rng)
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
-        """Bring the object of that key up to date, if it is there."""
+        """Reconcile the object with that key, or clean up if it is gone."""
         operator = self._operator
         if request in operator.awaited_names:
             operator.waits_no_more(request)
@@ -261,9 +261,9 @@ class ObjectReconciler(Generic[T]):
             raise
 
     async def failed(self, request: ObjectKey, error: BaseException) -> None:
-        """Report on the object that its reconcile has failed.
+        """Report the failed reconcile in the object's conditions or Events.
 
-        A lost race, or an API server that is away for a moment, is reported once it has lasted.
+        Conflicts, and a briefly unreachable API server, are reported only if the failures continue.
         """
         operator, model = self._operator, self._operator.kind
         record = operator.informer.get(request)
@@ -274,14 +274,14 @@ class ObjectReconciler(Generic[T]):
         failing.transient = failing.transient + 1 if is_transient(error) else 0
         if 0 < failing.transient < _PERSISTENT:
             return
-        # As JSON: the object may not fit its model, and changes of a failed reconcile are not written.
+        # As JSON: the object may not fit its model, and changes by a failed reconcile are not written.
         kind = Unstructured.of(
             model.gvk.api_version, model.gvk.kind, plural=model.plural, namespaced=model.namespaced
         )
         stored = await decode_object(record.raw, kind, request)
         deleting = stored.metadata.deletion_timestamp is not None
         if deleting and operator.finalizers.isdisjoint(stored.metadata.finalizers):
-            return  # no reconcile will ever take it back
+            return  # no later reconcile would revert the condition
         ctx = Context(operator, stored)
         reason, message = describe(error, operator.errors)
         if deleting:
@@ -313,14 +313,14 @@ class ObjectReconciler(Generic[T]):
             except Gone:
                 break
             except NotFound as error:
-                # The API server says the same of a subresource that it does not serve yet.
+                # The API server also answers 404 for a subresource that it does not serve yet.
                 if not is_missing(error, operator.kind, key) or await self._is_there(key, obj):
                     raise
                 break
             except ApiError as error:
                 if not error.is_namespace_terminating:
                     raise
-                reconcile_log().debug("the namespace is being deleted: nothing is created there any more")
+                reconcile_log().debug("the namespace is being deleted: no object can be created there")
                 return None
             finally:
                 if ctx.created:
@@ -334,10 +334,10 @@ class ObjectReconciler(Generic[T]):
         return found is not None and found.metadata.uid == obj.metadata.uid
 
     def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
-        """Return the seconds to wait before the next reconcile of that state of an object.
+        """Return the seconds to wait before reconciling the same state of an object again.
 
-        When an object is gone before the cache knows, its new children are garbage-collected at once, and
-        each such event would trigger the next reconcile.
+        If the object was deleted and the cache does not know yet, the garbage collector deletes its new
+        children at once, and each of these events would trigger the next reconcile.
         """
         created = self._created[key]
         left = created.until - clock.monotonic() if created.state == state else 0.0
@@ -356,7 +356,7 @@ class ObjectReconciler(Generic[T]):
     ) -> Result | None:
         operator, key = self._operator, ctx.key
         if self.owned_objects is not None and not self.owned_objects.covers(obj.metadata.uid):
-            return None  # the name is another object's by now, and that is another replica's
+            return None  # a new object has the name, and another replica owns it
         try:
             if deleting:
                 await self.daemons.stop(key)
@@ -380,7 +380,7 @@ class ObjectReconciler(Generic[T]):
                 operator.told_blocked.pop(key, None)
         except (Changed, Gone):
             raise
-        except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
+        except Exception as error:  # noqa: BLE001 - the operator decides which exceptions it handles
             result = await self._after(error, obj, ctx, deleting=deleting)
         else:
             ctx.refuse_unwritten_metadata()
@@ -403,7 +403,7 @@ class ObjectReconciler(Generic[T]):
         return result
 
     async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
-        """Remove the operator's finalizers, and say so if others keep the object."""
+        """Remove the operator's finalizers; report the finalizers of others that remain."""
         operator = self._operator
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in operator.finalizers]
@@ -412,7 +412,7 @@ class ObjectReconciler(Generic[T]):
         if others := ", ".join(obj.metadata.finalizers):
             if operator.condition_list is not None and not ctx.has_set_conditions:
                 message = f"is being deleted; waits for the finalizers of others: {others}"
-                for each in operator.conditions:  # its children are not looked at any more
+                for each in operator.conditions:  # no later reconcile updates its children's status
                     ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
             try:
                 await ctx.finish()
@@ -422,14 +422,13 @@ class ObjectReconciler(Generic[T]):
 
 
 def _check_result(operator: Operator[Any], method: str, result: object) -> None:
-    """Raise TypeError for another result; the status is not written then, as after any error."""
+    """Raise TypeError for an invalid result; the status is not written then, as after any error."""
     if result is not None and not isinstance(result, Result):
         name = f"{type(operator).__name__}.{method}"
         raise TypeError(f"{name} returns a Result or None, not {result!r}")
 
 
 def _within(result: Result | None, seconds: float) -> Result:
-    """Return the result with a requeue after `seconds` at the latest."""
     if result is None:
         return Result(requeue_after=seconds)
     if result.requeue or (result.requeue_after is not None and result.requeue_after <= seconds):
@@ -438,7 +437,7 @@ def _within(result: Result | None, seconds: float) -> Result:
 
 
 def _renewed(failing: Failing, reason: str, message: str) -> Blocked:
-    """Return the report; the earlier one if only numbers differ and it is recent."""
+    """Return the report, or the earlier one if it is recent and only numbers differ."""
     now = clock.monotonic()
     if failing.reported is not None and now < failing.reported_at + _RENEW_AFTER:
         before, said = failing.reported
@@ -454,7 +453,7 @@ def _seconds(operator: Operator[Any], timer: Timer) -> float:
 
 
 def _add_timers(operator: Operator[Any], informers: Sequence[Informer]) -> None:
-    """Add the timers for all objects together to the manager; each waits until `informers` are in sync."""
+    """Add the timers for all objects together to the manager; each timer waits for synced `informers`."""
 
     async def run(timer: Timer) -> None:
         for informer in informers:

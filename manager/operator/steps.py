@@ -1,4 +1,4 @@
-"""Long operations: steps with limits, whose progress is in the status of the object."""
+"""Long operations: steps with time limits, whose progress is in the status of the object."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ F = TypeVar("F", bound=Callable[..., Awaitable[str | None]])
 
 
 _LAST_LOOK = 10.0
-"""Seconds for a step whose time is over, to find out whether it is done."""
+"""Seconds in which a step past its limit can still prove that it is done."""
 
 
 class _TooLate(Exception):
-    """A step is not done in time; the text says why."""
+    """A step is not done in time; the message explains why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def _title(name: str) -> str:
 
 
 class Steps:
-    '''Long operation of an operator: methods that are called one after the other, each until it is done.
+    '''Long operation of an operator: methods that are called one after another, each until it is done.
 
         class DatabaseOperator(Operator[Database]):
             """Keeps a database, and upgrades it."""
@@ -59,13 +59,13 @@ class Steps:
                 job = await ctx.apply(...)
                 return None if job.status.get("succeeded") else f"waits for Job {job.metadata.name}"
 
-    The operation begins when a field of `of` differs from the result of the last success, and
-    again from its first step whenever one changes. It fails when it, or a step, takes longer than its limit,
-    and is tried again when the spec changes.
+    The operation begins when a field in `of` differs from its value at the last success, and restarts at the
+    first step whenever such a field changes. It fails when a step, or the whole operation, takes longer than
+    its limit. A change of the spec starts another attempt.
 
     A step returns None when it is done, or a text that says what it waits for. It is called again when
-    something changes, every `every` seconds, and after a crash: so it looks at what is there, and does what
-    is missing. An exception is an error of the reconcile, and retried with back-off.
+    something changes, every `every` seconds, and after a crash: so it must check what exists, and add what is
+    missing. An exception counts as an error of the reconcile, and is retried with back-off.
     '''
 
     def __init__(self, status: str, *, of: Sequence[str], limit: float) -> None:
@@ -73,8 +73,8 @@ class Steps:
 
         Args:
             status: the path of a `StepsStatus`, such as `.status.upgrade`.
-            of: paths of the fields that the operation realises, such as `spec.version`. Their values are
-                copied into the status, so they must not be confidential.
+            of: paths of the fields that the operation realises, such as `spec.version`. The status keeps a
+                copy of their values, so they must not be confidential.
             limit: seconds for all steps together.
         """
         if isinstance(of, str) or not of:
@@ -89,7 +89,7 @@ class Steps:
         self.name = name
 
     def step(self, *, limit: float | None = None, every: float | None = None) -> Callable[[F], F]:
-        """Make a method the next step, of at most `limit` seconds, looked at every `every` seconds."""
+        """Make a method the next step, which may take `limit` seconds and is called every `every` seconds."""
 
         def mark(method: F) -> F:
             name = getattr(method, "__name__", "")
@@ -102,7 +102,7 @@ class Steps:
         return mark
 
     def check(self, operator: type[OperatorBase], takes: Takes) -> None:
-        """Raise TypeError for fields that the operator's kind does not have, and for an unsuitable step."""
+        """Raise TypeError for fields that the operator's kind lacks, and for an unsuitable step."""
         where, kind = f"{operator.__name__}.{self.name}", operator.kind
         status = status_model(kind)
         field = None if status is None else status.model_fields.get(self.field)
@@ -117,12 +117,12 @@ class Steps:
             check_call(operator, each.name, takes)
 
     async def run(self, operator: OperatorBase, ctx: Context) -> bool:
-        """Go on with the operation of the object; return whether there is nothing left to do."""
+        """Continue the operation of the object; return whether it is complete."""
         obj, is_new = ctx.object, False
         status: StepsStatus = getattr(status_of(obj), self.field)
         numbers = {each.title: number for number, each in enumerate(self._steps)}
         while True:
-            # Each write of the status may bring another spec.
+            # The answer to a status write may contain a changed spec.
             target, generation = _values(obj, self.of), obj.metadata.generation
             if status.state == "Succeeded" and status.target == target:
                 self._show(operator, ctx, False, self._reason("Succeeded"))
@@ -130,7 +130,7 @@ class Steps:
             if status.state == "Failed" and status.target == target and status.generation == generation:
                 self._show_failure(status, operator, ctx)
                 return False
-            # A new leader's cache may be older than what the last one did.
+            # The cache may lack the previous leader's last writes.
             await ctx.confirm(latest=True)
             if status.state != "Running" or status.target != target or status.step not in numbers:
                 await self._begin(status, target, ctx)
@@ -158,7 +158,7 @@ class Steps:
     ) -> str | None:
         """Call a step that has `left` seconds; return the reason why it waits, or None.
 
-        A step whose time is over is called once more if it `may_be_done` by now, as after an outage.
+        A step past its limit is called once more if it `may_be_done` by now, as after an outage.
         """
         if left <= 0 and not may_be_done:
             raise _TooLate
@@ -187,13 +187,13 @@ class Steps:
         return waits
 
     async def _advance(self, status: StepsStatus, number: int, ctx: Context) -> None:
-        """Go on to a step, and have that stored before it does anything."""
+        """Set the status to the next step, and store it before the step has effects."""
         status.step, status.step_started_at, status.message = self._steps[number].title, clock.now(), ""
         status.progress = f"{number + 1}/{len(self._steps)}"
         await ctx.write_status()
 
     def _time_left(self, status: StepsStatus, step: _Step) -> tuple[float, str]:
-        """Return the seconds that are left, and the text for their end."""
+        """Return the remaining seconds, and the message for a time-out."""
         now = clock.now()
         limits = [(status.started_at, self.limit, "all steps together")]
         if step.limit is not None:
@@ -232,7 +232,7 @@ class Steps:
     def _show(
         self, operator: OperatorBase, ctx: Context, progressing: bool, reason: str, message: str = ""
     ) -> None:
-        """Set the conditions of an operation that goes on, or has succeeded."""
+        """Set the conditions of an operation that is running or has succeeded."""
         if not ctx.reports_by_conditions:
             return
         if PROGRESSING in operator.conditions:
@@ -255,7 +255,6 @@ class Steps:
 
 
 def _values(obj: Resource, paths: Mapping[str, Sequence[tuple[str, bool]]]) -> dict[str, Any]:
-    """Return the values at the paths that have one."""
     wire, found = obj.to_wire(), dict[str, Any]()
     for path, steps in paths.items():
         at: Any = wire
@@ -267,7 +266,7 @@ def _values(obj: Resource, paths: Mapping[str, Sequence[tuple[str, bool]]]) -> d
 
 
 def _without_nulls(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Leave out what no status can hold: a null in a patch removes a field."""
+    """Remove nulls, which a status cannot store: in a patch, null removes a field."""
     for name, each in value.items():
         if each is not None:
             yield name, dict(_without_nulls(each)) if isinstance(each, dict) else each

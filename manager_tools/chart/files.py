@@ -19,7 +19,7 @@ from typing import Any, Final
 import jinja2
 import yaml
 
-from manager.shards.shard_set import LABEL_SLICES
+from manager.client.child_label import LABEL_SLICES
 from manager.util.program import Program
 from manager.util.yaml_text import yaml_documents
 from manager_kinds.manifests import yaml_stream

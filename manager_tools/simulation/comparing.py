@@ -15,8 +15,8 @@ import orjson
 from devcluster import DevCluster
 from devcluster.storage import Change, Key
 from manager.api import Resource
+from manager.client.child_label import label_key, label_of
 from manager.operator import NAME_TAKEN, AnyOperator, Owns
-from manager.shards.shard_set import label_key, label_of
 from manager_tools.simulation.loop import EPOCH
 from manager_tools.simulation.plan import PROGRAM
 

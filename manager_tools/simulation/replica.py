@@ -17,14 +17,13 @@ from manager.kube.transport import Transport
 from manager.operator import AnyOperator, add_controller
 from manager.process.manager import STOP_MARGIN, Manager, Runnable
 from manager.settings import SettingValues
-from manager.shards.coordinator import ShardCoordinator
-from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.tls.served import ServedCertificate
 from manager.webhook.endpoint import Endpoint
 from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from manager_shards import OwnedShards, ShardCoordinator
 from manager_tools.simulation.certificates import READ_EVERY, WebhookCertificates
 from manager_tools.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from manager_tools.simulation.network import Network
@@ -150,7 +149,7 @@ class Replica:
             )
             if world.plan.shards and self.number not in world.leads:
                 self.owned = OwnedShards(world.plan.shards, self.metrics, grace=GRACE)
-                coordinator = ShardCoordinator(election, self.owned, count=world.plan.shards)
+                coordinator = ShardCoordinator(election, self.owned)
             else:
                 coordinator = LeaderElector(election)
         operators = [self._operator_in(each, self) for each in world.operators]

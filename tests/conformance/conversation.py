@@ -29,6 +29,9 @@ A file holds one conversation for each YAML document:
     finally:                      # requests whose answers do not matter, always made
     - DELETE /apis/.../{id}
 
+The real server acts on earlier writes with a delay. The player repeats a step that changes nothing until the
+answer is the recorded one. A write that an outdated server would accept in another way needs an `until`.
+
 `{ns}` is the conversation's own namespace, `{id}` a unique name. The webhooks are at the URL `{hooks}`; the
 caBundle `{ca}` trusts them.
 """

@@ -15,23 +15,8 @@ from tests.e2e.cluster import FAULTS, KINDS, NAMESPACE, SYSTEM, get, kubectl, sa
 FILES = ("test_samples.py", "test_pod_streams.py", "test_faults.py", "test_manager.py", "test_removal.py")
 
 
-class Steps:
-    """A plugin of pytest: says what begins and what fails, and adds the cluster's state to a failure."""
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Say which test begins."""
-        say(f"== {_name_of(nodeid)}")
-
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str]:
-        """Print no dots: `pytest_runtest_logreport` says what there is to say."""
-        return ("passed" if report.when == "call" else "") if report.passed else report.outcome, "", ""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Say why a test failed or is skipped, at once; the cluster's state follows at the end."""
-        if report.failed:
-            say(f"FAILED {_name_of(report.nodeid)}: {report.longreprtext.splitlines()[-1]}")
-        elif report.skipped:
-            say(f"skipped {_name_of(report.nodeid)}: {report.longrepr[2].removeprefix('Skipped: ')}")
+class State:
+    """A plugin of pytest that adds the cluster's state to a failure."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -40,10 +25,6 @@ class Steps:
         if report.failed:
             report.sections.append(("the cluster", _state()))
         return report
-
-
-def _name_of(nodeid: str) -> str:
-    return nodeid.rpartition("::")[2]
 
 
 def _state() -> str:
@@ -77,10 +58,11 @@ def main() -> int:
         return 0
     # The other tests' conftest.py is left out: it is about control planes that tests start themselves.
     folder = Path(__file__).parent
-    flags = ["--quiet", "--no-header", "--capture=no", "--tb=short", "-p", "no:randomly", "-p", "no:xdist"]
+    flags = ["--verbose", "-rs", "--no-header", "--capture=no", "--tb=short"]
+    flags += ["-p", "no:randomly", "-p", "no:xdist"]
     flags.append("--timeout=300")  # each wait has its own, shorter limit
     files = [f"{folder / each}" for each in FILES]
-    code = pytest.main([*flags, f"--confcutdir={folder}", *files, *sys.argv[1:]], plugins=[Steps()])
+    code = pytest.main([*flags, f"--confcutdir={folder}", *files, *sys.argv[1:]], plugins=[State()])
     say(f"ended with exit code {int(code)}")
     return int(code)
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -251,12 +251,12 @@ def nodes() -> list[dict[str, Any]]:
     ]
 
 
-def why_not(kubeconfig: str | None, read: Callable[[], list[dict[str, Any]]] = nodes) -> str | None:
+def why_not(kubeconfig: str | None) -> str | None:
     """Return why there is no cluster to run on, in a line, or None if there is one."""
     if not kubeconfig:
         return "KUBECONFIG names no cluster"
     try:
-        found = read()
+        found = nodes()
     except (AssertionError, OSError) as error:
         return f"the cluster of KUBECONFIG does not answer: {str(error).splitlines()[-1]}"
     if not found:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.api_objects import create_namespace
-from tests.support.control_plane import ControlPlane, Feature
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess, run_once
 from tests.support.memcacheds import memcached, memcached_path
@@ -72,18 +72,6 @@ def stage(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFa
     with ManagerProcess(crds.kubeconfig, *flags, folder=folder / "manager") as manager:
         yield Stage(crds, namespace, manager.wait_ready(), folder)
     crds.api.delete(f"/api/v1/namespaces/{namespace}")
-
-
-def test_explain_blames_image_that_cannot_be_pulled(stage: Stage):
-    stage.plane.require(Feature.FAILING_PODS)
-    image = "registry.example.com/no-such-image:1"
-    stage.plane.api.create(memcached_path(stage.namespace), memcached("no-image", 1, image=image))
-    printed = stage.blames("memcached/no-image", "not ready", "Pod no-image-", "ImagePull", image)
-    assert "ReplicaSet no-image-" in printed
-    assert "Runs of controller memcached (running)" in printed
-    assert "Memcached found" in printed or "Memcached added" in printed
-    assert "post deployments no-image 201" in printed
-    assert "patch memcacheds/status no-image 200" in printed
 
 
 @pytest.mark.contract

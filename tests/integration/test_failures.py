@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import RunManager, StartControlPlane
+from tests.conftest import RunManager
 from tests.support.api_objects import (
     condition,
     event_counts,
 )
 from tests.support.control_plane import ControlPlane
-from tests.support.crds import DEFINITIONS
 from tests.support.eventually import eventually
-from tests.support.memcacheds import API, memcached, memcached_path
+from tests.support.memcacheds import memcached, memcached_path
 
 pytestmark = pytest.mark.contract
 
@@ -63,30 +62,3 @@ def test_webhook_that_does_not_answer_is_reported_on_the_owner(
     obj = crds.api.get(path)
     assert condition(obj, "Degraded")["reason"] == "AsExpected"
     assert obj["status"]["observedGeneration"] == 1
-
-
-def test_object_that_cannot_be_decoded_says_so(own_control_plane: StartControlPlane, run_manager: RunManager):
-    plane = own_control_plane(crds=True)
-    definition = f"{DEFINITIONS}/memcacheds.cache.example.com"
-    for place in ("/required", "/properties/spec/required"):
-        path = f"/spec/versions/0/schema/openAPIV3Schema{place}"
-        operations = [{"op": "remove", "path": path}]
-        plane.api.request("PATCH", definition, body=operations, content_type="application/json-patch+json")
-
-    def is_taken() -> None:
-        plane.api.create(
-            memcached_path("default"), {"apiVersion": API, "kind": "Memcached", "metadata": {"name": "m"}}
-        )
-
-    eventually(is_taken)
-    run_manager(plane.kubeconfig, "--controllers=memcached")
-    plane.kubectl("wait", "memcached/m", "--for=condition=Degraded", "--timeout=90s")
-    obj = plane.api.get(memcached_path("default", "m"))
-    degraded = condition(obj, "Degraded")
-    assert (degraded["reason"], degraded["message"]) == (
-        "Undecodable",
-        "the reconcile failed: Memcached default/m: spec: Field required",
-    )
-    eventually(lambda: event_counts(plane, obj)["Undecodable"])
-    plane.api.patch(memcached_path("default", "m"), {"spec": {"size": 0}})
-    plane.kubectl("wait", "memcached/m", "--for=condition=Degraded=False", "--timeout=90s")

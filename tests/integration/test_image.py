@@ -26,6 +26,7 @@ from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess
 from tests.support.otlp import Receiver
 from tests.support.petstore_process import PetStoreProcess, assert_keeps_a_pet
+from tests.support.tools import output_of
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(600)]
 
@@ -296,7 +297,7 @@ def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree
 EVERY_MODULE = """
 import importlib, pkgutil
 for top in ("apis", "controllers", "devcluster", "manager", "manager_console", "manager_kinds",
-            "manager_kubernetes", "manager_tools", "petstore"):
+            "manager_kubernetes", "manager_shards", "manager_tools", "manager_tracing", "petstore"):
     for each in pkgutil.walk_packages(importlib.import_module(top).__path__, f"{top}."):
         own_program = each.name.endswith("__main__") or each.name.startswith("manager_tools.scaffold.project")
         if not own_program and not each.name.endswith(".pytest_plugin"):
@@ -315,10 +316,7 @@ COMMANDS = (
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
 def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: ImageTree):
     image, *entry = command
-    done = subprocess.run(
-        tree.program(image, entry=entry), capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(*tree.program(image, entry=entry))
 
 
 def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree):

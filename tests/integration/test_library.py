@@ -25,6 +25,7 @@ from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.example_operator import ExampleOperator
 from tests.support.ports import PortBlock
+from tests.support.tools import output_of
 from tests.support.wheels import LIBRARY, build_library, dependencies
 
 # Files of the page, in folders with the same names as ours.
@@ -51,12 +52,8 @@ async def test_devcluster_fixture_starts_a_cluster(devcluster, devcluster_namesp
 
 
 def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
-    """Return a command's output; fail with all of its output."""
-    ran = subprocess.run(
-        command, cwd=cwd, env=environ or {}, capture_output=True, text=True, timeout=250, check=False
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    """Return what a command prints, in an environment without variables of this one."""
+    return output_of(*command, cwd=cwd, environ=environ or {})
 
 
 @pytest.fixture(scope="module")
@@ -127,17 +124,6 @@ def test_testing_extra_runs_tests_of_other_projects_with_devcluster(project: Pat
     tests = ("test_mine.py", "tests/test_greeting.py")
     output = done(python(project), "-m", "pytest", "-q", "-o", "asyncio_mode=auto", *tests, cwd=project)
     assert "2 passed" in output
-
-
-@pytest.mark.whole
-def test_init_and_create_api_work_with_the_wheel_alone(project: Path, tmp_path: Path):
-    done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
-    create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
-    advice_lines = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
-    assert "changed controllers/main.py\n" in advice_lines
-    # tests/unit/manager_tools/commands/test_create.py runs the simulations.
-    tests = ("-q", "-k", "becomes_ready", "tests")
-    assert "2 passed" in done(python(project), "-m", "pytest", *tests, cwd=tmp_path / "shop")
 
 
 @pytest.mark.whole

@@ -24,7 +24,7 @@ PACKAGES = tuple(
     ROOT / name
     for name in (
         *("apis", "controllers", "manager", "manager_console", "manager_kinds", "manager_kubernetes"),
-        *("manager_tools", "petstore"),
+        *("manager_shards", "manager_tools", "manager_tracing", "petstore"),
     )
 )
 # The parts that are measured with other interpreters.

@@ -37,7 +37,7 @@ from manager.webhook.configurations import (
 )
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from manager_tools.codegen.roles import injection_rights, secret_rights
+from manager_tools.codegen.roles import injection_rights, merged_rules, secret_rights
 from tests.conftest import StartControlPlane
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
@@ -141,20 +141,11 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
-    rendered = [
-        {
-            "apiGroups": list(each.groups),
-            "resources": list(each.resources),
-            "verbs": list(each.verbs),
-            "resourceNames": list(each.resource_names),
-        }
-        for each in rules
-    ]
     version = f"{RBAC}/v1"
     role = {"apiGroup": RBAC, "kind": scope, "name": user}
     plane.api.apply(
         [
-            {"apiVersion": version, "kind": scope, "metadata": metadata, "rules": rendered},
+            {"apiVersion": version, "kind": scope, "metadata": metadata, "rules": merged_rules(rules)},
             {
                 "apiVersion": version,
                 "kind": f"{scope}Binding",
@@ -207,20 +198,6 @@ async def test_certificates_restore_ca_bundles_that_an_installer_reset(installed
         "CustomResourceDefinition pets.petstore.example.com",
         "ValidatingWebhookConfiguration test-validating-webhook-configuration",
     ]
-
-
-async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
-    with capture_logs() as lines:
-        async with running(plane.kubeconfig) as certificates:
-            # The configurations are missing, and readiness does not depend on them.
-            await eventually_async(lambda: asyncio.to_thread(certificates.source.pair, datetime.now(UTC)))
-            await asyncio.sleep(1.5)
-            missing = [line["reason"] for line in lines if "is not installed" in line.get("reason", "")]
-            assert len(missing) == 2
-            install(plane)
-            await eventually_async(lambda: asyncio.to_thread(all_trust, plane, certificates))
-    for path in (MUTATING, VALIDATING, SECRET):
-        plane.api.delete(path)
 
 
 @pytest.mark.parametrize(

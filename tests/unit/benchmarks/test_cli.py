@@ -59,32 +59,19 @@ def rendered(*flags: str) -> int:
     return int(ended.value.code or 0)
 
 
-def write_results(house: Path) -> None:
+def test_render_writes_page_and_quotes_that_check_has_called_stale(
+    capsys: pytest.CaptureFixture[str], house: Path
+):
     results = made_results(made_run("operator-manager"), "memory", operator_manager={"idle.mb": [50.5]})
     results.write(house / "results.json")
-
-
-def test_rendering_makes_the_page_and_what_is_quoted_of_the_figures_that_are_kept(house: Path):
-    write_results(house)
+    assert rendered("--check") == 1
+    said = capsys.readouterr().err
+    for name in ("README.md", "memory.svg", "quoting.md"):
+        assert f"{house / name} is not current" in said
+    assert not (house / "README.md").exists()
     assert rendered() == 0
     assert "| operator-manager | 50.5 |" in (house / "README.md").read_text()
     assert (house / "memory.svg").exists()
     quoting = "It takes <!-- benchmarks:own-idle-memory -->50.5 MB<!-- /benchmarks -->.\n"
     assert (house / "quoting.md").read_text() == quoting
     assert rendered("--check") == 0
-
-
-def test_check_option_names_stale_files_and_writes_nothing(capsys: pytest.CaptureFixture[str], house: Path):
-    write_results(house)
-    assert rendered("--check") == 1
-    said = capsys.readouterr().err
-    for name in ("README.md", "memory.svg", "quoting.md"):
-        assert f"{house / name} is not current" in said
-    assert not (house / "README.md").exists()
-    assert "42 MB" in (house / "quoting.md").read_text()
-
-
-def test_render_names_document_with_unknown_marker(capsys: pytest.CaptureFixture[str], house: Path):
-    (house / "quoting.md").write_text("<!-- benchmarks:weight --><!-- /benchmarks -->")
-    said = refused(capsys, "--render")
-    assert "quoting.md: nothing to quote is called 'weight'" in said

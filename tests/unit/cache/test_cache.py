@@ -24,21 +24,19 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestCacheInformer:
-    async def test_cache_shares_one_watch_between_all_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
+    async def test_informer_and_its_watch_are_shared_by_all_users_of_a_kind(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         server = PodServer(wire)
         server.on("stream", Listed(10))
-        assert cache.informer(Pod) is cache.informer(Pod)
+        assert cache.lookup(Pod) is None
+        informer = cache.informer(Pod)
+        assert cache.informer(Pod) is cache.lookup(Pod) is informer
+        assert cache.lookup(Pod, metadata_only=True) is None
         async with running(cache):
-            assert cache.informer(Pod) is cache.lookup(Pod)
             await cache.wait_synced()
             await moments()
         assert server.sorts() == ["stream"]
-
-    async def test_lookup_creates_no_informer(self, cache: Cache):
-        assert cache.lookup(Pod) is None
-        informer = cache.informer(Pod)
-        assert cache.lookup(Pod) is informer
-        assert cache.lookup(Pod, metadata_only=True) is None
         assert cache.informer(Pod, metadata_only=True) is not informer
 
     async def test_models_of_one_kind_share_an_informer(self, cache: Cache):
@@ -133,23 +131,6 @@ class TestCacheOwnedBy:
         cache.release(informer)
         assert cache.informers == ()
 
-    async def test_foreign_objects_get_an_informer_of_their_own_for_a_later_user(
-        self, cache: Cache, wire: ScriptedWire
-    ):
-        PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
-        children = cache.informer(Pod, owned_by=Widget)
-        async with running(cache):
-            await cache.wait_synced()
-            with pytest.raises(RuntimeError, match="of others' pods only metadata"):
-                children.add_index("node", index_by("spec.nodeName"))
-            whole = cache.informer(Pod)
-            await whole.wait_synced()
-            assert (self.held(children), self.held(whole)) == ({"a": False}, {"a": True})
-            assert cache.lookup(Pod) is children
-            cache.release(whole)
-            await moments()
-            assert wire.in_progress == 1
-
     async def test_cache_refuses_a_user_of_whole_foreign_objects_after_its_end(
         self, cache: Cache, wire: ScriptedWire
     ):
@@ -163,15 +144,24 @@ class TestCacheOwnedBy:
             assert cache.informers == (children,)
             assert cache.lookup(Pod) is children
 
-    async def test_cache_returns_the_whole_informer_after_its_end(self, cache: Cache, wire: ScriptedWire):
+    async def test_foreign_objects_get_an_informer_of_their_own_for_a_later_user(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
         children = cache.informer(Pod, owned_by=Widget)
         async with running(cache):
             await cache.wait_synced()
+            with pytest.raises(RuntimeError, match="of others' pods only metadata"):
+                children.add_index("node", index_by("spec.nodeName"))
             whole = cache.informer(Pod)
             await whole.wait_synced()
+            assert (self.held(children), self.held(whole)) == ({"a": False}, {"a": True})
+            assert cache.lookup(Pod) is children
         assert cache.informer(Pod) is whole
         assert set(cache.informers) == {children, whole}
+        for _ in range(2):
+            cache.release(whole)
+        assert cache.informers == (children,)
 
     async def test_informer_recognises_the_children_of_every_owning_kind(self, cache: Cache):
         informer = cache.informer(Pod, owned_by=Node)
@@ -181,24 +171,15 @@ class TestCacheOwnedBy:
 
 
 class TestCacheRun:
-    async def test_cache_starts_informers_requested_before_and_during_its_run(
+    async def test_cache_watches_what_is_requested_before_and_during_its_run_until_it_ends(
         self, cache: Cache, wire: ScriptedWire
     ):
-        server = PodServer(wire)
-        server.on("stream", Listed(10))
-        cache.informer(Pod)
-        async with running(cache):
-            await moments()
-            assert server.sorts() == ["stream"]
-            cache.informer(Pod, metadata_only=True)
-            await moments()
-            assert server.sorts() == ["stream", "stream"]
-
-    async def test_cache_ends_all_watches_when_it_ends(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         cache.informer(Pod)
-        cache.informer(Pod, metadata_only=True)
         async with running(cache):
+            await moments()
+            assert wire.in_progress == 1
+            cache.informer(Pod, metadata_only=True)
             await moments()
             assert wire.in_progress == 2
         assert wire.in_progress == 0
@@ -207,7 +188,7 @@ class TestCacheRun:
     async def test_cache_may_run_again_but_not_twice_at_once(self, cache: Cache):
         async with running(cache):
             await moments()
-            with pytest.raises(RuntimeError, match="runs already"):
+            with pytest.raises(RuntimeError, match="already running"):
                 await cache.run()
         async with running(cache):
             await moments()
@@ -224,8 +205,10 @@ class TestCacheRun:
 
 
 class TestCacheRelease:
-    async def test_release_by_the_last_user_ends_the_watch(self, cache: Cache, wire: ScriptedWire):
-        PodServer(wire).on("stream", Listed(10))
+    async def test_release_by_the_last_user_ends_the_watch_and_frees_the_memory(
+        self, cache: Cache, wire: ScriptedWire
+    ):
+        PodServer(wire).on("stream", Listed(10, ("a", 1)))
         informer = cache.informer(Pod)
         cache.informer(Pod)
         async with running(cache):
@@ -233,10 +216,14 @@ class TestCacheRelease:
             cache.release(informer)
             await moments()
             assert wire.in_progress == 1
+            gone = weakref.ref(informer)
             cache.release(informer)
+            del informer
             await moments()
             assert wire.in_progress == 0
             assert cache.lookup(Pod) is None
+            gc.collect()
+            assert gone() is None
 
     async def test_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
         cache.release(cache.informer(Pod))
@@ -251,29 +238,6 @@ class TestCacheRelease:
             await second.wait_synced()
             assert second is not first
             assert len(second) == 1
-
-    async def test_release_frees_the_memory(self, cache: Cache, wire: ScriptedWire):
-        PodServer(wire).on("stream", Listed(10, ("a", 1)))
-        async with running(cache):
-            informer = cache.informer(Pod)
-            await informer.wait_synced()
-            gone = weakref.ref(informer)
-            cache.release(informer)
-            del informer
-            await moments()
-            gc.collect()
-            assert gone() is None
-
-
-class TestCacheObserveWrite:
-    async def test_own_write_shows_in_every_projection_of_watched_kinds(self, cache: Cache):
-        cache.observe_write(Pod, encoded(pod("a", 5)))
-        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
-        full, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
-        cache.observe_write(Pod, encoded(pod("a", 5)))
-        assert (len(full), len(metadata)) == (1, 1)
-        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
-        assert (len(full), len(metadata)) == (0, 0)
 
 
 class TestCacheSelection:
@@ -300,13 +264,18 @@ class TestCacheSelection:
         assert asked == {(None, None), ("app=web", None), (None, node), ("app=web", node)}
         assert wire.sent("GET", "/api/v1/namespaces/two/pods")
 
-    async def test_own_write_shows_only_in_informers_that_select_it(self, cache: Cache):
-        whole, web = cache.informer(Pod), cache.informer(Pod, label_selector="app=web")
+    async def test_own_write_shows_in_every_projection_and_selection_that_it_belongs_to(self, cache: Cache):
+        cache.observe_write(Pod, encoded(pod("a", 4)))
+        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
+        whole, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
+        web = cache.informer(Pod, label_selector="app=web")
         cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
         cache.observe_write(Pod, encoded(pod("b", 6, labels={"app": "db"})))
-        assert (len(whole), len(web)) == (2, 1)
+        assert (len(whole), len(metadata), len(web)) == (2, 2, 1)
         cache.observe_write(Pod, encoded(pod("a", 7, labels={"app": "db"})))
-        assert (len(whole), len(web)) == (2, 0)
+        assert (len(whole), len(metadata), len(web)) == (2, 2, 0)
+        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
+        assert (len(whole), len(metadata), len(web)) == (1, 1, 0)
 
     async def test_informers_of_two_selections_end_separately_and_share_metrics(
         self, cache: Cache, metrics: Metrics
@@ -334,22 +303,17 @@ class TestCacheSelection:
 
 
 async def test_cache_keeps_parts_apart_from_whole_objects(cache: Cache):
-    whole, parts = cache.informer(Pod), cache.informer(Pod, keeps=["status.phase"])
-    assert whole is not parts is cache.informer(Pod, keeps=("status.phase",))
-    assert cache.lookup(Pod) is whole
+    parts = cache.informer(Pod, keeps=["status.phase"])
     cache.observe_write(Pod, encoded(pod("a", 5)))
     (record,) = parts.list()
     assert record.decode(Pod).spec == {}
     assert parts.spec.projection == "parts"
-    assert cache.held(Pod, record.key) is whole.get(record.key)
-
-
-async def test_cache_takes_no_parts_for_a_whole_object(cache: Cache):
-    parts = cache.informer(Pod, keeps=["status.phase"])
+    assert cache.held(Pod, record.key) is cache.lookup(Pod) is None
+    whole = cache.informer(Pod)
+    assert whole is not parts is cache.informer(Pod, keeps=("status.phase",))
+    assert cache.lookup(Pod) is whole
     cache.observe_write(Pod, encoded(pod("a", 5)))
-    (record,) = parts.list()
-    assert cache.held(Pod, record.key) is None
-    assert cache.lookup(Pod) is None
+    assert cache.held(Pod, record.key) is whole.get(record.key)
 
 
 @pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])

@@ -35,10 +35,6 @@ class TestReflectorStreamingList:
             assert scene.reflector.state is State.WATCH
             assert scene.problem is None
         assert scene.sorts() == ["stream"]
-
-    async def test_streaming_list_sends_the_needed_parameters(self, scene: Scene):
-        async with scene.running():
-            await moments()
         (sent,) = scene.sent("stream")
         assert 300 <= int(sent.query["timeoutSeconds"]) <= 600
         assert {name: value for name, value in sent.query.items() if name != "timeoutSeconds"} == {
@@ -49,17 +45,23 @@ class TestReflectorStreamingList:
         }
         assert sent.headers["Accept"] == "application/json"
 
-    async def test_reflector_is_synced_only_when_the_streaming_list_is_complete(self, scene: Scene):
+    async def test_streaming_list_is_synced_when_complete_and_takes_changes_before(self, scene: Scene):
         stream = Stream()
-        stream.event("ADDED", pod("a", 3))
+        for name, version in (("a", 1), ("b", 2), ("c", 3)):
+            stream.event("ADDED", pod(name, version))
         scene.serve("stream", stream)
         async with scene.running():
             await moments()
-            assert scene.names == ["a"]
+            assert scene.names == ["a", "b", "c"]
             assert not scene.sink.synced.is_set()
-            stream.event("BOOKMARK", bookmark(3, ends_list=True))
+            stream.event("MODIFIED", pod("a", 11))
+            stream.event("DELETED", pod("b", 12))
+            stream.event("ADDED", pod("d", 13))
+            stream.event("BOOKMARK", bookmark(13, ends_list=True))
             await moments()
             assert scene.sink.synced.is_set()
+        assert {record.key.name: record.version for record in scene.store} == {"a": 11, "c": 3, "d": 13}
+        assert scene.sorts() == ["stream"]
 
     async def test_streaming_list_starts_again_when_the_stream_breaks(self, scene: Scene):
         broken = Stream()
@@ -70,19 +72,6 @@ class TestReflectorStreamingList:
         await scene.sync()
         assert scene.names == ["b"]
         assert scene.told.take() == ["ADDED ns/a@3", "ADDED ns/b@4", "MODIFIED ns/b@9", "DELETED ns/a@3"]
-
-    async def test_streaming_list_takes_changes_that_come_during_the_list(self, scene: Scene):
-        stream = Stream()
-        for name, version in (("a", 1), ("b", 2), ("c", 3)):
-            stream.event("ADDED", pod(name, version))
-        stream.event("MODIFIED", pod("a", 11))
-        stream.event("DELETED", pod("b", 12))
-        stream.event("ADDED", pod("d", 13))
-        stream.event("BOOKMARK", bookmark(13, ends_list=True))
-        scene.serve("stream", stream)
-        await scene.sync()
-        assert {record.key.name: record.version for record in scene.store} == {"a": 11, "c": 3, "d": 13}
-        assert scene.sorts() == ["stream"]
 
     async def test_reflector_sends_namespace_selectors_and_metadata_form(
         self, make: Make, wire: ScriptedWire
@@ -177,45 +166,39 @@ class TestReflectorPages:
         await scene.sync()
         assert scene.names == ["a", "b", "deep"]
 
-    async def test_page_of_garbage_is_a_problem(self, scene: Scene):
-        scene.serve("list", Reply(200, b"<html>login</html>"))
-        async with scene.running():
-            await asyncio.sleep(5)
-            assert scene.problem is not None
-            assert scene.problem.startswith("pods: GET /api/v1/pods: not a list: ")
-
     @pytest.mark.timeout(20)
-    @pytest.mark.parametrize("objects", [(), (("a", 1),)])
-    async def test_page_that_links_to_itself_is_a_problem_and_the_list_is_retried_later(
-        self, scene: Scene, objects: tuple[tuple[str, int], ...]
+    @pytest.mark.parametrize(
+        ("pages", "why", "most"),
+        [
+            ([Reply(200, b"<html>login</html>")], "", 20),
+            ([page(10, resume="a")], "a page of it links to itself", 20),
+            ([page(10, ("a", 1), resume="a")], "a page of it links to itself", 20),
+            (
+                [page(10, resume=str(number)) for number in range(1, 10_000)],
+                "1001 consecutive pages are empty",
+                20_000,
+            ),
+        ],
+        ids=["garbage", "an endless empty page", "an endless page", "endless empty pages"],
+    )
+    async def test_list_that_cannot_end_is_a_problem_and_is_retried_later(
+        self, scene: Scene, pages: list[Reply], why: str, most: int
     ):
-        scene.serve("list", page(10, *objects, resume="a"))
-        async with scene.running():
-            await asyncio.sleep(5)
-            problem = scene.problem
-        assert problem == "pods: GET /api/v1/pods: not a list: a page of it links to itself"
-        assert len(scene.sent("list")) < 20
-
-    async def test_list_of_endless_empty_pages_is_a_problem(self, scene: Scene):
-        scene.serve("list", *(page(10, resume=str(number)) for number in range(1, 10_000)))
+        scene.serve("list", *pages)
         async with scene.running():
             await asyncio.sleep(0.1)
-            assert len(scene.sent("list")) == 1001
+            assert len(scene.sent("list")) <= 1001
             await asyncio.sleep(5)
-            problem = scene.problem
-        assert problem == "pods: GET /api/v1/pods: not a list: 1001 consecutive pages are empty"
+            assert scene.problem is not None
+            assert scene.problem.startswith(f"pods: GET /api/v1/pods: not a list: {why}")
+        assert len(scene.sent("list")) < most
 
-    async def test_list_accepts_empty_pages_between_others(self, scene: Scene):
+    async def test_list_accepts_empty_pages_between_others_and_fills_in_the_kind(self, scene: Scene):
         empty = [page(10, resume=str(number)) for number in range(1, 500)]
         scene.serve("list", *empty, page(10, ("a", 1), resume="x"), *empty, page(10, ("b", 2)))
         await scene.sync()
         assert scene.names == ["a", "b"]
-
-    async def test_page_fills_in_the_kind_of_its_objects(self, scene: Scene):
-        scene.serve("list", page(10, ("a", 1)))
-        await scene.sync()
-        (record,) = scene.store
-        assert record.decode(Pod).kind == "Pod"
+        assert {record.decode(Pod).kind for record in scene.store} == {"Pod"}
 
 
 class TestReflectorWatch:

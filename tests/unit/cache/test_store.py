@@ -43,13 +43,16 @@ class TestStoreWatchEvents:
 
 
 class TestStoreObserveDeletion:
-    def test_own_deletions_are_remembered_for_a_bounded_number_of_objects(
+    def test_own_deletions_are_remembered_and_doubted_for_a_bounded_number_of_objects(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr("manager.cache.store.FLOORS", 3)
         for name in "abcdefg":
             store.observe_deletion(ObjectKey("ns", name), f"{name}-1")
         assert [name for name in "abcdefg" if store.put(record(name, 20))] == ["a", "b", "c", "d"]
+        assert {key.name for key, _ in store.doubted("")} == {"e", "f", "g"}
+        store.observe_deletion(ObjectKey("ns", "h"), "h-1")
+        assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
     def test_own_deletion_is_remembered_past_the_deletion_of_an_earlier_namesake(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
@@ -57,11 +60,6 @@ class TestStoreObserveDeletion:
         assert summaries(store.put(record("a", 1, uid="first"))) == []
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
-
-    def test_own_deletion_is_forgotten_when_the_watch_reports_it(self, store: Store):
-        store.observe_deletion(A, "a-1")
-        store.remove(record("a", 3))
-        assert store._floors == {}
 
     def test_own_deletion_is_doubted_from_a_later_event_until_the_end_is_reported(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
@@ -71,16 +69,7 @@ class TestStoreObserveDeletion:
         assert store.doubted("another") == set()
         store.remove(record("a", 10))
         assert store.doubted("") == set()
-
-    def test_own_deletion_is_no_longer_doubted_once_it_is_forgotten(
-        self, store: Store, monkeypatch: pytest.MonkeyPatch
-    ):
-        monkeypatch.setattr("manager.cache.store.FLOORS", 2)
-        for name in "abc":
-            key = ObjectKey("ns", name)
-            store.observe_deletion(key, f"{name}-1")
-            store.put(record(name, 20))
-        assert {key.name for key, _ in store.doubted("")} == {"b", "c"}
+        assert store._floors == {}
 
 
 class TestStoreList:
@@ -139,12 +128,11 @@ class TestStoreLabelSelector:
     def store(self) -> Store:
         return Store(selector=Selector.parse("app=web"))
 
-    def test_store_with_selector_keeps_a_deletion_past_a_late_write_answer(self, store: Store):
+    @pytest.mark.parametrize("late", ["write answer", "leaving event"])
+    def test_store_with_selector_keeps_a_deletion_past_a_late_change(self, store: Store, late: str):
         store.observe_deletion(A, "a-1")
-        store.observe_write(*taken(pod("a", 2)))
-        assert summaries(store.put(record("a", 3, labels={"app": "web"}))) == []
-
-    def test_store_with_selector_keeps_a_deletion_past_a_leaving_event(self, store: Store):
-        store.observe_deletion(A, "a-1")
-        store.remove(record("a", 2))
+        if late == "write answer":
+            store.observe_write(*taken(pod("a", 2)))
+        else:
+            store.remove(record("a", 2))
         assert summaries(store.put(record("a", 3, labels={"app": "web"}))) == []

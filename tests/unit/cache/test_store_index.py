@@ -13,10 +13,6 @@ from manager.cache.store import Store, index_by
 from tests.unit.cache.objects import pod, taken
 
 
-def by_node(record: Record, _: Meta) -> Iterable[str]:
-    return [node for node in ("n1", "n2") if b'"nodeName":"%b"' % node.encode() in record.raw]
-
-
 def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
 
@@ -49,17 +45,17 @@ def test_select_finds_no_deleted_object_when_the_index_function_fails():
     assert store.select(index=("moody", "x")) == []
 
 
-def test_add_index_includes_objects_already_in_the_store():
+def test_add_index_includes_objects_already_in_the_store_and_accepts_the_same_path_twice():
     store = Store()
+    with pytest.raises(KeyError, match="no index 'node'"):
+        store.select(index=("node", "n1"))
     store.put(*taken(pod("a", 1)))
-    store.indexes.add("node", by_node)
+    store.indexes.add("node", index_by("spec.nodeName"))
+    store.indexes.add("node", index_by("spec.nodeName"))
+    with pytest.raises(ValueError, match="already has the index name 'node'"):
+        store.indexes.add("node", index_by("spec.hostName"))
     store.put(*taken(pod("b", 2)))
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]
-
-
-def test_select_raises_key_error_for_an_unregistered_index():
-    with pytest.raises(KeyError, match="no index 'node'"):
-        Store().select(index=("node", "n1"))
 
 
 def test_custom_index_may_have_the_name_of_a_built_in_one():
@@ -116,16 +112,6 @@ def test_index_by_yields_the_values_at_its_path(path: str, found: list[str]):
     spec = {"nodeName": "n1", "replicas": 3, "hostNetwork": False, "empty": "", "null": None}
     spec |= {"hosts": ["x", "y"], "volumes": volumes}
     assert values(path, pod("a", 1, spec=spec, annotations={"example.com/site": "blog"})) == found
-
-
-def test_add_index_accepts_the_same_path_twice_and_refuses_another_one():
-    store = Store()
-    store.indexes.add("node", index_by("spec.nodeName"))
-    store.indexes.add("node", index_by("spec.nodeName"))
-    with pytest.raises(ValueError, match="already an index 'node'"):
-        store.indexes.add("node", index_by("spec.hostName"))
-    store.put(*taken(pod("a", 1)))
-    assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a"]
 
 
 @pytest.mark.parametrize("path", ["", ".", ".spec", "spec.", "spec..name", "spec[0].name", "spec[*", "a\\"])

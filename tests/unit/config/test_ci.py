@@ -37,18 +37,8 @@ def ci(folder: Path, *, lint: str, test: str, quick: str = "true") -> subprocess
         python.chmod(0o755)
     (programs / "python3").symlink_to(python)
     for name in (
-        "bash",
-        "sh",
-        "make",
-        "awk",
-        "cat",
-        "dirname",
-        "echo",
-        "mktemp",
-        "printf",
-        "rm",
-        "sed",
-        "sleep",
+        *("bash", "sh", "make", "awk", "cat", "dirname"),
+        *("echo", "mktemp", "printf", "rm", "sed", "sleep"),
     ):
         (programs / name).symlink_to(shutil.which(name) or name)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(UNWANTED)}

@@ -215,37 +215,16 @@ async def test_controller_stop_may_be_called_twice():
         await running.controller.stop(grace=30)
 
 
-async def test_controller_passes_its_cancellation_on_to_reconciles():
-    seen: list[BaseException] = []
-
-    async def act(request: Request) -> Result | None:
-        try:
-            await asyncio.sleep(1000)
-        except asyncio.CancelledError as error:
-            seen.append(error)
-            raise
-        return None
-
-    async with Running(Reconciler(act)) as running:
-        running.add("a")
-        await asyncio.sleep(1)
-        running.task.cancel()
-        await asyncio.wait([running.task])
-        assert running.task.cancelled()
-        assert len(seen) == 1
-        assert running.sources[0].stopped
-        assert running.sample("controller_runtime_reconcile_errors_total") == 0
-        assert running.controller.state is ControllerState.STOPPED
-
-
-@pytest.mark.parametrize("swallows", [True, False])
-async def test_controller_ends_when_a_reconciler_swallows_its_cancellation_or_raises(swallows: bool):
+@pytest.mark.parametrize(("takes", "how"), [(0, "passes it on"), (1, "swallows it"), (1, "raises")])
+async def test_controller_ends_when_it_is_cancelled_whatever_its_reconcile_does(takes: float, how: str):
     async def act(request: Request) -> Result | None:
         try:
             await asyncio.sleep(1000)
         except asyncio.CancelledError:
-            await asyncio.sleep(1)
-            if not swallows:
+            await asyncio.sleep(takes)
+            if how == "passes it on":
+                raise
+            if how == "raises":
                 raise OSError("could not clean up") from None
         return None
 
@@ -254,8 +233,12 @@ async def test_controller_ends_when_a_reconciler_swallows_its_cancellation_or_ra
         await asyncio.sleep(1)
         running.task.cancel()
         await asyncio.wait([running.task])
-        assert now() == 2
+        assert now() == 1 + takes
+        assert running.task.cancelled()
         assert running.reconciler.names == ["a"]
+        assert running.sources[0].stopped
+        assert running.sample("controller_runtime_reconcile_errors_total") == (how == "raises")
+        assert running.controller.state is ControllerState.STOPPED
 
 
 async def test_controller_ends_when_a_source_fails():

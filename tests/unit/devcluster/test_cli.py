@@ -18,6 +18,7 @@ from tests.support.settings import params_of
     [
         (["up", "--port", "99999"], "'--port': 99999 is not in the range"),
         (["up", "--pod-ready-delay", "soon"], "'--pod-ready-delay': 'soon' is not a duration"),
+        (["up", "--pod-stop-delay=-1s"], "'--pod-stop-delay': '-1s' is not a duration"),
         (["up", "--bind-address", "here"], "'--bind-address': 'here' is not an IP address"),
         (["up", "--history", "-1"], "'--history': -1 is not in the range"),
         (
@@ -71,8 +72,11 @@ def test_up_gives_devcluster_what_the_flags_say():
         "admission_plugins": (),
         "feature_gates": (),
     }
-    given = params_of(commands, "up", ["--feature-gates=ShardedListAndWatch=true"])
+    given = params_of(
+        commands, "up", ["--feature-gates=ShardedListAndWatch=true", "--min-request-timeout=1m30s"]
+    )
     assert (given["controllers"], given["feature_gates"]) == (True, ("ShardedListAndWatch",))
+    assert given["min_request_timeout"] == 90.0
 
 
 @pytest.mark.parametrize("flag", ["--data", "--kubeconfig"])

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from manager.election.coordinator import ControllerObjects, Leadership, LeadershipLost, OwnedObjects, Work
-from manager.shards.coordinator import ShardCoordinator
 from manager.util.clock import monotonic as now
+from manager_shards.coordinator import ShardCoordinator
 from tests.support.scripted_wire import LostAfter, Reply, Stall, Step, Unreached
 from tests.unit.election.conftest import Candidate, Participant, permits
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
@@ -32,13 +32,7 @@ class Replica(Participant):
     """A replica and its work, which takes a moment to prepare for a shard, and to end."""
 
     def __init__(
-        self,
-        program: Program,
-        identity: str,
-        *,
-        prepares: float = 0.2,
-        ends: float = 0.1,
-        count: int = COUNT,
+        self, program: Program, identity: str, *, prepares: float = 0.2, ends: float = 0.1, count: int = COUNT
     ) -> None:
         super().__init__(program.server, identity)
         self.program = program
@@ -47,7 +41,7 @@ class Replica(Participant):
         self.prepares, self.ends = prepares, ends
         self.wire.on("POST", DATA, Reply())
         self.leadership = Leadership(elected=False)
-        self.coordinator = ShardCoordinator(self.config, self, count=count)
+        self.coordinator = ShardCoordinator(self.config, self)
         self.stuck: int | None = None
         self.working: dict[int, Leadership] = {}
         self.terms: dict[int, Leadership] = {}

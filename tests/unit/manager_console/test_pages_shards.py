@@ -15,12 +15,12 @@ from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.server.access import Access
-from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.util.clock import now
 from manager_console.collect import Collector
 from manager_console.pages import Console
 from manager_console.shard_holders import ShardHolders, ShardLeases
+from manager_shards.owned import OwnedShards
 from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
 from tests.support.scripted_wire import Reply, Sent
@@ -89,7 +89,7 @@ async def test_object_page_names_its_own_replica_as_the_owner_of_the_shard(serve
         assert status == 200
         assert f"shard {number} of 4, which test holds" in text
         assert "this replica</span>" in text
-        assert "looks at it again when a pod named jack comes" in text
+        assert "looks at it again when a pod named jack is created" in text
         assert "Reconcile now" in text
         assert await post(site, f"{PATH}/reconcile") == (303, PATH)
         owner = orjson.loads((await get(site))[1])["owners"]

@@ -9,11 +9,11 @@ import pytest
 
 from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
-from manager.shards.owned import OwnedShards
-from manager.shards.shard_set import ShardSet
 from manager.telemetry.metrics import Metrics
 from manager_console.explanation import owner_text
 from manager_console.shard_holders import Holders, ShardHolders, ShardLeases
+from manager_shards.owned import OwnedShards
+from manager_shards.shard_set import ShardSet
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.election.program import COUNT, Program, program

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import uvloop
-from pydantic import Field
 
 from manager import Context, Operator, Result
-from manager.api import ObjectMeta, Resource, Status, crd
+from manager.api import ObjectMeta
 from manager.kube.errors import Forbidden
 from manager.util import clock
 from manager_kinds.batch_v1 import Job
@@ -78,30 +77,17 @@ async def test_operated_watches_and_has_rights_in_its_namespaces_alone():
             await world.manager.client.uncached.list(ConfigMap, namespace="other")
 
 
-class TickStatus(Status):
-    """How many ConfigMaps there are."""
-
-    ticks: int = 0
-
-
-@crd()
-class Tick(Resource, group="test.example.com", version="v1", plural="ticks"):
-    """A ConfigMap for each ten minutes."""
-
-    status: TickStatus = Field(default_factory=TickStatus)
-
-
-class TickOperator(Operator[Tick]):
+class TickOperator(Operator[Greeting]):
     """Creates a ConfigMap at each full ten minutes."""
 
     owns = (ConfigMap,)
 
-    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
+    async def reconcile(self, tick: Greeting, ctx: Context) -> Result:
         now = clock.now()
         slot = now.replace(minute=now.minute // 10 * 10, second=0, microsecond=0)
         metadata = ObjectMeta(name=f"{tick.metadata.name}-{slot:%H%M}", namespace=tick.metadata.namespace)
         await ctx.apply(ConfigMap(metadata=metadata, data={"at": slot.isoformat()}))
-        tick.status.ticks = len(await ctx.children(ConfigMap))
+        tick.status.size = len(await ctx.children(ConfigMap))
         return Result(requeue_after=(slot + timedelta(minutes=10) - now).total_seconds())
 
 
@@ -111,15 +97,15 @@ START = datetime(2026, 3, 1, 8, 55, tzinfo=UTC)
 async def test_operated_runs_manager_and_control_plane_on_a_virtual_clock():
     virtual, before = VirtualClock(START), time.monotonic()
     async with operated(TickOperator, clock=virtual) as world:
-        tick = await world.create(Tick(metadata=ObjectMeta(name="a")))
+        tick = await world.create(Greeting(metadata=ObjectMeta(name="a")))
         assert tick.metadata.creation_timestamp == START
         await virtual.advance_to(START.replace(hour=9, minute=0))
         made = await world.get(ConfigMap, "a-0900")
         assert made.metadata.creation_timestamp == START.replace(hour=9, minute=0)
         await virtual.advance(hours=1)
-        assert (await world.get(Tick, "a")).status.ticks == 8
+        assert (await world.get(Greeting, "a")).status.size == 8
         assert virtual.now() - START == pytest.approx(timedelta(minutes=65), abs=timedelta(seconds=1))
-        await world.until(tick, lambda it: it.status.ticks == 14, timeout=3600)
+        await world.until(tick, lambda it: it.status.size == 14, timeout=3600)
         assert virtual.now() - START == pytest.approx(timedelta(minutes=125), abs=timedelta(seconds=1))
     assert time.monotonic() - before < 10
 
@@ -128,7 +114,7 @@ async def test_operated_leaves_the_machines_clock_as_it_was():
     loop = asyncio.get_running_loop()
     kind, before, real = type(loop), loop.time(), time.monotonic()
     timer = loop.call_later(7_200, print, "it is not due")
-    async with operated(kinds=(Tick,), clock=VirtualClock(START)):
+    async with operated(kinds=(Greeting,), clock=VirtualClock(START)):
         await asyncio.sleep(3_600)
     assert type(loop) is kind
     assert loop.time() - before == pytest.approx(time.monotonic() - real, abs=0.1)
@@ -139,8 +125,8 @@ async def test_operated_leaves_the_machines_clock_as_it_was():
     await asyncio.to_thread(time.sleep, 0.01)
     assert time.monotonic() - began >= 0.02
     assert abs(clock.now().timestamp() - time.time()) < 5
-    async with operated(kinds=(Tick,), clock=VirtualClock()) as world:  # and again
-        tick = await world.create(Tick(metadata=ObjectMeta(name="a")))
+    async with operated(kinds=(Greeting,), clock=VirtualClock()) as world:  # and again
+        tick = await world.create(Greeting(metadata=ObjectMeta(name="a")))
         assert tick.metadata.creation_timestamp == datetime.fromtimestamp(EPOCH, UTC)
 
 

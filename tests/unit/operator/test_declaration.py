@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ async def of_one(self: Any, obj: Any) -> None: ...
 async def of_two(self: Any, obj: Any, ctx: Any) -> None: ...
 async def of_nothing() -> None: ...
 async def of_nobody() -> None: ...
+async def of_nothing_else(self: Any) -> None: ...
 async def renamed(self: Any, ctx: Any, obj: Any) -> None: ...
 async def of_three(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
 async def by_name(self: Any, obj: Any, *, ctx: Any) -> None: ...
@@ -49,6 +51,12 @@ async def swapped(self: Any, ctx: Context, obj: Gadget) -> None: ...
 async def of_another_kind(self: Any, obj: Deployment, ctx: Context) -> None: ...
 async def of_a_pod(self: Any, obj: Pod) -> None: ...
 async def of_a_key(self: Any, key: Gadget) -> None: ...
+def waiting(self: Any, obj: Any) -> None: ...
+
+
+def copied(method: Any) -> Any:
+    """Return a copy of the method without marks of decorators."""
+    return FunctionType(method.__code__, method.__globals__, method.__name__)
 
 
 PLACE_OF_THREE = f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}"
@@ -61,28 +69,12 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
     ("name", "value", "told"),
     [
         ("owns", ("Deployment",), "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has 'Deployment'"),
-        (
-            "owns",
-            (Watch(Pod, label="a"),),
-            "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Watch",
-        ),
         ("owns", (Resource,), "has Resource, which is no kind: a class with a version and a plural"),
         ("owns", (Owns("Pod"),), "has 'Pod', which is no kind: "),  # type: ignore[arg-type]
         ("watches", (Watch(Unstructured, label="a"),), "has Unstructured, which is no kind: "),
         ("reads", (Reads(Resource),), "has Resource, which is no kind: "),
-        ("versions", (Resource,), "has Resource, which is no kind: "),
-        ("owns", (Pod(),), "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Pod"),
         ("watches", (Pod,), "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=`, and has Pod"),
-        (
-            "watches",
-            (Owns(Pod),),
-            "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=`, and has a Owns",
-        ),
-        (
-            "reads",
-            (Watch(Pod, label="a"),),
-            "takes a tuple of kinds, or `Reads(Kind, ...)`, and has a Watch",
-        ),
+        ("reads", (Watch(Pod, label="a"),), "takes a tuple of kinds, or `Reads(Kind, ...)`, and has a Watch"),
         (
             "rights",
             ({"groups": ""},),
@@ -102,7 +94,6 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
         ("on", of_one, "takes a predicate, such as `generation_changed`, and is a function"),
         ("selection", "app=web", 'takes `Selection.of(label_selector="app=web")`, and is'),
         ("indexes", {"a": "spec.a"}, "takes functions, as in"),
-        ("errors", {ValueError: "not a reason"}, "takes reasons, as in"),
         ("errors", {"ValueError": "Reason"}, "takes reasons, as in"),
         ("options", {"max": 1}, "takes `ControllerOptions(...)`, and is a dict"),
         ("admission", {}, "takes `webhook.AdmissionOptions(...)`, and is a dict"),
@@ -134,21 +125,25 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
             "is called with (self, key): its key is annotated as Gadget, and gets the ObjectKey",
         ),
         ("on_error", of_one, "is called with (self, obj, error, ctx), and takes (self, obj)"),
-        ("refresh", every(9)(by_name), "@every is for `async def refresh(self, obj, ctx)`, or for"),
         (
             "refresh",
             every(9)(swapped),
             "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
         ),
-        ("refresh", every(9)(of_nothing), "@every is for `async def refresh(self, obj, ctx)`, or for"),
+        *(
+            ("refresh", every(9)(copied(method)), "@every is for `async def refresh(self, obj, ctx)`, or for")
+            for method in (by_name, of_nothing, of_three, waiting)
+        ),
         (
             "refresh",
             every(9)(renamed),
             "is called with (self, obj, ctx) in this order, and takes (self, ctx, obj)",
         ),
-        ("reconcile", every(9)(of_two), "is called anyway: decorate another method, or return `Result("),
-        ("follow", daemon(of_nobody), "@daemon is for `async def follow(self, obj)`"),
-        ("follow", daemon(of_three), "@daemon is for `async def follow(self, obj)`"),
+        ("reconcile", every(9)(of_two), "is called by the runtime: decorate another method, or return"),
+        *(
+            ("follow", daemon(copied(method)), "@daemon is for `async def follow(self, obj)`")
+            for method in (of_nobody, of_nothing_else, of_two, of_three, waiting)
+        ),
         ("follow", daemon(of_a_pod), "is called with (self, obj): its obj is annotated as Pod, and gets a"),
         ("setup", something, "is called without await, and cannot be an `async def`"),
         ("blocked", something, "is called without await, and cannot be an `async def`"),
@@ -166,6 +161,8 @@ def test_operator_is_refused_when_a_declaration_cannot_be_used(name: str, value:
         (lambda: every("5s"), "@every needs more than 0 seconds, as in @every(30), not '5s'"),
         (lambda: every(True), "@every needs more than 0 seconds, as in @every(30), not True"),
         (lambda: every(float("inf")), "@every needs more than 0 seconds, as in @every(30), not inf"),
+        (lambda: every(0), "@every needs more than 0 seconds, as in @every(30), not 0"),
+        (lambda: every(5, jitter=2), "@every needs a jitter from 0 to 1, not 2"),
         (lambda: every(5, jitter="much"), "@every needs a jitter from 0 to 1, not 'much'"),
         (lambda: every(5)(every(7)(something)), "@every is twice on one method"),
         (lambda: every(5)(property(something)), "@every is for a method, not for a property"),
@@ -212,7 +209,7 @@ def test_operator_is_refused_when_it_hides_a_method_of_its_mixin():
 
     assert Right.reconcile is Ready.reconcile
     told = (
-        r"^Wrong\.reconcile is that of Operator, and hides that of Ready: name Ready first among the bases$"
+        r"^Wrong\.reconcile comes from Operator and hides the one of Ready: name Ready first among the bases$"
     )
     with pytest.raises(TypeError, match=told):
 
@@ -364,6 +361,23 @@ def test_operator_with_finalizers_and_without_reconcile_is_refused():
 
     with pytest.raises(TypeError, match=r"^Idle has no reconcile, so it removes no finalizer$"):
         add_controller(without_manager(Idle))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "what"),
+    [
+        ({"former_finalizers": ("old",)}, "former_finalizers"),
+        ({"cleanup": of_two}, "cleanup"),
+        ({"refresh": every(9)(copied(of_two))}, "a timer for each object"),
+        ({"follow": daemon(copied(of_one))}, "a daemon"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_operator_with_reconcile_key_is_refused_when_a_declaration_needs_reconcile(
+    attributes: dict[str, Any], what: str
+):
+    with pytest.raises(TypeError, match=f"^Bad has {what}, for which it needs `reconcile`"):
+        type("Bad", (Operator,), {"kind": Gadget, "reconcile_key": of_one, **attributes})
 
 
 def test_versions_are_refused_when_no_method_converts_them():

@@ -17,13 +17,7 @@ from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_
 from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.operator.definitions import (
-    Definition,
-    Definitions,
-    Difference,
-    definition_rights,
-    differences,
-)
+from manager.operator.definitions import Definition, Definitions, Difference, definition_rights, differences
 from manager.telemetry.metrics import Metrics
 from manager_kinds.core_v1 import PodTemplateSpec
 from manager_tools.codegen import custom_resource_definitions
@@ -127,7 +121,7 @@ def test_subresources_versions_and_scope_are_compared():
     assert differences(definition, [Box]) == [
         Difference("version v1 has no status subresource", prevents_work=True),
         Difference("version v1 has no scale subresource"),
-        Difference("has the scope Cluster, and not Namespaced", prevents_work=True),
+        Difference("has the scope Cluster instead of Namespaced", prevents_work=True),
     ]
     definition = installed()
     version_of(definition).update(storage=False, served=True)
@@ -140,7 +134,7 @@ def test_subresources_versions_and_scope_are_compared():
 def test_conversion_and_the_other_version_are_compared_and_prevent_no_work():
     assert differences(installed(), [OldBox, Box]) == [
         Difference("does not serve version v1beta1"),
-        Difference("converts by the strategy None, and not by the program's webhook"),
+        Difference("has the conversion strategy None instead of the program's webhook"),
     ]
 
 
@@ -210,9 +204,7 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
         assert gate.problem == f"the definition {NAME} version v1 has no status subresource"
 
         changed = await cluster.client.get(CRDS, "", NAME)
-        changed["spec"]["versions"][0]["subresources"] = {
-            **version_of(installed())["subresources"],
-        }
+        changed["spec"]["versions"][0]["subresources"] = {**version_of(installed())["subresources"]}
         await cluster.client.update(CRDS, "", changed)
         await asyncio.sleep(1)
         assert not queue.paused

@@ -17,6 +17,7 @@ from devcluster.errors import StatusError
 from devcluster.http_call import ApiResponse
 from manager import Context, Operator, daemon, every
 from manager.api import ObjectKey, ObjectMeta
+from manager.client.child_label import label_of
 from manager.client.errors import NotCached
 from manager.controller import ControllerOptions, Result
 from manager.election.lease import ElectionConfig
@@ -25,12 +26,11 @@ from manager.kube.transport import Transport
 from manager.kube.wire import Wire, WireRequest
 from manager.operator import Blocked, add_controller
 from manager.process.manager import Manager, Runnable
-from manager.shards.coordinator import ShardCoordinator
-from manager.shards.owned import KNOWN_WITHIN, OwnedShards
-from manager.shards.shard_set import label_of
 from manager.telemetry.metrics import Metrics
 from manager.util.program import Program
 from manager_kinds.core_v1 import ConfigMap, Secret
+from manager_shards.coordinator import ShardCoordinator
+from manager_shards.owned import KNOWN_WITHIN, OwnedShards
 from manager_tools.simulation.loop import ThreadHold
 from manager_tools.testing import LocalWire
 
@@ -98,7 +98,7 @@ class Peer:
             transport=lane, namespace="default", name="test", identity=identity, rng=rng, metrics=metrics
         )
         self.owned = OwnedShards(COUNT, metrics, grace=GRACE)
-        self.coordinator = ShardCoordinator(election, self.owned, count=COUNT)
+        self.coordinator = ShardCoordinator(election, self.owned)
         self.manager = Manager(
             self.transports[0],
             program=Program("test", "0"),
@@ -357,12 +357,17 @@ async def test_permit_depends_on_the_shard_of_the_object():
 
 
 @pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
-async def test_replica_holds_only_objects_of_its_shards_with_any_feature_gates(gates: tuple[str, ...]):
+async def test_replica_holds_only_its_objects_and_their_children_with_any_gates(
+    gates: tuple[str, ...],
+):
     async with peers(gates=gates) as scene:
+        for name in ("strangers", "another-ones"):
+            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
         (a,) = await scene.start("a")
         await scene.create(*OBJECTS)
-        assert a.held == set(OBJECTS)
+        assert a.held == children_held(a) == set(OBJECTS)
         b, c = await scene.start("b", "c")
+        assert_children_are_known(scene)
         for peer in scene.all:
             others = set[str]().union(*(each.held for each in scene.all if each is not peer))
             assert peer.held
@@ -375,6 +380,7 @@ async def test_replica_holds_only_objects_of_its_shards_with_any_feature_gates(g
             each.operator.runs.clear()
         await scene.stop(b, seconds=10)
         assert a.seen | c.seen == theirs, "the others reconcile them"
+        assert_children_are_known(scene)
         assert set(a.operator.left) == left
         await scene.create("late")
         assert a.held | c.held == {*OBJECTS, "late"}
@@ -477,20 +483,6 @@ def assert_children_are_known(scene: Peers) -> None:
     """Check that all children have the labels of their shards, and each replica has those of its objects."""
     assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
     assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
-
-
-async def test_replica_holds_the_children_of_its_own_objects_only():
-    async with peers() as scene:
-        for name in ("strangers", "another-ones"):
-            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
-        (a,) = await scene.start("a")
-        await scene.create(*OBJECTS)
-        assert children_held(a) == set(OBJECTS)
-        b, c = await scene.start("b", "c")
-        assert_children_are_known(scene)
-        await scene.stop(b, seconds=10)
-        assert_children_are_known(scene)
-        assert a.held | c.held == set(OBJECTS)
 
 
 @pytest.mark.parametrize("value", [None, "", "xyz", "another's"])

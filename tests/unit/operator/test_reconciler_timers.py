@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from structlog.testing import capture_logs
@@ -123,30 +123,6 @@ async def test_operator_may_have_only_timers():
         await world.until(greeting(namespace="default"), lambda it: it.status.text == "seen")
         await asyncio.sleep(10)
         assert 9 <= len(OnlyOnce.calls) <= 12
-
-
-def declared(method: Any, **more: Any) -> None:
-    type("Some", (Operator,), {"kind": Greeting, "refresh": every(1)(method), **more})
-
-
-def test_every_refuses_a_method_that_cannot_be_a_timer():
-    async def too_much(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
-    async def for_each(self: Any, obj: Any, ctx: Any) -> None: ...
-    async def by_key(self: Any, key: Any) -> None: ...
-    def blocks(self: Any) -> None: ...
-
-    said = r"^Some.refresh: @every is for `async def refresh\(self, obj, ctx\)`, or for `async def refresh"
-    for method in (too_much, blocks):
-        with pytest.raises(TypeError, match=said):
-            declared(method)
-    with pytest.raises(
-        TypeError, match=r"^Some has a timer for each object, for which it needs `reconcile`$"
-    ):
-        declared(for_each, reconcile_key=by_key)
-    with pytest.raises(ValueError, match=r"^@every needs more than 0 seconds, as in @every\(30\), not 0$"):
-        every(0)
-    with pytest.raises(ValueError, match=r"^@every needs a jitter from 0 to 1, not 2$"):
-        every(1, jitter=2)
 
 
 class Refusing(Operator[Greeting]):

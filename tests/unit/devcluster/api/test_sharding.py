@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from devcluster import DevCluster
-from manager.shards.shard_set import ShardSet
+from manager_shards.shard_set import ShardSet
 from tests.recordings.asking import CRDS, NAMESPACE
 from tests.recordings.shards import (
     JSON,

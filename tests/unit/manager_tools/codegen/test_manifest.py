@@ -74,16 +74,6 @@ def test_definition_contains_all_names_and_columns_of_its_kind():
     ]
 
 
-def test_version_defaults_to_served_stored_with_status_and_age_column():
-    plain = version(Gadget)
-    assert (plain["name"], plain["served"], plain["storage"]) == ("v1", True, True)
-    assert plain["subresources"] == {"status": {}}
-    assert plain["additionalPrinterColumns"] == [
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-    ]
-    assert "deprecated" not in plain
-
-
 def test_status_and_age_can_be_left_out():
     @crd(status=False, age=False, columns=(Column("Size", "integer", ".spec.size", format="int32"),))
     class Plain(Resource, group="test.example.com", version="v1", plural="plains", namespaced=False):

@@ -30,21 +30,6 @@ def test_leader_election_role_grants_only_create_beyond_its_lease():
         assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
 
 
-def test_service_account_is_bound_to_its_roles():
-    account = MADE["service_account.yaml"]["metadata"]
-    bindings = [each for name, each in MADE.items() if name.endswith("_binding.yaml")]
-    bound = [(binding["kind"], binding["roleRef"]["name"]) for binding in bindings]
-    assert bound == [
-        ("ClusterRoleBinding", "manager-role"),
-        ("RoleBinding", "leader-election-role"),
-        ("ClusterRoleBinding", "metrics-auth-role"),
-    ]
-    for binding in bindings:
-        assert binding["subjects"] == [
-            {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-        ]
-
-
 READ, WRITE = {"get", "list", "watch"}, {"create", "update", "patch", "delete"}
 SCALE = {"get", "update", "patch"}
 
@@ -62,15 +47,6 @@ def test_roles_of_people_leave_the_status_to_the_manager_and_scale_only_what_can
     assert set(verbs_of(role, "memcacheds/scale")) == scale
     assert verbs_of(role, "memcacheds/status") == ["get"]
     assert verbs_of(PEOPLE[f"widget_{who}_role.yaml"], "widgets/scale") == []
-
-
-def test_storage_migration_role_writes_only_status_and_definition():
-    role = of_people([Memcached])["storage_migration_role.yaml"]
-    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "storage-migration-role")
-    assert verbs_of(role, "memcacheds") == ["list"]
-    assert verbs_of(role, "memcacheds/status") == ["patch"]
-    definitions = [rule for rule in role["rules"] if "apiextensions.k8s.io" in rule["apiGroups"]]
-    assert all(rule["resourceNames"] == ["memcacheds.cache.example.com"] for rule in definitions)
 
 
 def rule(*parts: str) -> RbacRule:
@@ -102,18 +78,6 @@ def test_merged_rules_join_what_has_the_rest_in_common(
     assert merged_rules(rules) == [
         {"apiGroups": groups, "resources": resources, "verbs": verbs} for groups, resources, verbs in merged
     ]
-
-
-def test_merged_rules_grant_only_what_markers_ask_for():
-    rules = [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")]
-    granted = {
-        (group, resource, verb)
-        for merged in merged_rules(rules)
-        for group in merged["apiGroups"]
-        for resource in merged["resources"]
-        for verb in merged["verbs"]
-    }
-    assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
 
 
 def test_rules_for_single_objects_stay_apart_from_those_for_all():

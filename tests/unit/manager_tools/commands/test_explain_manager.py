@@ -22,10 +22,10 @@ from controllers.petstore.pet import PetOperator
 from manager.api import ObjectKey
 from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
-from manager.shards.shard_set import ShardSet
 from manager.telemetry.metrics import Metrics
 from manager_console.explanation import ControllerReport, ManagerReport, ShardOwner
 from manager_console.shard_holders import ShardLeases
+from manager_shards.shard_set import ShardSet
 from manager_tools.commands import explain
 from manager_tools.commands.explain import ExplainArguments
 from tests.support.scripted_wire import Reply, ScriptedWire

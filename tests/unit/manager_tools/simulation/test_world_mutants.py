@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import pytest
 
 from controllers.example import parts, passwords, volumes
@@ -20,19 +19,15 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from manager.api import controller_reference
 from manager.cache.informer import Informer
-from manager.cache.reflector import Reflector
 from manager.cache.store import Store
 from manager.certificates import rotation
-from manager.certificates.rotation import Lifetimes, Rotation
+from manager.certificates.rotation import Rotation
 from manager.certificates.store import SecretStore
-from manager.client import client
-from manager.client.write import MERGE_PATCH
 from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
-from manager.shards.owned import ControllerShards, OwnedShards
 from manager_tools.simulation.plan import Plan, Step, plan_of
 from manager_tools.simulation.seeds import crash_points, run
 
@@ -110,40 +105,9 @@ def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transport, "fence", nothing)
 
 
-OTHERS_SHARD = r"came while \S+ had shard"
-
-
-@mutant("memcached", OTHERS_SHARD, shards=4, took=1)
-def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
-    # Without a filter the caches hold all objects.
-    patch.setattr(OwnedShards, "attach", lambda self, work: setattr(self, "_work", work))
-    patch.setattr(
-        ControllerShards,
-        "_shard_of",
-        lambda self, _: next(map(self._shards.find, self._shards._shards), None),
-    )
-    patch.setattr(ControllerShards, "covers", lambda *_: True)
-
-
-@mutant("memcached", " than the server", shards=4, took=1)
-def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
-    original = Reflector.list_beside
-
-    async def nothing_of_it(self: Reflector, query: Any, _: Any) -> Any:
-        return await original(self, query, nothing)
-
-    patch.setattr(Reflector, "list_beside", nothing_of_it)
-
-
-@mutant("memcached", OTHERS_SHARD, fault="mode", shards=4, took=2)
+@mutant("memcached", r"came while \S+ had shard", fault="mode", shards=4, took=2)
 def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
-
-
-@mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
-def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
-    original = client.applied_fields
-    patch.setattr(client, "applied_fields", lambda obj, owner, _: original(obj, owner, None))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
@@ -160,14 +124,6 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
         return original(self, namespace, {**kept, **listed}, version, **more)
 
     patch.setattr(Store, "replace", without_removal)
-
-
-@mutant("pet", "the record of a deleted Pet still exists", took=1)
-def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
-    async def remove(*_: Any) -> bool:
-        return False
-
-    patch.setattr(Keeper, "remove", remove)
 
 
 @mutant("pet", "the record of a deleted Pet still exists", by="stale", took=5)
@@ -238,17 +194,9 @@ def a_volume_goes_with_its_site(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(each, "is_claimed_for", lambda *_: True)
 
 
-UNTRUSTED = "would get no review .* certificate "
-
-
-@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
+@mutant("pet", "would get no review .* certificate signed by unknown authority", fault="bundle", took=1)
 def a_new_ca_signs_before_every_server_has_heard_of_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Rotation, "_may_sign", lambda *_: True)
-
-
-@mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
-def a_certificate_is_renewed_once_it_has_expired(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lifetimes, "is_due", lambda _, certificate, now: now >= certificate.until)
 
 
 @mutant("pet", "tells a secret", fault="bundle", took=1)
@@ -270,21 +218,6 @@ def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None
         ctx.written()
 
     patch.setattr(reconciler.ObjectReconciler, "_remove_finalizers", release)
-
-
-@mutant("memcached", "took away labels spoilt=", took=1)
-def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
-    original = client.Client.apply
-
-    async def apply(self: client.Client, obj: Any, **more: Any) -> Any:
-        applied = await original(self, obj, **more)
-        others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
-        if others:
-            body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._send("PATCH", type(obj), obj.key, body, content_type=MERGE_PATCH)
-        return applied
-
-    patch.setattr(client.Client, "apply", apply)
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from manager.election import lease
 from manager.kube.errors import Fenced
-from manager.shards.coordinator import balance
 from manager.util.clock import monotonic as now
+from manager_shards.coordinator import balance
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE

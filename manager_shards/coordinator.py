@@ -15,15 +15,15 @@ from manager.election.coordinator import (
     OwnedObjects,
     Work,
 )
-from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement, lease_of_shard
-from manager.election.lease import ElectionConfig, Leases
+from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement
+from manager.election.lease import ElectionConfig, Lease, Leases
 from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import Conflict, KubeError, NotFound
-from manager.shards.owned import KNOWN_WITHIN, OwnedShards
-from manager.shards.shard_set import ShardSet, check_count
 from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.loop import unless
+from manager_shards.owned import KNOWN_WITHIN, OwnedShards
+from manager_shards.shard_set import ShardSet
 
 # Retry periods for which a replica waits for others that start with it, while no shard has an owner: each
 # would list the objects of others' shards, and then drop them.
@@ -67,6 +67,17 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
         lacking += [member] * (size - len(numbers))
     wanted.update(zip(sorted(free), lacking, strict=True))
     return wanted
+
+
+def lease_of_shard(name: str, number: int) -> str:
+    """Return the name of a shard's Lease: the name of the first one, `name`, begins the others."""
+    return f"{name}-{number}" if number else name
+
+
+def number_of_shards(first: Lease, name: str) -> str | None:
+    """Return the number of shards that the first Lease, `name`, states or is changing to, if it does."""
+    stated = first.annotations.get(f"{name}/shards")
+    return None if stated is None else str(stated).removeprefix("to ")
 
 
 class ReplicaRegistry:
@@ -206,13 +217,12 @@ class ShardCoordinator(Coordinator):
     The promise for each shard, and its limits, are those of `LeaderElector`.
     """
 
-    def __init__(self, config: ElectionConfig, work: OwnedShards, *, count: int) -> None:
-        """Create a coordinator; raise ValueError unless the work can be divided into `count` shards."""
+    def __init__(self, config: ElectionConfig, shards: OwnedShards) -> None:
         super().__init__()
-        check_count(count)
+        self.config = config
+        self.shards = shards
         self.identity = config.identity
-        self._count = count
-        self._shards = work
+        self._count = count = shards.count
         self._agreement = ShardCountAgreement(config, count=count)
         group = self._agreement.group
         self._watcher = LeaseWatcher(config, group)
@@ -243,7 +253,7 @@ class ShardCoordinator(Coordinator):
     @property
     def leadership(self) -> Leadership:
         """Return the permission of the caller's shard, or of the first shard."""
-        return self._shards.leadership
+        return self.shards.leadership
 
     @property
     def owned(self) -> str:
@@ -252,11 +262,11 @@ class ShardCoordinator(Coordinator):
 
     def attach(self, work: Work) -> None:
         """Start the controllers of `work` at once, and its runnables for the leader with the first shard."""
-        self._shards.attach(work)
+        self.shards.attach(work)
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
         """Return the objects of a controller that are in this replica's shards."""
-        return self._shards.owned_objects(controller)
+        return self.shards.owned_objects(controller)
 
     @property
     def held(self) -> ShardSet:
@@ -271,12 +281,24 @@ class ShardCoordinator(Coordinator):
     def problem(self) -> str | None:
         """Return why this replica cannot read, take or renew Leases; None when it can."""
         problems = (
-            self._agreement.disagreement(self._views[0]),
+            self._disagreement(),
             self._registry.problem,
             self._watcher.problem,
             *(each.problem for each in self._locks),
         )
         return next((problem for problem in problems if problem is not None), None)
+
+    def _disagreement(self) -> str | None:
+        """Return why the holder of the first shard's Lease, if it shares, excludes our number of shards."""
+        view = self._views[0]
+        lease = view.lease
+        if lease is None or lease.holder in {"", self.identity}:
+            return None
+        said = number_of_shards(lease, lease.name)
+        if said in {None, str(self._count), "1"} or clock.monotonic() >= view.expires_at:
+            return None
+        others = f"{lease.holder} has lease {self.config.namespace}/{lease.name} with --shards={said}"
+        return f"{others}, and this replica has {self._count}"
 
     def prepared(self, numbers: Iterable[int]) -> None:
         """Note that the work knows the objects of these shards, and of no others."""
@@ -313,7 +335,7 @@ class ShardCoordinator(Coordinator):
 
     async def _take_part(self) -> None:
         async with self._tasks as group:
-            working = group.create_task(self._shards.run(self.prepared), name="work on shards")
+            working = group.create_task(self.shards.run(self.prepared), name="work on shards")
             watching = group.create_task(self._watcher.run(), name="watch the leases")
             registered = group.create_task(
                 self._registry.run(cleans=self._locks[0].held.is_set), name="renew the registration"
@@ -386,7 +408,7 @@ class ShardCoordinator(Coordinator):
             self._asked_for = needed
             self._prepared &= needed  # the others are dropped
             _log.debug("shards wanted", shards=sorted(needed), members=sorted(members))
-            self._shards.prepare(needed)
+            self.shards.prepare(needed)
         ready = wanted & self._prepared & holders.keys() - held
         self._registry.publish_ready(ready)
         for number, lock in enumerate(self._locks):
@@ -409,9 +431,9 @@ class ShardCoordinator(Coordinator):
         return now < self._kept_until.setdefault(number, now + _KEPT_FOR)
 
     async def _give_up(self, number: int) -> None:
-        await self._shards.end(number)
+        await self.shards.end(number)
         self._locks[number].give_up()
 
     def _begin(self, number: int) -> None:
         _log.info("took a shard", shard=number, of=self._count, identity=self.identity)
-        self._shards.begin(number, self._locks[number].leadership)
+        self.shards.begin(number, self._locks[number].leadership)

@@ -9,9 +9,9 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.election.coordinator import ControllerObjects, Leadership
-from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.util.clock import monotonic as now
+from manager_shards.owned import OwnedShards
 
 pytestmark = pytest.mark.virtual_time
 

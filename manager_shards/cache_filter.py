@@ -13,7 +13,8 @@ from manager.cache import CacheEvent, Informer, Meta, Record
 from manager.cache.reflector import Reflector
 from manager.cache.sink import Sink
 from manager.cache.store import Store
-from manager.shards.shard_set import ShardSet, label_of_slice, slice_of_label, slice_of_uid
+from manager.client.child_label import label_of_slice, slice_of_uid
+from manager_shards.shard_set import ShardSet, slice_of_label
 
 SLICES = "slice"
 """The index by slices of the hashes, as a label has them: the objects of some shards are found by it."""

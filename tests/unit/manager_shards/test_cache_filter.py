@@ -14,11 +14,12 @@ from manager.cache.informer import Informer
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import Upstream
 from manager.cache.spec import WatchSpec
+from manager.client.child_label import label_of
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.shards.cache_filter import NARROW_AFTER, ShardFilter
-from manager.shards.shard_set import ShardSet, label_of
 from manager.telemetry.metrics import Metrics
+from manager_shards.cache_filter import NARROW_AFTER, ShardFilter
+from manager_shards.shard_set import ShardSet
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
 from tests.unit.cache.objects import EventLog, Pod, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer, bookmark

@@ -7,48 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-HASH_BITS = 64
+from manager.client.child_label import HASH_BITS, LABEL_SLICES, hash_of, label_of_slice
 
-LABEL_SLICES = 256
-"""The number of slices of the hashes that the children's label tells apart, whatever the number of shards."""
-
-_OFFSET = 0xCBF29CE484222325
-_PRIME = 0x100000001B3
-_MASK = 2**HASH_BITS - 1
-_LABEL_BITS = LABEL_SLICES.bit_length() - 1
 _is_label = re.compile("[0-9a-f]{2}").fullmatch
 
 
-def hash_of(uid: str) -> int:
-    """Return the 64-bit FNV-1a hash by which the API server's `shardSelector` divides objects."""
-    value = _OFFSET
-    for byte in uid.encode():
-        value = (value ^ byte) * _PRIME & _MASK
-    return value
-
-
-def label_key(program: str) -> str:
-    """Return the key of the children's label that names their owner's slice."""
-    return f"{program}/shard"
-
-
-def slice_of_uid(uid: str) -> int:
-    """Return the number of the slice of the hashes, one of `LABEL_SLICES`, that the UID is in."""
-    return hash_of(uid) >> (HASH_BITS - _LABEL_BITS)
-
-
-def label_of_slice(number: int) -> str:
-    """Return the label value of a slice: `00` to `ff`."""
-    return f"{number:02x}"
-
-
-def label_of(uid: str) -> str:
-    """Return the label value for children of the object with that UID."""
-    return label_of_slice(slice_of_uid(uid))
-
-
 def slice_of_label(label: str) -> int | None:
-    """Return the slice that a label value names; None if `label_of` never returns that value."""
+    """Return the slice that a label value names; None for any other text."""
     return int(label, 16) if _is_label(label) else None
 
 
@@ -56,13 +21,6 @@ def check_count(count: int) -> None:
     """Raise ValueError unless the objects can be divided into `count` shards."""
     if not 1 <= count <= LABEL_SLICES or count & (count - 1):
         raise ValueError(f"must be a power of two from 1 to {LABEL_SLICES}, not {count}")
-
-
-def parse_count(text: str) -> int:
-    """Parse the setting's number of shards; 0 disables sharding. Raises ValueError with the expected form."""
-    if text not in {"0", *(str(1 << power) for power in range(1, LABEL_SLICES.bit_length()))}:
-        raise ValueError(f"0, or a power of two from 2 to {LABEL_SLICES} is expected")
-    return int(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import pytest
 
 from manager.election.lease import Lease, Leases
 from manager.election.lease_watch import LeaseWatcher
-from manager.shards.coordinator import MEMBER, ReplicaRegistry
 from manager.util.clock import monotonic as now
+from manager_shards.coordinator import MEMBER, ReplicaRegistry
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import (
     Delayed,

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from manager.api import ObjectKey
 from manager.cache import Record
+from manager.client.child_label import label_key
 from manager.election.coordinator import ControllerObjects, Leadership, Work
 from manager.kube.transport import require_permit, require_permit_from_here
-from manager.shards.cache_filter import SLICES, ShardFilter, has_listed, index_by_uid, records_in
-from manager.shards.shard_set import ShardSet, label_key
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
+from manager_shards.cache_filter import SLICES, ShardFilter, has_listed, index_by_uid, records_in
+from manager_shards.shard_set import ShardSet
 
 KNOWN_WITHIN = 30.0
 """Seconds for which a shard without an owner waits for its objects to be known."""

@@ -6,20 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.shards.shard_set import ShardSet, check_count, hash_of, label_of
+from manager.client.child_label import hash_of, label_of
+from manager_shards.shard_set import ShardSet, check_count
 from tests.recordings.shards import recorded_uids
 
 UIDS = st.uuids(version=4).map(str)
 COUNTS = [2**power for power in range(9)]
-
-
-@pytest.mark.parametrize(
-    ("text", "hashed"),
-    # Values by the authors of the hash.
-    [("", 0xCBF29CE484222325), ("a", 0xAF63DC4C8601EC8C), ("foobar", 0x85944171F73967E8)],
-)
-def test_shard_hash_is_fnv_1a(text: str, hashed: int):
-    assert hash_of(text) == hashed
 
 
 def test_real_server_puts_each_object_in_the_shard_of_our_hash():

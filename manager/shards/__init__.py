@@ -1,1 +1,0 @@
-"""Shards: the division of objects among replicas that share the work."""

@@ -1,0 +1,8 @@
+"""Shards: the division of objects among replicas that share the work. Imported for `--shards`."""
+
+from __future__ import annotations
+
+from manager_shards.coordinator import ShardCoordinator
+from manager_shards.owned import OwnedShards
+
+__all__ = ["OwnedShards", "ShardCoordinator"]

@@ -1,0 +1,1 @@
+"""Traces by OpenTelemetry, imported where the standard `OTEL_*` variables ask for them."""

@@ -1,0 +1,74 @@
+"""Export of spans to a collector."""
+
+from __future__ import annotations
+
+import gzip
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+from yarl import URL
+
+from manager_tracing.export import make_session
+
+
+class Collector(BaseHTTPRequestHandler):
+    """A server that answers one request, and logs none."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def served(collector: type[Collector]) -> Iterator[int]:
+    """Serve one request, and yield the port."""
+    with HTTPServer(("127.0.0.1", 0), collector) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        yield server.server_port
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_exporter_reads_little_of_an_endless_collector_answer(encoding: str):
+    """Serve a compression bomb, or an answer without end."""
+    sent = 0
+
+    class Endless(Collector):
+        def do_POST(self) -> None:
+            nonlocal sent
+            self.send_response(200)
+            self.send_header("Content-Encoding", encoding)
+            self.end_headers()
+            piece = gzip.compress(bytes(1 << 24)) if encoding == "gzip" else bytes(1 << 16)
+            with suppress(ConnectionError):
+                while True:
+                    sent += self.wfile.write(piece)
+
+    with served(Endless) as port, make_session(None) as session:
+        found = session.post(f"http://127.0.0.1:{port}/v1/traces", data=b"spans")
+    assert len(found.content) <= 4096
+    assert found.ok
+    assert sent < 1 << 24
+
+
+def test_spans_go_by_the_proxy_that_is_found_for_the_manager_and_no_other(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("http_proxy", "http://me:s3cret@127.0.0.1:99999")
+    seen: list[tuple[str, str | None]] = []
+
+    class Proxy(Collector):
+        def do_POST(self) -> None:
+            seen.append((self.path, self.headers["Proxy-Authorization"]))
+            super().do_POST()
+
+    with served(Proxy) as port, make_session(URL(f"http://me:p%40ss@127.0.0.1:{port}")) as session:
+        assert session.post("http://collector.example/v1/traces", data=b"spans").ok
+    assert seen == [("http://collector.example/v1/traces", f"Basic {b64encode(b'me:p@ss').decode()}")]
