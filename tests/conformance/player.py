@@ -156,6 +156,7 @@ class _Player:
         self._mask = Mask(
             names,
             without_controllers=conversation.without_controllers,
+            without_managers=conversation.without_managers,
             unversioned=conversation.unversioned,
         )
 
