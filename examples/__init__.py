@@ -1,1 +1,1 @@
-"""Example programs to copy from: each uses the library for its own purpose."""
+"""Example programs, meant for copying: each uses the library for its own purpose."""

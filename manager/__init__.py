@@ -1,4 +1,4 @@
-"""A controller manager in one asyncio process: here is what most operators are written with."""
+"""A controller manager in one asyncio process: this module exports the names that most operators need."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ _HOMES = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, so that `version` and `--help` take a tenth of the time."""
+    """Import a public name at its first use, which makes `version` and `--help` ten times as fast."""
     if name in __all__:
         for home in _HOMES:
             module = importlib.import_module(f"manager.{home}")

@@ -1,4 +1,4 @@
-"""`python -m manager`: the command line without operators, to begin a project with."""
+"""`python -m manager`: the command line without operators, for starting a project."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kubernetes Events, which people see at the end of `kubectl describe`.
+"""Kubernetes Events, which users see at the end of `kubectl describe`.
 
-`EventRecorder` makes few Event objects out of many events, and sends them behind all other writes.
+`EventRecorder` combines many events into few Event objects, and sends them after all other writes.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ EventType = Literal["Normal", "Warning"]
 
 
 class ObjectReference(NamedTuple):
-    """The fields that `kubectl describe` needs to find the Events about an object.
+    """The fields by which `kubectl describe` finds the Events about an object.
 
-    `of` makes it from a model; make it by hand only for an object without one.
+    `of` creates it from a model; create it yourself only for an object without a model.
     """
 
     api_version: str
@@ -75,7 +75,7 @@ class ObjectReference(NamedTuple):
 
 
 _REFERENCE = tuple(map(to_camel, ObjectReference._fields))
-"""The names in JSON of a reference's fields."""
+"""The JSON names of a reference's fields."""
 
 
 # The limits of the API server.
@@ -87,7 +87,7 @@ _LONGEST = 253
 
 
 def bounded(text: str, limit: int) -> str:
-    """Return `text` as at most `limit` bytes of UTF-8, with an ellipsis where something was cut off."""
+    """Return `text` cut to at most `limit` bytes of UTF-8, with an ellipsis for the removed part."""
     if len(text) <= limit and text.isascii():
         return text
     encoded = text.encode("utf-8", "replace")
@@ -103,8 +103,8 @@ class Series:
     Attributes:
         name: the name of the Event object.
         stored: whether the server has the Event object, as far as we know.
-        waiting: whether it waits to be sent; a repetition until then is sent with it.
-        failures: how often in a row the server has failed on it.
+        waiting: whether it waits to be sent; repetitions until then are sent with it.
+        failures: the number of consecutive errors of the server for it.
     """
 
     reference: ObjectReference
@@ -120,40 +120,40 @@ class Series:
     failures: int = 0
 
 
-# The figures are those that every cluster knows from the components of Kubernetes.
+# The same numbers as in the components of Kubernetes.
 REMEMBERED = 4096
-"""How many series, groups of similar events and objects are kept in mind."""
+"""The number of series, of groups of similar events and of objects that are remembered."""
 SIMILAR = 10
-"""From this many different messages on, events that are otherwise alike become one series."""
+"""The number of different messages above which similar events become one series."""
 SIMILAR_WITHIN = 600.0
-"""Seconds without a similar event after which counting messages begins anew."""
+"""Seconds without a similar event after which the counting of messages restarts."""
 BURST = 25
-"""How many events about one object may be sent in quick succession."""
+"""The number of events about one object that may be sent in quick succession."""
 RATE = 1 / 300
-"""How many a second after that."""
+"""The number of further events per second."""
 
 _COMBINED = "(combined from similar events): "
 
 _Subject = tuple[str, ...]
-"""A reference without the version: it means all versions of an object."""
+"""A reference without the version, which stands for all versions of an object."""
 
 _SimilarKey = tuple[_Subject, EventType, str]
 
 
 @dataclass(slots=True)
 class _Similar:
-    """Events about one object that differ in their message only."""
+    """Events about one object that differ only in their message."""
 
     messages: set[str] = field(default_factory=set)
     last: float = 0.0
 
 
 class Correlator:
-    """A finder of the series that an event belongs to.
+    """A finder of the series for an event.
 
-    A repeated event counts up its series. When an object has ten different messages for one reason within
-    ten minutes, the tenth and further ones are combined into one series. An object that causes more than 25
-    events gets one through every five minutes; suppressed events still count in their series.
+    A repeated event increases the count of its series. If an object has ten different messages for one reason
+    within ten minutes, the tenth and later ones are combined into one series. After 25 events, an object may
+    send one every five minutes; suppressed events are still counted in their series.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -170,7 +170,7 @@ class Correlator:
         reason: str,
         message: str,
     ) -> tuple[Series, Outcome | None]:
-        """Count the event in its series; return that, and how the event ends if it is not to be sent."""
+        """Count the event in its series; return the series, and the outcome if nothing has to be sent."""
         subject: _Subject = reference[:-1]
         similar = (subject, type, reason)
         combined = self._is_one_of_many(similar, message)
@@ -196,13 +196,13 @@ class Correlator:
         series.name, series.stored = self.new_name(series.reference, clock.now()), False
 
     def new_name(self, reference: ObjectReference, now: datetime) -> str:
-        """Return a new name for an Event: the object's name, a dot, and the time in hex, as is usual."""
-        # The clock tells microseconds; the rest is chance, so that two processes do not meet.
+        """Return a new name for an Event in the usual form: the object's name, a dot, and the time in hex."""
+        # The clock has microseconds; the remaining digits are random, so that two processes do not collide.
         nanoseconds = int(now.timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
         self._last_name = max(self._last_name + 1, nanoseconds)
         suffix = f".{self._last_name:x}"
         base = reference.name[: _LONGEST - len(suffix)].rstrip("-.")
-        # Some kinds allow names that an Event may not have, such as the `system:node` of RBAC.
+        # Some kinds allow names that are invalid for an Event, such as the `system:node` of RBAC.
         return (base if _SUBDOMAIN.fullmatch(base) else reference.kind.lower()) + suffix
 
     def _is_one_of_many(self, key: _SimilarKey, message: str) -> bool:
@@ -219,60 +219,59 @@ class Correlator:
 Outcome = Literal[
     "created",  # sent, as a new Event object
     "updated",  # sent, as a higher count of an Event object
-    "merged",  # goes with an occurrence that waits to be sent
-    "filtered",  # one of too many about the same object; counted when another one is sent
+    "merged",  # sent together with an earlier occurrence that still waits
+    "filtered",  # too many about the same object; counted when another one is sent
     "overflow",  # dropped for newer ones, because too many were waiting
-    "refused",  # the server said no
-    "failed",  # the server could not be reached, or could not do it, several times
-    "unsent",  # still waiting when the process ended
-    "invalid",  # not an event that can be recorded
+    "refused",  # refused by the server
+    "failed",  # failed several times because of the server or the network
+    "unsent",  # still waiting at the end of the process
+    "invalid",  # not a valid event
 ]
 
 
 _log = get_logger("events")
 
-# An Event is sent once no other write has been in flight for this long (longer than a worker needs between
-# two writes) ...
+# An Event is sent when no other write has been in flight for this long (longer than the pause of a worker
+# between two writes) ...
 _QUIET = 0.02
-# ... or after this long, so that a process that is never quiet still reports its events.
+# ... or after this long, so that a process that always writes still reports its events.
 _PATIENCE = 1.0
-# While they are, how often to look whether they still are. Only while there are Events to send.
+# While other writes are in flight, check again after this long. Only while there are Events to send.
 _LOOK = 0.05
 
 _ATTEMPTS = 5
-"""How often an Event is tried while no server answers, before the next one is."""
+"""The number of attempts for an Event while no server answers; then the next one is tried."""
 
 _ATTEMPTS_ASIDE = 8
-"""How often one is tried on which the server fails, in some two minutes, while others are sent."""
+"""The number of attempts, in some two minutes, for an Event on which the server fails; others go first."""
 
 SENT_RATE, SENT_BURST = 30.0, 50
-"""So many Events are sent per second, on average, and so many above that after a quiet time."""
+"""The average number of Events per second, and how many more may be sent after a quiet time."""
 
 CAPACITY = 4096
-"""How many wait to be sent, about a kilobyte each."""
+"""The number of Events that may wait, about a kilobyte each."""
 
 _DEADLINE = 10.0
-"""Seconds for one request: an Event is not worth waiting for longer."""
+"""Seconds for one request: waiting longer for an Event is not worthwhile."""
 
 _DEFAULT_NAMESPACE = "default"
-"""The namespace for Events of objects without one; the server insists on it."""
+"""The namespace for Events of objects without one; the server requires a namespace."""
 
 _UNREACHED = (TransportError, ServiceUnavailable, ServerTimeout, TooManyRequests)
-"""Failures that every Event would meet."""
+"""Failures that would concern every Event."""
 
 _SPOILT = (BadRequest, Conflict, Invalid, TooLarge)
-"""Answers to the change of an Event that no other attempt changes: somebody has made it what it is."""
+"""Permanent errors for the change of an Event: another client has made the Event unchangeable."""
 
 
 class EventRecorder:
-    """A recorder of Events, as a courtesy: `event` never waits and never fails, and other writes come first.
+    """A recorder of Events with low priority: `event` never waits and never fails, and other writes go first.
 
-    It counts repetitions in one Event object, combines similar events, and cuts off an object that causes
-    very many (`Correlator`). The rest waits for `run`, which sends one at a time, at a bounded rate and
-    behind all other writes. When too many wait, it drops the oldest. An Event that the server fails on waits
-    aside, and is dropped first when there are too many: a client that may write Events can fill them, so that
-    they cannot change any more. A new Event then replaces the full one. `operator_manager_events_total`
-    counts the outcomes.
+    It counts repetitions in one Event object, combines similar events, and limits the events of each object
+    (`Correlator`). `run` sends them one at a time, at a limited rate and after all other writes. When too
+    many wait, it drops the oldest. An Event on which the server fails waits separately, and is dropped first
+    when there are too many: other clients can fill Events until these cannot change any more. A new Event
+    then replaces the full one. `operator_manager_events_total` counts the outcomes.
     """
 
     def __init__(
@@ -284,14 +283,14 @@ class EventRecorder:
         metrics: Metrics,
         rng: Random,
     ) -> None:
-        """Prepare to record; nothing is sent until `run`.
+        """Create a recorder; nothing is sent before `run`.
 
         `component` is the reporting program, the same for all replicas, and `instance` the replica.
         """
         self._transport = transport
         self._component = bounded(component, REASON_BYTES)
         self._instance = bounded(instance, REASON_BYTES)
-        # All of them are there from the start, at zero.
+        # All counters exist from the start, at zero.
         self._counters = {outcome: metrics.events_total.labels(outcome) for outcome in get_args(Outcome)}
         self._correlator = Correlator(rng)
         self._budget = TokenBucket(rate=SENT_RATE, burst=SENT_BURST)
@@ -310,10 +309,10 @@ class EventRecorder:
         self._troubles: defaultdict[type[KubeError], Repeats] = defaultdict(Repeats)
 
     def event(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
-        """Record that something happened to an object.
+        """Record an event about an object.
 
         `reason` is one word in CamelCase, for programs; `message` is a sentence for people, cut to 1024
-        bytes. It must not hold a secret: all users with the right to read Events can read it.
+        bytes. It must not contain a secret: all users with the right to read Events can read it.
         """
         try:
             reason, message = bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES)
@@ -332,7 +331,7 @@ class EventRecorder:
                     else:
                         self._take_from(max(self._backlog, key=lambda each: len(self._backlog[each])))
                     self._count("overflow")
-        except Exception as error:  # noqa: BLE001 - the work that reports an Event must not fail for it
+        except Exception as error:  # noqa: BLE001 - the caller must not fail because of an Event
             self._count("invalid")
             _log.warning("cannot record an event", reason=reason, error=error.__class__.__name__)
 
@@ -362,7 +361,7 @@ class EventRecorder:
             async with asyncio.timeout(timeout):
                 await self._empty.wait()
         except TimeoutError:
-            _log.info("events were not sent in time", unsent=self._waiting)
+            _log.info("some events were not sent in time", unsent=self._waiting)
             return False
         finally:
             self._hurried = False
@@ -382,7 +381,7 @@ class EventRecorder:
     def _put_aside(self, series: Series) -> None:
         """Retry a series after a delay, behind other series; drop it after too many failures."""
         if series.waiting:
-            return  # it has happened again meanwhile
+            return  # the event has occurred again meanwhile
         series.failures += 1
         if series.failures >= _ATTEMPTS_ASIDE:
             series.failures = 0
@@ -397,18 +396,17 @@ class EventRecorder:
         self._append(series)
 
     def _give_up(self, series: Series) -> None:
-        """Drop a series that waits for its retry."""
         self._aside.pop(series).cancel()
         series.waiting, series.failures = False, 0
 
     def _take_from(self, namespace: str) -> Series:
-        """Take the oldest series of a namespace; later repetitions are not sent with it."""
+        """Remove and return the oldest series of a namespace; later repetitions are sent separately."""
         line = self._backlog.pop(namespace)
         series = line.popleft()
         series.waiting = False
         self._waiting -= 1
         if line:
-            self._backlog[namespace] = line  # after all others
+            self._backlog[namespace] = line  # after all other namespaces
         elif not self._backlog:
             self._filled.clear()
         return series
@@ -422,7 +420,7 @@ class EventRecorder:
             turn = now - quiet_since >= _QUIET or now - started >= _PATIENCE
             if turn and self._budget.try_acquire():
                 return
-            # Without a token, the next look is when there is one.
+            # Without a token in the bucket, wait until there is one.
             await asyncio.sleep(_LOOK if quiet_since == math.inf else max(_QUIET, self._budget.shortage()))
 
     async def _send(self, series: Series) -> None:
@@ -440,20 +438,20 @@ class EventRecorder:
             self._count(outcome)
 
     async def _attempt(self, series: Series) -> Outcome | None:
-        """Send an Event. The outcome `failed` says that no server has answered, None that it waits aside."""
+        """Send an Event; return `failed` if no server has answered, and None if it waits for a retry."""
         try:
             created = await self._write(series)
         except KubeError as error:
             spoilt = isinstance(error, _SPOILT)
             is_fault = isinstance(error, ServerError) and not isinstance(error, _UNREACHED)
-            # etcd reports a too large object like any other fault, so the fault counts twice.
+            # etcd reports a too large object like any other error, so only a second error replaces the Event.
             if series.stored and (spoilt or (is_fault and series.failures)):
                 self._correlator.renew(series)
                 return await self._attempt(series)
             if _is_namespace_gone(error):
                 self._drop_all_in(series.reference.namespace)
                 return "refused"
-            # Once, not per Event. Never the message of the Event, nor an error that quotes it.
+            # Log once, not per Event, without the Event's message and without an error that quotes it.
             if (times := self._troubles[type(error)].count()) is not None:
                 told = type(error).__name__ if isinstance(error, BadRequest | Invalid) else str(error)
                 about = str(series.reference)
@@ -461,13 +459,13 @@ class EventRecorder:
             if is_fault:
                 self._put_aside(series)
                 return None
-            # Or there is no right to write Events, or this process may no longer write.
+            # Or the right to write Events is missing, or this process may no longer write.
             return "failed" if isinstance(error, _UNREACHED) else "refused"
         series.failures = 0
         return "created" if created else "updated"
 
     def _drop_all_in(self, namespace: str) -> None:
-        """Send nothing that waits for a namespace that is gone: Events of others would wait meanwhile."""
+        """Drop all waiting Events of a namespace that is gone, because they would delay all others."""
         line = self._backlog.pop(namespace, ())
         aside = [each for each in self._aside if each.reference.namespace == namespace]
         self._count("refused", len(line) + len(aside))
@@ -480,12 +478,12 @@ class EventRecorder:
             self._filled.clear()
 
     async def _write(self, series: Series) -> bool:
-        """Store the series as it is now; return True if that created the Event."""
+        """Store the current series; return True if that created the Event."""
         if series.stored:
             try:
                 await self._patch(series)
             except NotFound:
-                series.stored = False  # the server forgets Events, after an hour by default
+                series.stored = False  # the server deletes Events, after an hour by default
             else:
                 return False
         path, body = _events_path(series), orjson.dumps(self._event(series))
@@ -527,7 +525,6 @@ def _changing(series: Series) -> dict[str, Any]:
 
 
 def _is_namespace_gone(error: KubeError) -> bool:
-    """Return whether the error says that the namespace is gone or being deleted."""
     if isinstance(error, NotFound):
         return error.details.get("kind") == "namespaces"
     return isinstance(error, ApiError) and error.is_namespace_terminating

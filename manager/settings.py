@@ -1,4 +1,4 @@
-"""Settings: their names, the sources of their values, and the errors for values that cannot be used."""
+"""Settings: their names, the sources of their values, and the errors for invalid values."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _TRUTHS = {
 
 
 class SettingsError(Exception):
-    """A wrong flag, environment variable, file or key: one line that names it and says what is expected."""
+    """A wrong flag, environment variable, file or key; the line names it and the expected value."""
 
 
 def parse_text(text: str) -> str:
-    """Parse any text. Raises `ValueError` for "", most likely a variable that was not set."""
+    """Return the text. Raises `ValueError` for "", most likely a variable that was not set."""
     if not text:
         raise ValueError("some text is expected")
     return text
 
 
 def parse_bool(text: str) -> bool:
-    """Parse true or false as YAML has them; a flag of such a setting may stand alone. Raises `ValueError`."""
+    """Parse YAML's true or false; such a setting's flag needs no value. Raises `ValueError`."""
     if text.lower() not in _TRUTHS:
         raise ValueError("true or false is expected")
     return _TRUTHS[text.lower()]
@@ -53,7 +53,7 @@ _PLACEHOLDERS: dict[object, str] = {
     parse_wait: "DURATION",
 }
 _EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a number is expected"}
-"""What Python's own types say better so."""
+"""Texts that are clearer than the errors of Python's own types."""
 
 
 class _About(TypedDict, total=False):
@@ -67,10 +67,10 @@ class _About(TypedDict, total=False):
 
 
 class Setting(Generic[T]):
-    """The key of one setting, and all there is to know about it; T is the type of its value.
+    """A key, with all properties of one setting; T is the type of its value.
 
-    As an attribute of a class, such as an operator's, it is itself; of an instance, its value. It is compared
-    by identity, and tells type checkers what `manager.settings[KEY]` is.
+    The attribute of a class, such as an operator, is the key itself; the attribute of an instance is the
+    value. Keys are compared by identity, and type checkers derive the type of `manager.settings[KEY]`.
     """
 
     @overload
@@ -107,19 +107,19 @@ class Setting(Generic[T]):
         """Declare a setting.
 
         Args:
-            name: as in the flag: `petstore-address`. All operators of a process share the names, so begin it
-                with its subject.
-            parse: converts the text of a value; raises ValueError that says what is expected. By default, any
-                text that is not empty is accepted. There are `parse_duration` and `parse_address` in the
-                modules of these names, and `parse_bool` here, for which `bool` may stand.
-            default: a text, as a user would write it, or a value whose text `parse` reads; None allows the
-                setting to have no value.
-            about: `description` is the text in `--help`, without the default. `placeholder` stands for the
-                value in `--help`, where the parser does not define it. `unset` stands there for a default
-                that is None or empty, such as `8 each`. `many` takes lists: the flag may be given several
-                times, the file may have a list or a mapping, and `parse` gets the values joined by commas.
-                `in_pod` is the default in a pod, if it differs there. A setting of the manager itself is its
-                `own`: it gets its texts by `describe`, and may have further variables, `also`.
+            name: the name in the flag: `petstore-address`. All operators of a process share the names, so
+                begin with the subject.
+            parse: converts the text of a value; raises ValueError with the expected form. By default, any
+                text that is not empty is accepted. `parse_duration` and `parse_address` are in the modules
+                with these names, and `parse_bool` is here; `bool` stands for it.
+            default: a text, as a user would write it, or a value whose text `parse` accepts; None if the
+                setting may have no value.
+            about: `description` is the text in `--help`, without the default. `placeholder` is the name of
+                the value in `--help`, unless the parser defines it. `unset` describes a default that is None
+                or empty, such as `8 each`. `many` accepts lists: the flag may be given several times, the
+                file may contain a list or a mapping, and `parse` gets the values joined by commas. `in_pod`
+                is the default in a pod, if it differs. A setting of the manager itself is its `own`:
+                `describe` sets its texts, and it may have further variables, `also`.
 
         Raises `ValueError` for an invalid name, and for a default that `parse` rejects.
         """
@@ -144,13 +144,13 @@ class Setting(Generic[T]):
             raise ValueError(f"the default {default!r} of the setting {name!r}: {told}") from error
 
     def describe(self, group: str, placeholder: str, description: str) -> None:
-        """Set what `--help` shows, and the heading `group` above it; see `__init__`."""
+        """Set the texts in `--help`, and the heading `group` above them; see `__init__`."""
         self.group, self.description = group, description
         self.placeholder = placeholder or _PLACEHOLDERS.get(self.parse, "VALUE")
 
     @property
     def flag(self) -> str:
-        """Return the setting's flag: `--petstore-address`. Without dashes it is the key in a file."""
+        """Return the setting's flag: `--petstore-address`. Without dashes, it is the key in a file."""
         return f"--{self.name}"
 
     @property
@@ -163,9 +163,9 @@ class Setting(Generic[T]):
         return ((program.variables if self.own else "") + self.variable, *self._also)
 
     def default_value(self) -> T:
-        """Return the value without any source."""
+        """Return the value that the setting has without any source."""
         text = self.in_pod if self.in_pod is not None and in_pod(os.environ) else self.default
-        # Without a default, the overloads have made None part of T.
+        # Without a default, the overloads have added None to T.
         return cast("T", None) if text is None else self.parse(text)
 
     @overload
@@ -175,7 +175,17 @@ class Setting(Generic[T]):
     def __get__(self, instance: object, owner: type) -> T: ...
 
     def __get__(self, instance: Any, owner: type) -> Self | T:
-        return self if instance is None else instance.settings[self]
+        if instance is None:
+            return self
+        value = self._value_for(instance)
+        # An attribute of the instance comes before this descriptor, so the value is looked up once.
+        for name in {name for each in owner.__mro__ for name, there in vars(each).items() if there is self}:
+            vars(instance)[name] = value
+        return value
+
+    def _value_for(self, instance: Any) -> T:
+        """Return the value of the attribute; a subclass may make it of the setting's value."""
+        return cast("T", instance.settings[self])
 
     def __repr__(self) -> str:
         return f"Setting({self.name!r})"
@@ -196,7 +206,6 @@ class SettingValues:
         self._values = dict(values or {})
 
     def __getitem__(self, key: Setting[T]) -> T:
-        """Return the value of a setting. Raises LookupError if no operator declares it."""
         if key not in self._values:
             raise LookupError(
                 f"the setting {key.name!r} is not declared: its operator has to list it, "
@@ -206,17 +215,17 @@ class SettingValues:
 
 
 class RawValue(NamedTuple):
-    """A value as it was written: the source in words, and a text or what YAML makes of it."""
+    """A value as it was written: a description of its source, and a text or YAML value."""
 
     where: str
     value: Any
 
 
 class Sources:
-    """The flags, the environment, and the file that one of these names, the strongest first."""
+    """The flags, the environment, and the file named by one of these, in order of precedence."""
 
     def __init__(self, flags: Mapping[str, str], program: Program, *, file: Setting[str | None]) -> None:
-        """Look up the settings file of the setting `file`; `flags` are texts by their settings' names."""
+        """Find the settings file by the setting `file`; `flags` are texts by setting name."""
         self._flags = flags
         self._program = program
         self._file = file
@@ -224,22 +233,22 @@ class Sources:
         self._path: str = named.value if named else ""
 
     def find(self, setting: Setting[Any]) -> RawValue | None:
-        """Return the strongest source of a setting, if any. Raises `SettingsError` for an unreadable file."""
+        """Return the first source of a setting, if any. Raises `SettingsError` for an unreadable file."""
         given = self._outside(setting)
-        # A key without a value is not set.
+        # A key without a value counts as not set.
         if given is None and (value := self._in_file.get(setting.name)) is not None:
             return RawValue(f"{setting.name!r} in {self._path}", value)
         return given
 
     def load(self, settings: Iterable[Setting[Any]]) -> SettingValues:
-        """Return the values of the settings, their defaults included.
+        """Return the values of the settings, including defaults.
 
-        Raises `SettingsError` with one line: where the value came from, the value, what is expected.
+        Raises `SettingsError` with one line: the source, the value, and the expected form.
         """
         return SettingValues({setting: self._value(setting) for setting in settings})
 
     def where(self, setting: Setting[Any]) -> str:
-        """Return the source of a setting's value, in words."""
+        """Return a description of the source of a setting's value."""
         given = self.find(setting)
         return given.where if given else f"the default of {setting.flag}"
 
@@ -268,11 +277,11 @@ class Sources:
         try:
             if text is None:
                 what = "a text or a list of them" if setting.many else "a single value"
-                raise ValueError(f"{what} is expected")  # noqa: TRY301 - as what a parser refuses
+                raise ValueError(f"{what} is expected")  # noqa: TRY301 - like a parser's refusal
             return setting.parse(text)
         except ValueError as error:
             reason = _EXPECTED.get(setting.parse, str(error))
-        except Exception as error:  # noqa: BLE001 - a parser may be anybody's
+        except Exception as error:  # noqa: BLE001 - authors write parsers
             reason = f"{type(error).__name__}: {error} (its parser should raise ValueError)"
         shown = str(given.value) if text is None else text
         raise SettingsError(f"invalid value {shown!r} for {given.where}: {' '.join(reason.split())}")
@@ -283,11 +292,11 @@ class Sources:
 
 
 def _text(value: Any, *, many: bool) -> str | None:
-    """Return a value of YAML as a flag would have it; None where a flag could not."""
+    """Return a YAML value in the form of a flag's text; None if there is none."""
     if isinstance(value, str):
         return value
     if many:
-        # YAML takes `no` for false, which may name a namespace.
+        # YAML reads `no` as false, which may be the name of a namespace.
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             return ",".join(value)
         return ",".join(f"{name}={of}" for name, of in value.items()) if isinstance(value, dict) else None
@@ -299,9 +308,9 @@ def _text(value: Any, *, many: bool) -> str | None:
 def _read_file(path: str) -> dict[Any, Any]:
     """Read the settings in the file at `path`, by key.
 
-    Raises `SettingsError` that names the file, and the line where there is one.
+    Raises `SettingsError` with the name of the file, and the line if known.
     """
-    from manager.util import yaml_text  # noqa: PLC0415 - 13 ms
+    from manager.util import yaml_text  # noqa: PLC0415 - 10 ms, 0.6 MB
 
     try:
         content = yaml_text.load(read_small_file(path), unique_keys=True)

@@ -1,1 +1,1 @@
-"""The console of a running manager: pages for people, and its report of an object as JSON for `explain`."""
+"""The console of a running manager: pages for people, and reports about objects as JSON for `explain`."""

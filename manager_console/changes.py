@@ -1,4 +1,4 @@
-"""The last change of each object, as the caches have seen it."""
+"""The last change of each object, from the caches' events."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from manager.api.confidential import masked
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
 from manager_console.explanation import unix_offset
 
-BUDGET = 4 * 1024 * 1024  # bytes of JSON, before and after together; then the oldest change is dropped
-LARGEST = 64 * 1024  # a larger object's change is not kept; in bytes
-MOST_CHANGES, MOST_FIELDS = 20, 40  # shown for an object and its children, and for each change
+BUDGET = 4 * 1024 * 1024  # bytes of JSON, before and after; beyond this, the oldest change is dropped
+LARGEST = 64 * 1024  # bytes; the change of a larger object is not kept
+MOST_CHANGES, MOST_FIELDS = 20, 40  # changes of an object and its children, and fields of each change
 _LOOK = 5.0  # seconds between two checks for new caches
 
-# Fields that change whenever others do, and add nothing.
+# Fields that change together with others and add no information.
 _NOISE = {f".metadata.{name}" for name in ("managedFields", "resourceVersion", "generation")}
 _NOT_TOLD = {".lastTransitionTime", ".lastUpdateTime", ".observedGeneration"}
 
 
 class Field(NamedTuple):
-    """A field that has changed. The side on which it is missing is empty."""
+    """A changed field. If the field is missing on one side, that text is empty."""
 
     path: str
     before: str
@@ -45,13 +45,13 @@ class Change(NamedTuple):
 
 
 class Changes:
-    """The last change of each object's spec, and the last other change; Secrets are left out.
+    """The last change of each object's spec, and its last other change; Secrets are excluded.
 
-    It keeps the JSON before and after, and compares these for a page alone.
+    It stores the JSON before and after each change, and compares them only when a page needs it.
     """
 
     def __init__(self, cache: Cache, on_deletion: Callable[[WatchSpec, ObjectKey], None]) -> None:
-        """`on_deletion` is called with each object that has been deleted."""
+        """Create an empty store; `on_deletion` is called with each deleted object."""
         self._cache = cache
         self._on_deletion = on_deletion
         self._changes: OrderedDict[tuple[str, bool], Change] = OrderedDict()
@@ -59,7 +59,7 @@ class Changes:
         self._bytes = 0
 
     async def run(self) -> None:
-        """Subscribe to all caches, later ones too, until cancelled."""
+        """Subscribe to all caches, including later ones, until cancelled."""
         heard: set[Informer] = set()
         while True:
             known = set(self._cache.informers)
@@ -91,7 +91,7 @@ class Changes:
     async def of(
         self, uid: str, may_get: Callable[[WatchSpec, ObjectKey], Awaitable[bool]]
     ) -> list[tuple[Change, list[Field]]]:
-        """Return the last changes of an object and of its children that the user may get, latest first."""
+        """Return the last changes of an object and its children that the user may get, latest first."""
         uids = {uid}
         for informer in filter(_is_kept, tuple(self._cache.informers)):
             await informer.prepare(owner_uid=uid)
@@ -101,7 +101,7 @@ class Changes:
         for change in sorted(found, key=lambda each: -each.at)[:MOST_CHANGES]:
             if await may_get(change.spec, change.key) and (fields := fields_of(change)):
                 changes.append((change._replace(at=change.at + unix_offset()), fields))
-            await asyncio.sleep(0)  # each may have taken a millisecond
+            await asyncio.sleep(0)  # each comparison may have taken a millisecond
         return changes
 
 
@@ -110,7 +110,7 @@ def _is_kept(informer: Informer) -> bool:
 
 
 def fields_of(change: Change) -> list[Field]:
-    """Return the fields that have changed, without confidential values."""
+    """Return the changed fields, without confidential values."""
     try:
         before, after = orjson.loads(change.before), orjson.loads(change.after)
         one, other = masked(before, after, "before"), masked(after, before, "after")
@@ -123,7 +123,7 @@ _ABSENT = object()
 
 
 def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
-    """Yield the fields that differ. Their paths are never held together: a name may be most of an object."""
+    """Yield the differing fields one by one: all paths together could need too much memory."""
     one, other = _parts(before), _parts(after)
     for part in {**one, **other}:
         old, new = one.get(part, _ABSENT), other.get(part, _ABSENT)
@@ -135,9 +135,9 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """Return the parts of a value by the suffix of their path; none of one that is shown as a whole.
+    """Return the parts of a value by the suffix of their path; empty for a value that is shown as a whole.
 
-    Items of a list are told apart by a field that identifies each, such as a condition's or a container's.
+    Items of a list are identified by a field such as a condition's type or a container's name.
     """
     if isinstance(value, dict):
         return {f".{name}": each for name, each in value.items()}

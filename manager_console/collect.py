@@ -29,38 +29,38 @@ from manager_kinds.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 T = TypeVar("T")
 
 PATIENCE = 20.0
-"""Time limit for everything, in seconds. After it, the rest counts as missing."""
+"""The time limit for everything, in seconds. Data that is not read by then is reported as missing."""
 
 MOST_OBJECTS = 20_000
-"""The most objects of one kind that are read."""
+"""The maximum number of objects of one kind that are read."""
 
 MOST_SHOWN = 10
-"""The most children of one kind that are shown. Further ones are counted."""
+"""The maximum number of shown children of one kind. Further ones are only counted."""
 
 MOST_READ = 50
-"""The most children of one kind that are read one by one. Pods are listed whole, by pages."""
+"""The maximum number of children of one kind that are read one by one. Pods are listed, by pages."""
 
 MOST_EVENTS = 20
 
 MOST_LOGS = 3
-"""The most logs that are read, for the last line of each."""
+"""The maximum number of logs of which the last line is read."""
 
 MOST_LEVELS = 10
-"""The depth of the tree of children: a kind may own its own kind."""
+"""The maximum depth of the tree of children: a kind may own its own kind."""
 
 _LONGEST_SELECTOR = 2000
-"""The longest label selector, which is a part of the URL; in characters."""
+"""The maximum length of a label selector, in characters, because it is a part of the URL."""
 
 _LONGEST = 2000
-"""Characters that are kept of a text."""
+"""The number of characters that are kept of a text."""
 
 _MOST_CONDITIONS = 100
 
 _PAGE, _FIRST_PAGE = 500, 10
-"""Objects of a page at most, and of the first one, when their size is not known: each may have 1.5 MB."""
+"""The maximum number of objects in a page, and in the first page: each object may have 1.5 MB."""
 
 _PAGE_BYTES, _MOST_BYTES = 1024 * 1024, 64 * 1024 * 1024
-"""Bytes that a page should have, and the most that are read of one kind."""
+"""The desired size of a page in bytes, and the maximum number of bytes that are read of one kind."""
 
 _NOT_FOUND = 404
 _JSON = "application/json"
@@ -76,13 +76,13 @@ _MADE_OF = {
     **dict.fromkeys(("ReplicaSet", "StatefulSet", "DaemonSet", "Job"), (POD,)),
     "CronJob": (GroupVersionKind("batch", "v1", "Job"),),
 }
-"""The children of built-in kinds."""
+"""The child kinds of built-in kinds."""
 
 _JUDGED = {*_MADE_OF, "Pod", "PersistentVolumeClaim"}
-"""Kinds whose whole objects are read. Of others only metadata is: a Secret's content never comes here."""
+"""Kinds whose whole objects are read. Of others, such as Secrets, only the metadata are read."""
 
 _VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
-"""Reasons that only repeat that something is not ready."""
+"""Reasons that only repeat that the object is not ready."""
 
 
 class _Reference(msgspec.Struct):
@@ -103,7 +103,7 @@ _decode_owned = Decoder(_Owned, "an object with metadata")
 
 
 class Counts(msgspec.Struct):
-    """Children that are counted and not shown, by kind."""
+    """Children that are counted but not shown, by kind."""
 
     ready: dict[str, int] = {}
     not_ready: dict[str, int] = {}
@@ -117,12 +117,12 @@ class Node(msgspec.Struct):
     name: str
     uid: str
     ready: bool | None
-    """None if the object does not say."""
+    """Whether the object is ready; None if it does not tell."""
 
     reason: str = ""
     message: str = ""
     resource: str = ""
-    """Such as `deployments.apps`."""
+    """The resource, such as `deployments.apps`."""
 
     children: list[Node] = []
     more: Counts = msgspec.field(default_factory=Counts)
@@ -130,21 +130,21 @@ class Node(msgspec.Struct):
 
 @dataclass
 class Collected:
-    """The state of an object and its children, as it was read."""
+    """The state of an object and its children at the time of reading."""
 
     object: Object
-    """The object's generation and status, as far as they are shown."""
+    """The object's generation and status, in the parts that are shown."""
 
     root: Node
     events: list[Mapping[str, Any]]
     """The last Events, oldest first."""
 
     missing: list[str]
-    """What could not be read, in words."""
+    """Descriptions of data that could not be read."""
 
 
 class _Withheld(KubeError):
-    """The manager may read it, but the user may not."""
+    """The manager may read an object, but the user may not."""
 
 
 class Collector:
@@ -159,11 +159,11 @@ class Collector:
         may_get: Callable[[Place], Awaitable[bool]] | None = None,
         informers: Iterable[Informer] | None = None,
     ) -> None:
-        """Prepare to collect, for a manager if there are `informers`.
+        """Create a collector; a manager passes its `informers`.
 
-        It reads an object from these first, and then by a list, as it may not have the right to get it.
-        `owned` has the kinds of children of each operator's kind. `may_get` is there where the reader has
-        fewer rights than `transport`.
+        A manager reads an object from its informers first, and then from a list, because it may lack the
+        right to get the object. `owned` has the kinds of children of each operator's kind. `may_get` is
+        needed if the reader has fewer rights than `transport`.
         """
         self._may_get = may_get
         self._informers = informers
@@ -177,7 +177,7 @@ class Collector:
         """The UIDs whose children were read: objects may own each other."""
 
     async def collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
-        """Read everything. Raises `KubeError` when the object itself cannot be read."""
+        """Read everything. Raises `KubeError` if the object itself cannot be read."""
         obj, root = await self._read_node(gvk, key)
         events: list[Mapping[str, Any]] = []
         try:
@@ -185,11 +185,11 @@ class Collector:
                 events = await self._events(root)
                 await self._grow(root, obj, gvk, MOST_LEVELS)
         except TimeoutError:
-            self._miss(f"what is not found within {PATIENCE:g} s")
+            self._miss(f"everything not found within {PATIENCE:g} s")
         return Collected(_shown_parts(obj), root, events, list(self._missing))
 
     async def read(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes:
-        """Read an object. Raises `NotFound` where there is none, and `KubeError`."""
+        """Read an object. Raises `NotFound` if it does not exist, and `KubeError`."""
         path = object_path(await self._resolve(gvk, key.namespace, key.name), key)
         raw = self._cached(gvk, key)
         if raw is None and self._informers is not None:
@@ -213,7 +213,7 @@ class Collector:
         raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
 
     def _cached(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
-        """Return an object from a cache. Raises NotFound where the cache would have it."""
+        """Return an object from a cache. Raises NotFound if a cache of its kind lacks it."""
         caches = [
             each for each in self._informers or () if each.spec.gvk == gvk and each.spec.projection == "full"
         ]
@@ -232,7 +232,7 @@ class Collector:
         if node.uid and node.uid not in self._grown:
             self._grown.add(node.uid)
             if not levels and kinds:
-                self._miss(f"what is more than {MOST_LEVELS} levels down")
+                self._miss(f"everything below {MOST_LEVELS} levels")
             for kind in kinds if levels else ():
                 await self._add_children(node, obj, kind, levels - 1)
         if gvk.kind == "Pod" and node.ready is False:
@@ -243,7 +243,7 @@ class Collector:
 
     async def _add_children(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
         selector = _selector(obj) if gvk in (POD, _REPLICA_SET) else ""
-        # A namespace may have very many of others, and few of ours.
+        # A namespace may have very many objects of others, and few of ours.
         whole = gvk == POD or bool(selector)
         found = 0
         try:
@@ -275,12 +275,12 @@ class Collector:
             else:
                 child, made = await self._read_node(gvk, key)
         except NotFound:
-            return  # it went meanwhile
+            return  # deleted meanwhile
         except ProtocolError:
             self._leave_out(gvk)
             return
         if gvk.kind == "ReplicaSet" and not wanted_replicas(child):
-            return  # of an earlier revision
+            return  # from an earlier revision
         ready = made.ready is not False
         shown = sum(each.kind == gvk.kind for each in node.children)
         if (ready and gvk == POD) or shown >= MOST_SHOWN:
@@ -291,7 +291,7 @@ class Collector:
         await self._grow(made, child, gvk, levels)
 
     async def _add_claims(self, node: Node, pod: Object) -> None:
-        """Add the claims of the pod's volumes: it does not own them, but waits for them."""
+        """Add the PersistentVolumeClaims of the pod's volumes: the pod does not own them, but needs them."""
         volumes = objects(fields(pod, "spec").get("volumes"))
         names = {text(fields(each, "persistentVolumeClaim").get("claimName")): None for each in volumes}
         names.pop("", None)
@@ -309,9 +309,10 @@ class Collector:
                 node.children.append(self._claims[name])
 
     async def _add_last_line(self, node: Node, pod: Object) -> None:
-        """Add the last line of the log of a container that ended, if its status has none.
+        """Add the last log line of a terminated container, if its status has no message.
 
-        Only with the rights of our own user: others' right to logs is not known here.
+        Used only if the process reads as the user itself: another user's right to read logs is not checked
+        here.
         """
         health = PodHealth.of(pod, clock.now())
         if not health.silent or self._may_get is not None or self._logs_read >= MOST_LOGS:
@@ -320,14 +321,14 @@ class Collector:
         query = {"container": health.silent, "tailLines": "1", "limitBytes": f"{_LONGEST}"}
         if fields(pod, "status").get("phase") != "Failed":
             query["previous"] = "true"
-        with suppress(KubeError):  # there is no right to it, or no log any more
+        with suppress(KubeError):  # the right is missing, or the log is gone
             path = object_path(await self._mapper.resolve(POD), ObjectKey(node.namespace, node.name))
             log = await self._transport.request("GET", f"{path}/log?{urlencode(query)}")
             if line := one_line(log.decode(errors="replace")):
                 node.message = f"{node.message}: {line}"
 
     async def _ask_events(self, node: Node) -> None:
-        """Take the reason from the last warning Event, if the object itself gives none."""
+        """Set the reason from the last warning Event, if the object itself has none."""
         for event in reversed(await self._events(node)):
             reason, message = event["reason"], event["message"]
             if node.kind == CLAIM.kind:
@@ -370,7 +371,7 @@ class Collector:
         decode: Callable[[bytes], T],
         accept: str = _JSON,
     ) -> AsyncGenerator[tuple[bytes, T], None]:
-        """Yield the items of a list, encoded and decoded, as far as the limits allow."""
+        """Yield the items of a list, encoded and decoded, within the limits."""
         listing = Listing(self._transport.request, path, accept=accept, longest=_MOST_BYTES)
         limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
@@ -384,7 +385,7 @@ class Collector:
                     self._leave_out(gvk)
                     continue
                 yield raw, decoded
-            await asyncio.sleep(0)  # the time limit is looked at
+            await asyncio.sleep(0)  # check the time limit
             seen, size, resume = seen + len(page.items), size + page.size, page.resume
             if not resume:
                 return
@@ -394,7 +395,7 @@ class Collector:
             limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
 
     def _leave_out(self, gvk: GroupVersionKind) -> None:
-        self._miss(f"{gvk.kind}: what has another shape is left out")
+        self._miss(f"{gvk.kind}: invalid items are left out")
 
 
 def _event_parts(event: Object) -> dict[str, Any]:
@@ -418,7 +419,7 @@ def _cut(told: Object) -> dict[str, Any]:
 
 
 def _selector(obj: Object) -> str:
-    """Return the label selector of an object's pods; empty if it is no list of `name=value` pairs."""
+    """Return the label selector of an object's pods; empty if it has more than `name=value` pairs."""
     selector = fields(obj, "spec", "selector")
     labels = fields(selector, "matchLabels")
     if selector.get("matchExpressions") or not all(isinstance(each, str) for each in labels.values()):
@@ -435,7 +436,7 @@ def resource_name(mapping: RestMapping) -> str:
 def kinds_of(
     owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
 ) -> Iterable[GroupVersionKind]:
-    """Return the kinds of trees: the operators' kinds and the kinds that these own, without Secrets."""
+    """Return the kinds in all trees: the operators' kinds and the kinds that these own, without Secrets."""
     found = dict.fromkeys((*owned, CLAIM))
     pending = [each for kinds in owned.values() for each in kinds]
     while pending:
@@ -447,7 +448,7 @@ def kinds_of(
 
 
 def object_path(mapping: RestMapping, key: ObjectKey) -> str:
-    """Return the path of an object. Raises NotFound for a name or namespace that no object can have."""
+    """Return the path of an object. Raises NotFound for an invalid name or namespace."""
     try:
         return mapping.path(*key)
     except ValueError as error:
@@ -455,7 +456,7 @@ def object_path(mapping: RestMapping, key: ObjectKey) -> str:
 
 
 def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
-    """Make the node of an object, with its readiness; `key` is the key that it was read by."""
+    """Return the node of an object, with its readiness; `key` is the key by which it was read."""
     metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
     ready, reason, message = judge({**obj, "kind": kind})
     name, reason, message = (
@@ -466,9 +467,9 @@ def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """Return the nodes that are not ready, and have only ready children; those with a clear reason first.
+    """Return the nodes that are not ready and have only ready children; those with a clear reason first.
 
-    Nodes below a ready one do not count, such as pods that were evicted and replaced.
+    Nodes below a ready one are ignored, such as pods that were evicted and replaced.
     """
     found: list[Node] = []
 
@@ -486,5 +487,5 @@ def bad_leaves(node: Node) -> Sequence[Node]:
 
 
 def stuck_pods(node: Node) -> Sequence[Node]:
-    """Return the pods among the bad leaves that report why they do not run."""
+    """Return the pods among `bad_leaves` that report why they do not run."""
     return [each for each in bad_leaves(node) if each.kind == "Pod" and each.reason not in _VAGUE]

@@ -1,4 +1,4 @@
-"""The figures of the overview, without names of objects, and the search for objects."""
+"""The numbers of the overview, without names of objects, and the search for objects."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ STATES = {
 }
 
 MOST_FOUND = 200
-_SMALL = 64  # the work of checking a name or a queue, in bytes of JSON that take as long
+_SMALL = 64  # the cost of checking a name or a queue, in bytes of JSON with the same cost
 
-WINDOW = 600.0  # the last seconds whose reconciles are counted
-_MOST = 5000  # reconciles of a controller that are counted
-_AT_ONCE = 0.03  # seconds for counting objects of one kind, for each look; one takes about 30 microseconds
-_KEPT = 10.0  # seconds after a look for which the next one counts changed objects only
+WINDOW = 600.0  # reconciles in so many last seconds are counted
+_MOST = 5000  # the maximum number of counted reconciles of a controller
+_AT_ONCE = 0.03  # seconds per page for counting objects of one kind; each object takes about 30 microseconds
+_KEPT = 10.0  # seconds after a page in which the next page counts only changed objects
 _MINUTE, _BARS = 60.0, 60
 
 
 async def search(
     manager: Manager, resources: Collection[str], query: Mapping[str, str], seconds: float = 0.0
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the rows of found objects, in order, and whether there are more than are returned.
+    """Return the found objects' rows, in order, and whether further objects were left out.
 
-    `query` may have `kind`, which is a resource, `namespace`, `name`, a part of the name, and `state`, one of
-    `STATES`. Empty ones match everything. `seconds` is for states that say `longer than`.
+    `query` may contain `kind` (a resource), `namespace`, `name` (a part of the name), and `state` (one of
+    `STATES`). Empty values match everything. `seconds` is the limit for states with `longer than`.
     """
     found, portions = list[dict[str, Any]](), Portions()
     kind, namespace, name, state = (query.get(each, "") for each in ("kind", "namespace", "name", "state"))
@@ -77,7 +77,7 @@ async def search(
 def _activity(
     controller: Controller, key: ObjectKey, seconds: float
 ) -> tuple[str, float | None, dict[str, bool]]:
-    """Return what a controller does with an object, for how many seconds, and the states that it is in."""
+    """Return a controller's activity for an object, its duration in seconds, and the matching states."""
     last, waiting = controller.runs.last(key), controller.waiting(key)
     doing, began = "", None
     if (running := controller.running(key)) is not None:
@@ -121,15 +121,15 @@ def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
 def _readiness_of(informer: Informer, record: Record) -> Verdict:
     try:
         return judge({"kind": informer.spec.gvk.kind, **orjson.loads(record.raw)})
-    except ValueError:  # nested deeper than the parser reads
+    except ValueError:  # nested deeper than the parser allows
         return SILENT
 
 
 class Figures:
-    """Figures of one controller: its recent reconciles, and its objects that are not ready.
+    """The figures of one controller: its recent reconciles, and its objects that are not ready.
 
-    The record of reconciles drops some before their time, so each one is noted. Objects are counted in time
-    slices, and then changed ones alone, as long as the number is asked for.
+    The history drops some reconciles early, so each one is copied. Objects are counted in portions; while
+    pages ask for the number, only changed objects are counted again.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -143,7 +143,7 @@ class Figures:
         self._end: asyncio.TimerHandle | None = None
 
     def not_ready(self, informer: Informer) -> tuple[int, bool]:
-        """Return how many objects are not ready so far, and whether all have been counted."""
+        """Return how many objects are not ready so far, and whether all have been checked."""
         if self._end is not None:
             self._end.cancel()
         if self._unsubscribe is None:
@@ -168,7 +168,7 @@ class Figures:
         self._bad.clear()
 
     def rates(self) -> dict[str, Any]:
-        """Return the counts of recent reconciles, and their durations."""
+        """Return the numbers of recent reconciles, and their durations."""
         now = asyncio.get_running_loop().time()
         self._read(now - WINDOW)
         runs = self._runs.values()
@@ -189,7 +189,7 @@ class Figures:
         }
 
     def _read(self, since: float) -> None:
-        """Read the records that were added since the last look, which are in the order of their ends."""
+        """Copy the reconciles that were added since the last call; they are in the order of their ends."""
         last = max((at for at, _, _ in self._runs.values()), default=since)
         for record in islice(self._controller.runs.latest(), _MOST):
             at = record.started + record.seconds
@@ -201,14 +201,14 @@ class Figures:
 
 
 class Overview:
-    """The overview: the manager's own objects, and figures made of its metrics."""
+    """The overview: the manager's own components, and figures from its metrics."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
         self._figures: dict[str, Figures] = {}
 
     async def look(self) -> dict[str, Any]:
-        """Return what the page shows."""
+        """Return the values for the page."""
         now, manager = asyncio.get_running_loop().time(), self._manager
         metrics, readiness = manager.metrics, manager.health.readiness
         informers = {controller.name: informer for controller, informer in sources(manager)}

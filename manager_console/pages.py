@@ -1,4 +1,4 @@
-"""The console's pages and actions, and who may use them. An open page polls for its live part."""
+"""The console's pages and actions, and their access checks. An open page polls its changing part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aiohttp.web import Request, Response, RouteDef, StreamResponse, get, post
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import WatchSpec
-from manager.cli.operators import owned_by, shared_out_by
+from manager.cli.operators import owned_by
 from manager.controller import Controller
 from manager.events import ObjectReference
 from manager.kube.errors import KubeError, NotFound
@@ -56,22 +56,22 @@ _ACTIONS = {
     "pause": ("Paused", "paused it"),
     "resume": ("Resumed", "resumed it"),
 }
-"""By name, the reason of their Event, and what it says."""
+"""For each action, the reason and the text of its Event."""
 
 _LINES_A_MINUTE, _USERS = 10, 64
-"""Log lines about one user's actions, and the users that are told apart."""
+"""Log lines per minute about one user's actions, and the number of users that are distinguished."""
 
 _PART = "part"
-"""The query that asks for the live part of a page alone."""
+"""The query parameter that requests only the changing part of a page."""
 
 _FRESH = 0.5
-"""Seconds for which a page is kept for others who see the same."""
+"""Seconds in which a page is reused for other users who see the same content."""
 
 _AT_ONCE = 4
-"""The most pages that are made at a time."""
+"""The maximum number of pages that are created at the same time."""
 
 _REST, _LONGEST_REST = 4.0, 2.0
-"""A user's next page waits so many times as long as the last one took of the processor; at most seconds."""
+"""A user waits for the next page this multiple of the last page's processor time, at most so many seconds."""
 
 _log = get_logger("console")
 
@@ -89,16 +89,16 @@ def console_routes(
 ) -> list[RouteDef]:
     """Return the routes of the console of a manager that runs `operators`.
 
-    The manager runs what the console needs beside its pages. They are for all users of this machine if the
-    console `is_local`, else for users with the right to each page.
+    Background tasks of the console are added to the manager. If the console `is_local`, its pages are for
+    all users of this machine, otherwise for users with the right to each page.
     """
     audience = web.audience_of(manager.program)
     access = None if is_local else Access(transport, rng=manager.rng, audience=audience)
     holders = None
     if manager.coordinator.owned is not None:
-        from manager_console.shard_holders import holders_of  # noqa: PLC0415 - it imports manager_shards
+        from manager_console.shard_holders import holders_of  # noqa: PLC0415 - 5 ms: --shards alone
 
-        holders = holders_of(manager.coordinator, transport, shared_out_by(operators))
+        holders = holders_of(manager.coordinator, transport, operators)
     console = Console(manager, transport, operators, access, holders)
     manager.add(Runnable("console", console.changes.run))
     return console.routes(has_debug_pages=has_debug_pages)
@@ -115,7 +115,7 @@ class Console:
         access: Access | None = None,
         holders: ShardHolders | None = None,
     ) -> None:
-        """Serve all users of this machine if there is no `access`; `holders` are there with shards alone."""
+        """Create the pages; without `access`, all users of this machine may see them."""
         self.changes = Changes(manager.cache, self._end_pause)
         self._manager = manager
         self._transport = transport
@@ -127,15 +127,15 @@ class Console:
         self._lines = lru_cache(_USERS)(lambda _user: Lines(per_minute=_LINES_A_MINUTE))
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._users = WeakValueDictionary[str, asyncio.Lock]()
-        self._acts = 0  # after an action, pages are made anew
+        self._acts = 0  # incremented by actions, after which pages are created anew
         self._made: Answers[Hashable, tuple[int, str]] = Answers(limit=64, keep_yes=_FRESH, keep_no=_FRESH)
 
     def routes(self, *, has_debug_pages: bool = False) -> list[RouteDef]:
-        """Return the routes; an object's are for users who may `get` it, others for the path `/console`.
+        """Return the routes: an object's pages require `get` on it, others the path `/console`.
 
-        `/api/objects/RESOURCE/NAMESPACE/NAME`, without a namespace for cluster-scoped kinds, is the report of
-        an object as JSON; `/objects/...` is the page about it. RESOURCE is `pets.petstore.example.com`.
-        Actions are for users who may `update` the object, or all of its kind.
+        `/api/objects/RESOURCE/NAMESPACE/NAME` (without a namespace for cluster-scoped kinds) is the report of
+        an object as JSON; `/objects/...` is its page. RESOURCE is `pets.petstore.example.com`. Actions
+        require the right to `update` the object, or all objects of its kind.
         """
         admitted, act = self._admitted, self._admitted(self._act, partial(_on_object, "update"))
         may_get = partial(_on_object, "get")
@@ -156,10 +156,10 @@ class Console:
         return [*found, *(get(path, admitted(page, path_itself)) for path, page in debug)]
 
     def _admitted(self, handler: Handler, asks: Asks | None) -> Handler:
-        """Return the handler, for users with the right that it asks for alone; None is no right at all.
+        """Return a handler that first checks the user's right from `asks`; None requires no right.
 
-        Without `access`, the request's Host has to be a name of this machine: a web page in a browser here
-        could read it otherwise, by a name that leads here.
+        Without `access`, the request's Host must be a name of this machine: otherwise a web page in a local
+        browser could read the console through a host name that resolves to this machine.
         """
         if self._access is not None:
             return handler if asks is None else guarded(handler, self._access, asks)
@@ -193,7 +193,7 @@ class Console:
 
     @asynccontextmanager
     async def _turn(self, user: User | None) -> AsyncIterator[None]:
-        """Wait for a turn to make a page: a few at a time, one for each user, with a fifth of the time."""
+        """Wait for a turn to create a page: a few at once, one for each user, with limited time."""
         mine = asyncio.Lock() if user is None else self._users.setdefault(user.sharer, asyncio.Lock())
         await mine.acquire()
         used = 0.0
@@ -213,7 +213,7 @@ class Console:
         controllers = self._controllers(await self._kind(place))
         if not controllers:
             return plain("no controller of this kind\n", _NOT_FOUND)
-        # Of an object that another replica works on, this one may know nothing, not even the UID.
+        # If another replica owns the object, this one may know nothing about it, not even its UID.
         cached = cached_record(self._manager, controllers[0].primary, key)
         uid = request.query.get("uid", "") if cached is None else cached.uid
         reports = [controller_report(self._manager, each, key) for each in controllers]
@@ -234,7 +234,7 @@ class Console:
             return plain(await in_thread(lambda: to_yaml(raw, gvk)))
 
     async def _act(self, request: Request) -> Response:
-        """Do what a person asks for with an object, or with all controllers of the kind if none is named."""
+        """Do the requested action for an object, or for all controllers of the kind if no object is named."""
         _, _, origin = request.headers.get("Origin", "").partition("://")
         if not origin or origin != request.headers.get("Host"):  # a browser sends it
             return plain("not from a page of this console\n", _FORBIDDEN)
@@ -278,7 +278,7 @@ class Console:
         return web.answer(_SEE_OTHER, {"Location": web.object_address(key, resource) if key.name else "/"})
 
     def _end_pause(self, spec: WatchSpec, key: ObjectKey) -> None:
-        """Resume an object that has been deleted: a later one of its name is not paused."""
+        """Resume a deleted object, so that a later one with its name is not paused."""
         for controller in self._controllers(spec.gvk):
             if controller.queue is not None:
                 controller.queue.resume(key)
@@ -358,7 +358,7 @@ class Console:
         return [each for each in self._manager.controllers if gvk is not None and each.primary == gvk]
 
     async def _owners(self, controllers: Sequence[Controller], uid: str) -> list[ShardOwner]:
-        """Return the replica that works on the object, with its name for users who may know it."""
+        """Return the replica that owns the object, with its name for users who may know it."""
         owners = list[ShardOwner]()
         for each in controllers if uid else ():
             if self._holders is None or (shard := self._holders.shard_of(each.name, uid)) is None:
@@ -376,7 +376,7 @@ class Console:
 
 
 def _named(request: Request) -> tuple[Place, ObjectKey]:
-    """Return what a path names: an object, or all of a kind, with an empty name."""
+    """Return the object in a path; an empty name means all objects of the kind."""
     found = request.match_info
     key = ObjectKey(found.get("namespace", ""), found.get("name", ""))
     return _place(found["resource"], *key), key

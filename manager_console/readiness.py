@@ -13,10 +13,10 @@ from manager_kinds.pod_health import PodHealth
 Object = Mapping[str, Any]
 
 _NEGATIVE = {"Degraded", "Failed", "ReplicaFailure", "Stalled"}
-"""Types of conditions of which True is bad, and with which waiting is of no use."""
+"""Condition types for which True is bad, and for which waiting does not help."""
 
 _NEUTRAL = {"Progressing", "Reconciling"}
-"""Types of conditions of which neither is bad."""
+"""Condition types for which neither status is bad."""
 
 _UNKNOWN = -1
 
@@ -25,7 +25,7 @@ SAID = ("type", "status", "reason", "message", "lastTransitionTime")
 
 
 class Verdict(NamedTuple):
-    """Whether an object is ready; None if it does not say."""
+    """The result whether an object is ready; None if the object does not tell."""
 
     ready: bool | None
     reason: str = ""
@@ -36,7 +36,7 @@ FINE, SILENT = Verdict(True), Verdict(None)
 
 
 def judge(obj: Object) -> Verdict:
-    """Return whether an object is ready, by its kind's own rules if they are known here."""
+    """Return whether an object is ready, by its kind's own rules if there are any."""
     return _deleting(obj) or _BY_KIND.get(text(obj.get("kind")), _by_conditions)(obj)
 
 
@@ -95,7 +95,7 @@ def _by_conditions(obj: Object) -> Verdict:
 
 
 def _reported(obj: Object, otherwise: str, *states: tuple[str, str]) -> Verdict | None:
-    """Return the verdict of the first condition in one of these states; `otherwise` is its default reason."""
+    """Return the verdict for the first condition in one of these states, with a default reason."""
     for each in conditions_of(obj):
         if (each.get("type"), each.get("status")) in states:
             return Verdict(False, each.get("reason", otherwise), each.get("message", ""))
@@ -119,7 +119,7 @@ def _claim(claim: Object) -> Verdict:
 
 
 def _replicas(obj: Object) -> Verdict:
-    """Judge a Deployment, ReplicaSet or StatefulSet by its ready pods."""
+    """Return the verdict for a Deployment, ReplicaSet or StatefulSet by its ready pods."""
     said = _reported(obj, "", ("ReplicaFailure", "True"), ("Progressing", "False"))
     return said or _enough(fields(obj, "status").get("readyReplicas"), wanted_replicas(obj))
 
@@ -153,4 +153,4 @@ _BY_KIND: dict[str, Callable[[Object], Verdict]] = {
     "DaemonSet": _daemon_set,
     "Job": lambda job: _reported(job, "Failed", ("Failed", "True")) or FINE,
 }
-"""By kind alone: other groups hardly have kinds of these names."""
+"""By kind only: other groups hardly have kinds with these names."""

@@ -1,4 +1,4 @@
-"""The replica that works on an object, by the Leases of shards."""
+"""The replica that owns an object, according to the Leases of shards."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from typing import Any, NamedTuple
 
 from manager.cli.settings import parse_shard_count
 from manager.election.coordinator import Coordinator
-from manager.election.elector import SHARD, lease_of_shard, number_of_shards
+from manager.election.elector import SHARD
 from manager.election.lease import Lease, Leases, LeaseTiming
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
+from manager.operator import AnyOperator
 from manager.server.access import Answers, Place
 from manager.util import clock
 from manager_console.explanation import ShardOwner
 from manager_shards import OwnedShards, ShardCoordinator
-from manager_shards.coordinator import MEMBER
+from manager_shards.coordinator import MEMBER, lease_of_shard, number_of_shards
 from manager_shards.shard_set import ShardSet
 
 _WITHIN, _FRESH = 2.0, 2.0
-"""Seconds for reading the Leases, and for which they are kept: they are renewed about as often."""
+"""Seconds for reading the Leases, and for caching them: they are renewed about as often."""
 
 _DURATION = LeaseTiming().lease_duration
-"""The duration of a Lease that has none, in seconds."""
+"""The duration in seconds of a Lease that names none."""
 
 _MOST_ROWS = 64
 
 
 class Holder(NamedTuple):
-    """The holder of a shard's Lease, or a replica with a Lease of its own."""
+    """The holder of a shard's Lease, or a replica with its own Lease."""
 
     name: str = ""
-    """Empty if the Lease has no holder."""
+    """The replica's name; empty if the Lease has no holder."""
 
     renewed: str = ""
     """The last renewal, by the holder's clock; empty if unknown."""
@@ -48,10 +49,10 @@ class Holders(NamedTuple):
     """The holder of each shard, by number."""
 
     replicas: Sequence[Holder]
-    """All replicas that take part, also those without a shard."""
+    """All participating replicas, including those without a shard."""
 
     def owner(self, controller: str, uid: str, *, shared_out: bool) -> ShardOwner:
-        """Return the owner of an object; the holder of the first shard if objects are not `shared_out`."""
+        """Return the owner of an object; without `shared_out`, the holder of the first shard."""
         count = len(self.shards)
         shard = ShardSet.of(count, ()).number_of(uid) if shared_out else 0
         return ShardOwner(controller, shard, count, *self.shards[shard])
@@ -61,13 +62,13 @@ class ShardLeases:
     """The Leases of a program's shards and replicas."""
 
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
-        """`name` is the first shard's Lease; the names of the others begin with it."""
+        """Create a reader; `name` is the first shard's Lease, and the prefix of the other Leases' names."""
         self._name = name
         self._group = Leases(transport, namespace=namespace, label=f"{name}/lease")
         self._namespace = namespace
 
     def place(self, shard: int | None = None) -> Place:
-        """Return a shard's Lease, as a right is asked for; by default all."""
+        """Return a shard's Lease (default: all Leases) in the form of an access check."""
         name = "" if shard is None else lease_of_shard(self._name, shard)
         return Place("coordination.k8s.io", "leases", self._namespace, name)
 
@@ -96,11 +97,16 @@ def _holder(lease: Lease) -> Holder:
     return Holder(lease.holder, renewed, bool(lease.holder) and age > (lease.duration or _DURATION))
 
 
+def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
+    """Return by name whether replicas share an operator's objects; not of one that works in all replicas."""
+    return {each.name: each.shared_out for each in operators if each.options.needs_leader_election}
+
+
 class ShardHolders:
-    """The replicas that work on objects: this one from memory, all others by their Leases."""
+    """The replicas that own objects: this one from memory, all others by their Leases."""
 
     def __init__(self, leases: ShardLeases, owned: OwnedShards, controllers: Mapping[str, bool]) -> None:
-        """Take `controllers`, which maps each elected controller to whether replicas share its objects."""
+        """Set the sources; `controllers` maps each elected controller to its `shared_out`."""
         self.place = leases.place
         self._leases = leases
         self._owned = owned
@@ -108,20 +114,20 @@ class ShardHolders:
         self._answers: Answers[str, Holders | str] = Answers(limit=1, keep_yes=_FRESH, keep_no=_FRESH)
 
     def shard_of(self, controller: str, uid: str) -> int | None:
-        """Return the shard of an object; None where all replicas work on it."""
+        """Return the shard of an object; None if every replica works on it."""
         if controller not in self._controllers:
             return None
         return self._owned.number_of(uid) if self._controllers[controller] else 0
 
     def is_ours(self, controller: str, uid: str | None) -> bool:
-        """Return whether this replica works on an object; an unknown UID means that another one does."""
+        """Return whether this replica owns an object; for an unknown UID, another one does."""
         if uid is None and self._controllers.get(controller):
             return False
         shard = self.shard_of(controller, uid or "")
         return shard is None or self._owned.find(shard) is not None
 
     async def owner(self, controller: str, shard: int, *, may_know: bool) -> ShardOwner:
-        """Return the owner of a shard, without the holder unless the user `may_know` it."""
+        """Return the owner of a shard; the holder is omitted unless the user `may_know` it."""
         owner = ShardOwner(controller, shard, self._owned.count, here=self._owned.find(shard) is not None)
         holders = await self._read() if may_know else "you may not get its lease"
         if isinstance(holders, str):
@@ -137,7 +143,7 @@ class ShardHolders:
             return {"problem": holders, "rows": [], "more": 0}
         last = {replica.name: replica for replica in holders.replicas}
         numbers: dict[str, list[int]] = {}
-        # The Lease that was renewed last says since when the replica is silent.
+        # The most recently renewed Lease shows since when the replica is silent.
         for number, holder in sorted(enumerate(holders.shards), key=lambda each: each[1].renewed):
             last[holder.name] = holder
             numbers.setdefault(holder.name, []).append(number)
@@ -162,17 +168,17 @@ class ShardHolders:
 
 
 def holders_of(
-    coordinator: Coordinator, transport: Transport, controllers: Mapping[str, bool]
+    coordinator: Coordinator, transport: Transport, operators: Sequence[AnyOperator]
 ) -> ShardHolders:
     """Return the holders of the shards that a manager's `coordinator` divides the work into."""
     assert isinstance(coordinator, ShardCoordinator)
     election = coordinator.config
     leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
-    return ShardHolders(leases, coordinator.shards, controllers)
+    return ShardHolders(leases, coordinator.shards, shared_out_by(operators))
 
 
 def _spans(numbers: Sequence[int]) -> str:
-    """Write sorted numbers as `0-2, 5`."""
+    """Return sorted numbers as text such as `0-2, 5`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""Answers of the console: templates and static files, and the debug pages."""
+"""Responses of the console: templates and static files, and the debug pages."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _HERE = Path(__file__).parent
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 _LONGEST = 2000
-"""Characters that are shown of a text."""
+"""The number of characters that are shown of a text."""
 
 _LONGEST_PROFILE, _PROFILE_LINES = 30.0, 60
-"""The longest profile, in seconds, as it slows everything down; and its lines."""
+"""The maximum length of a profile in seconds, because it slows everything down; and its number of lines."""
 
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _POLICY = {
@@ -42,34 +42,34 @@ _POLICY = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    "Referrer-Policy": "same-origin",  # with less, no Origin would come with a form
+    "Referrer-Policy": "same-origin",  # with a stricter policy, forms would have no Origin
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
 
 def audience_of(program: Program) -> str:
-    """Return the audience of tokens that are valid for the program's console alone."""
+    """Return the audience of tokens that are valid only for the program's console."""
     return f"{program.name}-console"
 
 
 def answer(status: int, headers: Mapping[str, str], body: bytes = b"") -> Response:
-    """Answer with these additional headers."""
+    """Return a response with these additional headers."""
     return Response(status=status, headers={**_HEADERS, **headers}, body=body)
 
 
 def plain(text: str, status: int = 200, content_type: str = "text/plain") -> Response:
-    """Answer with a text, which is plain by default."""
+    """Return a response with a text; the default type is plain text."""
     return answer(status, {"Content-Type": f"{content_type}; charset=utf-8"}, text.encode())
 
 
 def html(text: str, status: int = 200) -> Response:
-    """Answer with a page that loads and runs nothing from elsewhere."""
+    """Return a response with a page that loads and runs nothing from other sites."""
     return answer(status, {**_POLICY, "Content-Type": "text/html; charset=utf-8"}, text.encode())
 
 
 class Assets(NamedTuple):
-    """The templates of pages, and the files that they load."""
+    """The templates of pages, and the files that pages load."""
 
     environment: Environment
     files: Mapping[str, bytes]
@@ -78,10 +78,9 @@ class Assets(NamedTuple):
 
 @cache
 def read_assets() -> Assets:
-    """Read the static files and the templates, and compile these, once the first browser comes."""
-    # Imported only for the first browser: 24 ms, 2 MB.
-    from jinja2 import Environment as Made  # noqa: PLC0415
-    from jinja2 import FileSystemLoader, StrictUndefined  # noqa: PLC0415
+    """Read the static files and compile the templates, at the first request of a browser."""
+    from jinja2 import Environment as Made  # noqa: PLC0415 - 20 ms, 1 MB, for the first browser
+    from jinja2 import FileSystemLoader, StrictUndefined  # noqa: PLC0415 - as above
 
     paths = sorted(path for path in (_HERE / "static").iterdir() if path.suffix in _TYPES)
     files = {path.name: path.read_bytes() for path in paths}
@@ -102,12 +101,12 @@ def read_assets() -> Assets:
 
 
 async def _assets() -> Assets:
-    # The threads of `asyncio.to_thread` are the reconcilers', who may hold all of them for long.
+    # Reconcilers may occupy all threads of `asyncio.to_thread` for long.
     return read_assets() if read_assets.cache_info().currsize else await in_thread(read_assets)
 
 
 async def render(name: str, shown: dict[str, Any], part: str | None = None) -> str:
-    """Render a template, or one block of it."""
+    """Return a rendered template, or one block of it."""
     assets = await _assets()
     template = assets.environment.get_template(name)
     if part is None:
@@ -116,7 +115,7 @@ async def render(name: str, shown: dict[str, Any], part: str | None = None) -> s
 
 
 async def static_file(request: Request) -> Response:
-    """Answer with a file that browsers may keep for a day: its address has a version."""
+    """Return a file that browsers may cache for a day, because its address contains a version."""
     name = request.match_info["name"]
     body = (await _assets()).files.get(name)
     if body is None:
@@ -134,7 +133,7 @@ def object_address(key: ObjectKey, resource: str) -> str:
 
 
 def _printable(value: Any) -> Any:
-    """Return a text without bidirectional and invisible characters; it is escaped after this."""
+    """Return a text without bidirectional and invisible characters; the template escapes it afterwards."""
     return on_one_line(shortened(value, _LONGEST)) if type(value) is str else value
 
 
@@ -143,11 +142,11 @@ def _taking(seconds: float | None) -> str:
         return "-"
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms" if seconds else "0"
-    return format_duration(round(seconds, 1 if seconds < 10 else None))  # noqa: PLR2004 - as people round
+    return format_duration(round(seconds, 1 if seconds < 10 else None))  # noqa: PLR2004 - readable digits
 
 
 def debug_pages() -> Mapping[str, Handler]:
-    """Return the debug pages by path: tasks with their stacks, a profile of the event loop's thread."""
+    """Return the debug pages by path: tasks with their stacks, and a profile of the event loop's thread."""
     profiling = asyncio.Lock()
 
     async def tasks(_: Request) -> Response:
@@ -161,7 +160,7 @@ def debug_pages() -> Mapping[str, Handler]:
         if not 0 < seconds <= _LONGEST_PROFILE:
             return plain(f"?seconds=SECONDS is expected, at most {_LONGEST_PROFILE:g}\n", 400)
         if profiling.locked():
-            return plain("there is a profile under way\n", 409)
+            return plain("another profile is running\n", 409)
         async with profiling:
             with cProfile.Profile() as profiler:
                 await asyncio.sleep(seconds)
@@ -178,7 +177,7 @@ def _tasks() -> Iterator[str]:
     found = sorted(asyncio.all_tasks(), key=asyncio.Task.get_name)
     yield f"{len(found)} tasks\n"
     for task in found:
-        yield ascii(task.get_name())[1:-1]  # a name may have any characters
+        yield ascii(task.get_name())[1:-1]  # a name may contain any characters
         for frame in frames_of(task):
             code = frame.f_code
             yield f"    {code.co_qualname} ({code.co_filename}:{frame.f_lineno})"

@@ -1,6 +1,6 @@
-"""The factory of types: a type is made when a program first asks its module for it.
+"""The factory of types: a type is created at its first use in a program.
 
-Type checkers read a module's `.pyi`. At run time its `.json` says the same, one type a line.
+Type checkers read a module's `.pyi`. At run time, its `.json` has the same content, one type per line.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
         @classmethod
         def of(cls, literal: L) -> Self:
-            """Make the model of this JSON."""
+            """Return the model for this JSON."""
 
         def to_wire(self, *, only: set[str] | None = None) -> L:  # type: ignore[override]
             """Return the JSON form."""
@@ -61,7 +61,7 @@ else:
 
         @classmethod
         def of(cls, literal: Any) -> Self:
-            """Make the model of this JSON."""
+            """Return the model for this JSON."""
             return cls.model_validate(literal)
 
 
@@ -84,7 +84,7 @@ _SCALARS: Mapping[str, Any] = {
 }
 _lock = threading.RLock()
 _in_work: set[str] = set()
-"""Types that are being made: one of them contains itself."""
+"""The types under construction: one of them may contain itself."""
 
 
 def importer(module: str) -> Callable[[str], Any]:
@@ -132,12 +132,12 @@ def kind_of(gvk: GroupVersionKind) -> type[Resource] | None:
 
 
 def status_model_of(kind: type[Resource]) -> type[ApiModel] | None:
-    """Return the model of the status that a built-in kind holds as JSON, or None."""
+    """Return the model of the status, which a built-in kind stores as JSON; None if it has none."""
     return part_model_of(kind, "status")
 
 
 def part_model_of(kind: type[Resource], field: str) -> type[ApiModel] | None:
-    """Return the model of a field that a built-in kind holds as JSON, such as its `spec`, or None."""
+    """Return the model of a field that a built-in kind stores as JSON, such as its `spec`, or None."""
     builtin = kind_of(kind.gvk)
     name = f"{kind.gvk.kind}{field.capitalize()}"
     if builtin is None or not has_type(builtin.__module__, name):
@@ -156,7 +156,7 @@ def kinds_named(version: str, name: str) -> Sequence[GroupVersionKind]:
 
 
 def _record(module: str, name: str) -> dict[str, Any] | None:
-    """Return a type's line of the module's table, which stays in no memory: most types are never used."""
+    """Return a type's line of the module's table, without caching it: most types are never used."""
     table = _table(module)
     start = table.find(f'\n"{name}": '.encode())
     if start < 0:
@@ -200,7 +200,7 @@ def _make(module: str, name: str, record: dict[str, Any]) -> Any:
 def _field(
     module: str,
     *,
-    type: Any,  # noqa: A002 - the table's word
+    type: Any,  # noqa: A002 - the table's key
     required: bool = False,
     default: dict[str, Any] | None = None,
     alias: str | None = None,
@@ -222,7 +222,7 @@ def _field(
 
 
 def _type(module: str, code: Any) -> Any:
-    """Return the type of a code: a name, or `["list", code]`, or `["dict", code]`."""
+    """Return the type for a code: a name, or `["list", code]`, or `["dict", code]`."""
     if isinstance(code, list):
         outer, inner = code
         inner = _type(module, inner)

@@ -7,14 +7,14 @@ from typing import Any
 
 import yaml
 
-# Lines of prose are broken at this width; the server never sees where.
+# Prose is broken at this width; the server never sees the line breaks.
 _WIDTH = 110
 
-# Where libyaml is there, in a quarter of the time.
+# With libyaml if available, in a quarter of the time.
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-class _Dumper(_BASE):  # type: ignore[misc] # whichever there is
+class _Dumper(_BASE):  # type: ignore[misc] # the available one
     """YAML dumper that writes multi-line text as a block, and repeats values instead of using aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
@@ -38,6 +38,6 @@ def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:
 
 
 def yaml_lines(obj: dict[str, Any]) -> list[str]:
-    """Return the lines of an object, fields in the order of their names, each text on one line."""
+    """Return the lines of an object's YAML, fields sorted by name, each text on one line."""
     text: str = yaml.dump(obj, Dumper=_Dumper, sort_keys=True, width=1 << 20, allow_unicode=True)
     return text.split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""The methods that some kinds have beyond their fields."""
+"""The methods that some kinds have besides their fields."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["DeploymentMethods", "SecretMethods"]
 
 
 _FAILURES = (("ReplicaFailure", "True", "ReplicaFailure"), ("Progressing", "False", "NotProgressing"))
-"""Types and statuses of conditions by which a Deployment reports a failure, and the reason if it has none."""
+"""Condition types and statuses by which a Deployment reports a failure, with the default reasons."""
 
 
 class SecretMethods:
     """The methods of a Secret."""
 
     def value(self, key: str) -> bytes | None:
-        """Return the decoded value of the key; None when the Secret does not have it.
+        """Return the decoded value of the key; None if the Secret lacks it.
 
-        Raises ValueError when the value is not base64, which an API server never stores.
+        Raises ValueError if the value is not base64, which an API server never stores.
         """
         data: Mapping[str, str | None] | None = getattr(self, "data", None)
         encoded = (data or {}).get(key)
@@ -34,7 +34,7 @@ class SecretMethods:
 
 
 class DeploymentMethods:
-    """The methods of a Deployment: how far it is rolled out, and why not further."""
+    """The methods of a Deployment: the progress of its roll-out, and the reason of a delay."""
 
     if TYPE_CHECKING:
         metadata: ObjectMeta
@@ -54,16 +54,16 @@ class DeploymentMethods:
 
     @property
     def ready_replicas(self) -> int:
-        """The number of its pods that are ready."""
+        """Return the number of the Deployment's ready pods."""
         return number(self._status.get("readyReplicas"))
 
     @property
     def is_available(self) -> bool:
-        """Return whether the Deployment reports that enough of its pods are up."""
+        """Return whether the Deployment reports that enough of its pods are available."""
         return self._condition("Available").get("status") == "True"
 
     def is_rolled_out(self, size: int) -> bool:
-        """Return whether all replicas are of the latest spec, ready, and as many as `size`."""
+        """Return whether all replicas have the latest spec, are ready, and are as many as `size`."""
         status = self._status
         if number(status.get("observedGeneration")) < self.metadata.generation:
             return False
@@ -72,7 +72,7 @@ class DeploymentMethods:
 
     @property
     def failure(self) -> Problem | None:
-        """Why it does not get on: its pods are refused, or do not become ready in time; None if it does."""
+        """Return the reported failure: pods are refused, or not ready in time; None if there is none."""
         for name, wrong, otherwise in _FAILURES:
             condition = self._condition(name)
             if condition and condition.get("status") == wrong:
@@ -82,7 +82,7 @@ class DeploymentMethods:
     def problem(self, size: int, pods: Sequence[PodHealth] = ()) -> Problem | None:
         """Return why fewer than `size` replicas are ready: a problem of `pods` (`ctx.pods`), or `failure`.
 
-        A pod's own problem says more than a Deployment's message that pods do not become ready in time.
+        A pod's own problem is more specific than a Deployment's message that pods are not ready in time.
         """
         of_pods = problem_of_pods(pods, missing=self.ready_replicas < size) if pods else None
         failure = self.failure
@@ -93,11 +93,11 @@ class DeploymentMethods:
     def conditions_for(
         self, size: int, pods: Sequence[PodHealth] = ()
     ) -> Iterator[tuple[ConditionType, bool, str, str]]:
-        """Yield the conditions of an object that this Deployment does the work of, for `ctx.condition`.
+        """Yield the conditions of an object that is implemented by this Deployment, for `ctx.condition`.
 
-        They are Available, Progressing (until `size` replicas are rolled out) and Degraded (see `problem`),
-        each with its status, reason and message. With a problem, the first two have its reason if they are
-        not as wanted. `pods` are the ones of `ctx.pods`.
+        The conditions are Available, Progressing (until `size` replicas are rolled out) and Degraded (see
+        `problem`), each with its status, reason and message. If there is a problem, its reason also explains
+        an unwanted status of the first two. `pods` is the result of `ctx.pods`.
         """
         count = self.ready_replicas
         ready = f"{count} of {size} replicas are ready"

@@ -24,32 +24,32 @@ PARTS_OF_HEALTH = (
         for name in ("name", "ready", "restartCount", "state", "lastState")
     ),
 )
-"""The paths of a pod that its health depends on, for `Selection.of(keeps=...)`."""
+"""The paths in a pod that decide about its health, for `Selection.of(keeps=...)`."""
 
 FAILED_SCHEDULING = "FailedScheduling"
-"""The reason of Events from when a pod had no node yet."""
+"""The reason of Events from the time when a pod had no node yet."""
 
 LONGEST_LINE = 250
-"""Characters of a problem's message that come from a container, the kubelet or the scheduler."""
+"""The number of characters from a container, the kubelet or the scheduler in a problem's message."""
 
 _OTHERS_NAMED = 3
-"""So many further reasons are named beside the first."""
+"""The number of further reasons that are named after the first."""
 
 STARTS_WITHIN = timedelta(seconds=10)
-"""For so long it is no problem that a pod has no node, or neither sandbox nor volumes."""
+"""The time in which a new pod may lack a node, or its sandbox and volumes, without a problem."""
 
 _SETTLED, _SETTLED_AT_MOST = timedelta(seconds=60), timedelta(minutes=10)
-"""A container that has ended is well again when it has run for as long as it ran before, within these limits.
-The kubelet forgets a crash after ten minutes."""
+"""A container that has ended before counts as healthy when it has run for as long as it ran before, within
+these limits. The kubelet forgets a crash after ten minutes."""
 
 _LOOP = 3
-"""Restarts after which a container that is ready for some seconds is still one that crashes again."""
+"""Restarts after which a container that has been ready for some seconds still counts as crashing."""
 
 _CRASHED = "CrashLoopBackOff"
 _NO_IMAGE = "ImagePullBackOff"
 _STARTING = {"", "PodInitializing", "ContainerCreating"}
 _PULLING = {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"}
-"""The kubelet alternates between these."""
+"""Reasons between which the kubelet alternates."""
 
 _BACK_OFF = re.compile(r'Back-off pulling image "[^"]*"(: (ErrImagePull|RegistryUnavailable))?(: )?')
 
@@ -63,7 +63,7 @@ _WORST_FIRST = (
     ),
     *("RunContainerError", "OOMKilled", _CRASHED),
 )
-"""The order of reasons of several pods. Others come next, by name, and Failed pods last."""
+"""The order of several pods' reasons. Other reasons come next, by name, and Failed pods last."""
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")
 _NO_WORD = re.compile(r"[^A-Za-z0-9_]+|^[^A-Za-z]+")
@@ -77,40 +77,44 @@ class Problem(NamedTuple):
 
 
 class PodHealth(NamedTuple):
-    """The health of one pod, judged by its status."""
+    """The health of one pod, derived from its status."""
 
     name: str
     namespace: str
     uid: str
     is_active: bool
-    """Whether it is one of its owner's replicas: not terminating, and not Failed, evicted or Succeeded."""
+    """Whether it counts as a replica of its owner: not terminating, Failed, evicted or Succeeded."""
     is_ready: bool
     problem: Problem | None
-    """What keeps it from running; None for a pod that is well, or starts as any pod does."""
+    """The reason why it does not run; None for a pod that is healthy or starting normally."""
     since: str
-    """When its conditions changed last, in RFC 3339; empty if that is not known."""
+    """The last change of its conditions, in RFC 3339; empty if unknown."""
     is_stuck: bool
-    """Whether it has a node, and no sandbox or volumes for too long: only its Events say why."""
+    """Whether it has had a node, but no sandbox or volumes, for too long: only its Events say why."""
     silent: str
-    """The container that ended and left no message; empty if there is none."""
+    """The container that ended without a message; empty if there is none."""
     look_again_at: datetime | None
-    """When this changes even if nothing happens: a container that crashed has run for long enough, say."""
+    """The time at which this changes by itself, such as when a crashed container has run long enough."""
 
     @classmethod
     def of(cls, pod: Mapping[str, Any], now: datetime, *, grace: timedelta = STARTS_WITHIN) -> PodHealth:
-        """Judge a pod, as JSON has it. What has another shape than a pod's counts as absent.
+        """Return the health of a pod from its JSON. Fields with an unexpected type count as missing.
 
-        For `grace` a pod may have no node, sandbox or volumes.
+        For the time `grace`, a pod may lack a node, sandbox or volumes.
         """
         metadata, status = fields(pod, "metadata"), fields(pod, "status")
         conditions = {text(each.get("type")): each for each in objects(status.get("conditions"))}
+        times = [text(each.get("lastTransitionTime")) for each in conditions.values()]
         phase = text(status.get("phase"))
         deleting, ended = bool(metadata.get("deletionTimestamp")), phase in {"Failed", "Succeeded"}
         problem, stuck, look_again_at = None, False, None
         if phase == "Failed" and not deleting:
             problem = _failure(status)
         elif not ended and not deleting:
-            problem, look_again_at = _container_problem(status, now)
+            for container, first in _containers(status):
+                problem, look_again_at = _of_container(container, now, first=first)
+                if problem is not None:
+                    break
             if problem is None and phase in {"", "Pending"}:
                 problem, stuck, look_again_at = _start(conditions, now, grace)
         return cls(
@@ -120,18 +124,18 @@ class PodHealth(NamedTuple):
             is_active=not ended and not deleting,
             is_ready=not ended and text(conditions.get("Ready", {}).get("status")) == "True",
             problem=problem,
-            since=_last_change(status, conditions),
+            since=max([*times, text(status.get("startTime"))]),
             is_stuck=stuck,
-            silent=_silent(status, problem),
+            silent="" if problem is None else _silent(status, problem),
             look_again_at=look_again_at,
         )
 
 
 def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | None:
-    """Return why pods of a Deployment do not run, with their number and the name of one.
+    """Return why pods of a Deployment do not run, with their number and one pod's name.
 
-    With `missing`, fewer replicas are ready than wanted. Then a pod that has failed counts, until another one
-    has become ready.
+    `missing` means that fewer replicas are ready than wanted. Then a failed pod counts until another one has
+    become ready.
     """
     active = [pod for pod in pods if pod.is_active]
     bad = [pod for pod in active if pod.problem is not None]
@@ -142,7 +146,7 @@ def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | No
         return None
     counts = Counter(pod.problem.reason for pod in bad if pod.problem)
     first, *others = sorted(counts, key=_rank)
-    # The same one each time: a message that names another one each time is written each time.
+    # Always choose the same pod: a changed name would cause another status write.
     named = min((pod for pod in bad if pod.problem and pod.problem.reason == first), key=lambda pod: pod.name)
     assert named.problem is not None
     message = f"{counts[first]} of {_pods(max(len(active), len(bad)))}: {named.name}: {named.problem.message}"
@@ -174,7 +178,7 @@ def _printable(line: str) -> str:
 
 
 def _flat(said: str) -> str:
-    """All lines of a text on one."""
+    """Return all lines of a text in one line."""
     return one_line(" ".join(said.split()))
 
 
@@ -188,12 +192,12 @@ def _pods(count: int) -> str:
 
 
 def _problem(reason: str, otherwise: str, message: str) -> Problem:
-    """Make a reason of it that a condition may have: `OutOfnvidia.com/gpu` is none."""
+    """Return a problem with a valid reason for a condition: `OutOfnvidia.com/gpu` is invalid."""
     return Problem(_NO_WORD.sub("", reason)[:100] or otherwise, message)
 
 
 def _failure(status: Mapping[str, Any]) -> Problem:
-    """Say why a pod has failed: evicted, rejected by its node, too late, or ended by itself."""
+    """Return why a pod has failed: evicted, rejected by its node, past its deadline, or ended by itself."""
     reason = text(status.get("reason"))
     if not reason:
         for container, _ in _containers(status):
@@ -204,25 +208,17 @@ def _failure(status: Mapping[str, Any]) -> Problem:
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """Each container's status, and whether it is an init container."""
+    """Yield each container's status, and whether it is an init container."""
     for each in objects(status.get("initContainerStatuses")):
         yield each, True
     for each in objects(status.get("containerStatuses")):
         yield each, False
 
 
-def _container_problem(status: Mapping[str, Any], now: datetime) -> tuple[Problem | None, datetime | None]:
-    """Return the problem of the first container that has one, and the time when the problem ends."""
-    for container, first in _containers(status):
-        problem, over_at = _of_container(container, now, first=first)
-        if problem is not None:
-            return problem, over_at
-    return None, None
-
-
 def _of_container(
     container: Mapping[str, Any], now: datetime, *, first: bool
 ) -> tuple[Problem | None, datetime | None]:
+    """Return the problem of a container, if it has one, and the time when the problem ends."""
     waiting, ended = fields(container, "state", "waiting"), fields(container, "state", "terminated")
     last, running = fields(container, "lastState", "terminated"), fields(container, "state", "running")
     reason = text(waiting.get("reason"))
@@ -245,7 +241,7 @@ def _of_container(
         if now < over_at and not (ready and number(container.get("restartCount")) < _LOOP):
             return _crash(container, last), over_at
     elif last and not first:
-        return _crash(container, last), None  # it is created again
+        return _crash(container, last), None  # the kubelet creates it again
     return None, None
 
 
@@ -265,10 +261,10 @@ def _crash(container: Mapping[str, Any], ended: Mapping[str, Any]) -> Problem:
 
 
 def _end_of(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
-    """Say how a container has ended: its exit code, and the last line that it wrote.
+    """Return how a container has ended: its exit code, and the last line of its output.
 
-    The kubelet puts the end of the log into the status where `terminationMessagePolicy` is
-    FallbackToLogsOnError.
+    With the terminationMessagePolicy FallbackToLogsOnError, the kubelet puts the end of the log into the
+    status.
     """
     told = text(ended.get("reason"))
     because = " for lack of memory" if told == "OOMKilled" else ""
@@ -277,12 +273,12 @@ def _end_of(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
     return f"{how}: {line}" if line else how
 
 
-def _silent(status: Mapping[str, Any], problem: Problem | None) -> str:
-    """Return the container whose end a problem is about, if it has not said why."""
-    for container, _ in _containers(status) if problem is not None else ():
+def _silent(status: Mapping[str, Any], problem: Problem) -> str:
+    """Return the name of the container in the problem, if it has ended without a message."""
+    for container, _ in _containers(status):
         for state in ("state", "lastState"):
             ended = fields(container, state, "terminated")
-            if ended and problem is not None and problem.message == _end_of(container, ended):
+            if ended and problem.message == _end_of(container, ended):
                 return "" if text(ended.get("message")).strip() else text(container.get("name"))
     return ""
 
@@ -298,13 +294,13 @@ def _called(container: Mapping[str, Any]) -> str:
 def _start(
     conditions: Mapping[str, Mapping[str, Any]], now: datetime, grace: timedelta
 ) -> tuple[Problem | None, bool, datetime | None]:
-    """Judge a pod whose containers have no problem: its obstacle, and whether it waits for too long."""
+    """Return the problem of a pod whose containers have none, whether it is stuck, and when to look again."""
     scheduled = conditions.get("PodScheduled", {})
     has_sandbox = text(conditions.get("PodReadyToStartContainers", {}).get("status")) == "True"
     if has_sandbox:
         return None, False, None
     if not scheduled:
-        return None, False, now + grace  # its scheduler has not looked at it yet
+        return None, False, now + grace  # the scheduler has not seen the pod yet
     since = _time(scheduled.get("lastTransitionTime"))
     if since is not None and now < min(since, now) + grace:
         return None, False, min(since, now) + grace
@@ -312,11 +308,6 @@ def _start(
         return None, True, None
     reason = text(scheduled.get("reason"))
     return _problem(reason, "Unschedulable", _flat(text(scheduled.get("message")))), False, None
-
-
-def _last_change(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]) -> str:
-    times = [text(each.get("lastTransitionTime")) for each in conditions.values()]
-    return max([*times, text(status.get("startTime"))])
 
 
 def _time(found: Any) -> datetime | None:

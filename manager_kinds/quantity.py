@@ -1,4 +1,4 @@
-"""Quantities, as the API writes amounts of bytes and the like: `10Gi`, `1.5G`, `500m`, `2e9`."""
+"""Quantities in the API's notation for amounts of bytes and others: `10Gi`, `1.5G`, `500m`, `2e9`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams into pods, and the API of kubernetes-asyncio, over a manager's transport."""
+"""Streams to and from pods, and the API of kubernetes-asyncio, over a manager's transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An `ApiClient` of kubernetes-asyncio whose requests go over the manager's transport.
+"""An `ApiClient` of kubernetes-asyncio whose requests use the manager's transport.
 
 Imported by `Client.kubernetes_client`: kubernetes-asyncio takes 43 MB and a quarter of a second.
 """
@@ -28,7 +28,7 @@ from manager.kube.wire import LONGEST, LONGEST_LIST
 from manager_kubernetes.pod_streams import IDLE_TIMEOUT, LONGEST_OUTPUT, PORT_CHANNELS, PROCESS_CHANNELS
 
 LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of a line of a stream: an event of a watch has one, with an object in it."""
+"""The maximum length of a stream's line in bytes: a watch event is one line with a whole object."""
 
 _HEADERS = {"accept", "content-type", "user-agent"}
 
@@ -45,12 +45,12 @@ _STDOUT, _STDERR = 1, 2
 class TransportApiClient(ApiClient):
     """The client for the package's API classes: `CoreV1Api(client)`.
 
-    The transport gives its requests credentials, TLS, proxy, retries, metrics, traces and fence. Answers of
-    writes enter the cache. `close` closes nothing: the transport belongs to the manager.
+    Its requests use the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Results of
+    writes are added to the cache. `close` closes nothing: the transport belongs to the manager.
     """
 
     def __init__(self, transport: Transport, cache: Cache, *, field_manager: str) -> None:
-        # Without the parent's constructor, which opens a session and reads the machine's authorities.
+        # Do not call the parent's constructor, which opens a session and reads the machine's authorities.
         self.configuration = Configuration()
         self.cookie = ""
         self.configuration.host = ""
@@ -62,7 +62,7 @@ class TransportApiClient(ApiClient):
         self._field_manager = field_manager
 
     async def close(self) -> None:
-        """Do nothing: the connections are the transport's."""
+        """Do nothing: the transport owns the connections."""
 
     async def request(
         self,
@@ -75,11 +75,11 @@ class TransportApiClient(ApiClient):
         _preload_content: bool = True,
         _request_timeout: Any = None,
     ) -> Any:
-        """Send a request; `_preload_content=False` gives an answer that is read piece by piece.
+        """Send a request; with `_preload_content=False`, the answer is read piece by piece.
 
         Raises:
             ApiException: the server answered with an error, which is an `ApiError` of the library, too.
-            TransportError, Fenced: as of every request of the manager.
+            TransportError, Fenced: as for every request of the manager.
         """
         given = {name.lower(): value for name, value in (headers or {}).items()}
         accept, content_type = given.get("accept"), given.get("content-type", "application/json")
@@ -118,7 +118,7 @@ class TransportApiClient(ApiClient):
         return answer
 
     def _observe(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
-        """Show the answer of a write to the cache, unless it is of a dry run, or of more than one object."""
+        """Add the result of a write to the cache, except for a dry run or several objects."""
         options = body if isinstance(body, dict) else {}
         if "dryRun" in query or (method == "DELETE" and options.get("dryRun")):
             return
@@ -153,9 +153,9 @@ class TransportApiClient(ApiClient):
 
 
 class _Answer:
-    """An answer, with the part of aiohttp's interface that the package and its users need.
+    """An answer with the part of aiohttp's interface that the package and its users need.
 
-    `data` is the part that was not read yet: all, or the next one of a stream. `content` is this object, too.
+    `data` is the unread part: everything, or the next part of a stream. `content` is the answer itself, too.
     """
 
     reason = ""
@@ -186,11 +186,11 @@ class _Answer:
         return self
 
     async def readline(self) -> bytes:
-        """Return the next line with its end, nothing at the end.
+        """Return the next line with its line end; empty at the end.
 
         Raises:
-            TimeoutError: nothing came for too long.
-            ProtocolError: it is longer than `LONGEST_LINE`.
+            TimeoutError: no data arrived for too long.
+            ProtocolError: the line is longer than `LONGEST_LINE`.
         """
         while (end := self.data.find(b"\n") + 1) == 0:
             if len(self.data) > LONGEST_LINE:
@@ -202,7 +202,7 @@ class _Answer:
         return line
 
     async def read(self) -> bytes:
-        """Return all there is, up to `LONGEST`."""
+        """Return the whole rest, up to `LONGEST` bytes."""
         found = bytearray()
         while self.data or await self._more():
             found += self.data
@@ -216,7 +216,7 @@ class _Answer:
             yield line
 
     def close(self) -> None:
-        """Drop the connection; a read that is under way does so when it ends."""
+        """Close the connection; a running read closes it at its end."""
         self._chunks, self.data = None, b""
         if self._closing is None and not self._reading:
             self._closing = asyncio.get_running_loop().create_task(self._stack.aclose())
@@ -224,14 +224,14 @@ class _Answer:
     release = close
 
     async def _more(self) -> bool:
-        """Hold more; False at the end."""
+        """Read more of the answer; return False at the end."""
         if self._chunks is None:
             return False
         self._reading = True
         try:
             part = await anext(self._chunks, None)
         except DeadlineExceeded as error:
-            raise TimeoutError(str(error)) from error  # after which the package's watches connect again
+            raise TimeoutError(str(error)) from error  # the package's watches then reconnect
         finally:
             self._reading = False
         if part is None or self._chunks is None:
@@ -246,12 +246,12 @@ def _identity(raw: bytes) -> GroupVersionKind | None:
     try:
         found = fields(orjson.loads(raw))
     except orjson.JSONDecodeError:
-        return None  # of a proxy, say
+        return None  # for example from a proxy
     return GroupVersionKind.from_api_version(str(found.get("apiVersion")), str(found.get("kind")))
 
 
 def _replaced(method: str, body: Mapping[str, Any]) -> int | None:
-    """Return the version that a write replaced: none for a create, None where the body demands none."""
+    """Return the version that a write replaced: 0 for a create, None if the body demands no version."""
     if method == "POST":
         return 0
     version = str(fields(body, "metadata").get("resourceVersion") or "")
@@ -265,7 +265,7 @@ def _check(method: str, headers: Mapping[str, str], post_params: Any) -> None:
     if post_params:
         raise ApiValueError("the manager's transport sends no forms")
     for name in headers.keys() - _HEADERS:
-        raise ApiValueError(f"the manager's transport sends no header {name}: its own credentials count")
+        raise ApiValueError(f"the manager's transport sends no header {name}: it uses its own credentials")
 
 
 def _text(value: Any) -> str:
@@ -285,9 +285,9 @@ def _encoded(body: Any, content_type: str) -> bytes | None:
 
 
 def _seconds(timeout: Any, *, idle: bool = False) -> float | None:
-    """Return the deadline, or with `idle` how long a stream may be silent; None if none was given.
+    """Return the deadline, or with `idle` the longest silence of a stream; None for the default.
 
-    `timeout` is as for the package: a number, a pair for connecting and reading, or aiohttp's.
+    `timeout` has the package's forms: a number, a pair for connecting and reading, or aiohttp's type.
     """
     if isinstance(timeout, tuple):
         seconds: float | None = timeout[1] if idle else sum(each or 0.0 for each in timeout)
@@ -299,8 +299,8 @@ def _seconds(timeout: Any, *, idle: bool = False) -> float | None:
 
 
 async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
-    """Return the output of a process, as the package's own WsApiClient does."""
-    answer, printed = _Answer(), bytearray()  # to which a byte at a time may come
+    """Return the output of a process, like the package's own WsApiClient."""
+    answer, printed = _Answer(), bytearray()  # the output may arrive a byte at a time
     async with opening as socket:
         while (message := await socket.receive_message()) is not None:
             if message[:1] and message[0] in {_STDOUT, _STDERR}:
@@ -325,7 +325,7 @@ def _both(kind: Any) -> Any:
 
 
 def _as_api_exception(error: ApiError) -> ApiError:
-    """Return the error as one that is the package's ApiException, too."""
+    """Return the error as an instance of the package's ApiException, too."""
     kind: Any = type(error)
     kind = _both(kind)
     found: ApiError = kind.__new__(kind, *error.args)

@@ -1,4 +1,4 @@
-"""Models of kubernetes-asyncio as objects of the library."""
+"""Conversion of kubernetes-asyncio's models to objects of the library."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _named = re.compile(r"(V[0-9]+(?:(?:alpha|beta)[0-9]+)?)([A-Z]\w*)").fullmatch
 
 
 def to_resource(model: KubernetesModel, kinds: Iterable[type[Resource]]) -> Resource:
-    """Return the object that a model stands for, as the package itself serialises it.
+    """Return the object for a model, in the package's own serialisation.
 
-    Its class is the one of `kinds` with that apiVersion and kind, else the library's, else `Unstructured`.
-    A model without them is taken for the library's kind of its name: `V1Deployment`, `V1ConfigMap`.
+    Its class is the one in `kinds` with that apiVersion and kind, else the library's, else `Unstructured`. A
+    model without them is converted to the library's kind with its name: `V1Deployment`, `V1ConfigMap`.
 
-    Raises ValueError if no kind has the model's name, so it has to name `api_version` and `kind` itself.
+    Raises ValueError if no kind has the model's name; the model must then set `api_version` and `kind`.
     """
     wire = _serializer.sanitize_for_serialization(model)
     name, gvk = type(model).__name__, None
@@ -31,7 +31,7 @@ def to_resource(model: KubernetesModel, kinds: Iterable[type[Resource]]) -> Reso
     elif (found := _named(name)) is not None:
         gvk = next(iter(kinds_named(found[1].lower(), found[2])), None)
     if gvk is None:
-        raise ValueError(f"{name} has to name its kind: {name}(api_version=..., kind=..., ...)")
+        raise ValueError(f"{name} has to set its kind: {name}(api_version=..., kind=..., ...)")
     kind = next((each for each in kinds if each.gvk == gvk), None) or kind_of(gvk)
     if kind is None:
         namespaced = bool(wire.get("metadata", {}).get("namespace"))

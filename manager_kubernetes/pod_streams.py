@@ -26,30 +26,30 @@ from manager.kube.transport import DEADLINE, Transport
 from manager.kube.wire import WebSocket
 
 PROCESS_CHANNELS = ("v5.channel.k8s.io",)
-"""The subprotocol of a process: stdin, with its end, stdout and stderr share a WebSocket."""
+"""The subprotocol of a process: stdin (with its end), stdout and stderr share a WebSocket."""
 
 PORT_CHANNELS = ("v4.channel.k8s.io",)
 """The subprotocol of a port: its data and the node's errors share a WebSocket."""
 
 LONGEST_OUTPUT = 1024 * 1024
-"""Bytes that a command may print, unless the caller takes more."""
+"""Bytes that a command may print, unless the caller sets another limit."""
 
 LONGEST_LINE = 256 * 1024
-"""Bytes of a line of a log; a longer one comes in parts, because a container may print without end."""
+"""The maximum length of a log line in bytes; a longer line is split."""
 
 IDLE_TIMEOUT = 300.0
-"""Seconds without output after which a log that is followed counts as broken."""
+"""Seconds without output after which the connection of a followed log counts as broken."""
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 _PIECE = 32 * 1024
-"""Bytes sent in one message."""
+"""Bytes that are sent in one message."""
 _PORT_PREFIX = 2
 """Bytes of the port's number, with which each channel of a port-forward begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """The outcome of a command in a container."""
+    """The result of a command in a container."""
 
     exit_code: int
     stdout: bytes
@@ -60,32 +60,32 @@ class ExecOptions(TypedDict, total=False):
     """The options of `PodStreams.exec`."""
 
     container: str
-    """Needed for a pod with several."""
+    """The container's name; required for a pod with several containers."""
     stdin: bytes | None
-    """All that the command reads; None for nothing."""
+    """All input of the command; None for no input."""
     timeout: float
-    """Seconds that the command may take."""
+    """The time limit of the command in seconds."""
     limit: int
-    """Bytes that it may print."""
+    """The maximum number of printed bytes."""
 
 
 class LogOptions(TypedDict, total=False):
     """The options of `PodStreams.logs`."""
 
     container: str
-    """Needed for a pod with several."""
+    """The container's name; required for a pod with several containers."""
     follow: bool
-    """Whether to wait for more, until the container ends."""
+    """Whether to wait for further lines until the container ends."""
     previous: bool
-    """The log of the container's life before this one."""
+    """Whether to read the log of the container's previous run."""
     tail_lines: int | None
-    """At most so many lines of those that there are."""
+    """The number of existing lines to return, the last ones; None for all."""
     since: datetime | None
-    """Only lines from that time on, in whole seconds."""
+    """The time of the first line, in whole seconds."""
     timestamps: bool
     """Whether each line begins with its time."""
     idle_timeout: float
-    """Seconds without a byte after which the connection counts as broken."""
+    """Seconds without data after which the connection counts as broken."""
 
 
 class Output(NamedTuple):
@@ -110,7 +110,7 @@ class _Channels:
             raise ConnectionLost(f"{self._name}: the connection broke: {error}") from error
 
     async def _receive(self) -> tuple[int, bytes] | None:
-        """Return channel and data of the next message that is not empty, None at the end."""
+        """Return channel and data of the next message that is not empty; None at the end."""
         while (message := await self._socket.receive_message()) is not None:
             if len(message) > 1:
                 return message[0], message[1:]
@@ -120,15 +120,15 @@ class _Channels:
 class ContainerStreams(_Channels):
     """stdin, stdout and stderr of a process in a container.
 
-    Iterate to read. After the last `Output`, `exit_code` is known, or the error of the node is raised. The
-    node says 0 to a client of attach, however the process ends.
+    Iterate to read. After the last `Output`, `exit_code` is set, or the node's error is raised. For attach,
+    the node always reports the exit code 0.
     """
 
     exit_code: int | None = None
     _status: bytes | None = None
 
     async def write(self, data: bytes) -> None:
-        """Write to stdin; waits while the process reads slowly. Raises ConnectionLost, and Fenced."""
+        """Write to stdin; waits while the process reads slowly. Raises ConnectionLost and Fenced."""
         await self._send(_STDIN, data)
 
     async def close_stdin(self) -> None:
@@ -154,18 +154,18 @@ class ContainerStreams(_Channels):
 
 
 class PortConnection(_Channels):
-    """A connection to a port of a pod. Iterate to read, until the other side stops sending."""
+    """A connection to a port of a pod. Iterate to read until the other side stops sending."""
 
     def __init__(self, socket: WebSocket, name: str) -> None:
         super().__init__(socket, name)
         self._begun = set[int]()
 
     async def write(self, data: bytes) -> None:
-        """Send data; waits while the other side reads slowly. Raises ConnectionLost, and Fenced."""
+        """Send data; waits while the other side reads slowly. Raises ConnectionLost and Fenced."""
         await self._send(0, data)
 
     async def read(self) -> bytes:
-        """Return the next bytes, none at the end. Raises ConnectionLost with the message of the node."""
+        """Return the next bytes; empty at the end. Raises ConnectionLost with the message of the node."""
         while (message := await self._receive()) is not None:
             channel, data = message
             rest = data if channel in self._begun else data[_PORT_PREFIX:]
@@ -182,9 +182,9 @@ class PortConnection(_Channels):
 
 
 class PodStreams:
-    """Streams to and from a pod. All but `logs` count as writes: they end when the lease is lost.
+    """Streams to and from a pod. All except `logs` count as writes: a lost lease ends them.
 
-    A pod is given by its object, or by its key.
+    A pod is identified by its object or its key.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -193,13 +193,13 @@ class PodStreams:
     async def exec(
         self, pod: Resource | ObjectKey, command: Sequence[str], **options: Unpack[ExecOptions]
     ) -> ExecResult:
-        """Run a command in a container, and return its output and its exit code, whatever that is.
+        """Run a command in a container, and return its output and exit code, whatever the exit code is.
 
-        By default it may take 30 seconds, and print 1 MiB.
+        By default, the limits are 30 seconds and 1 MiB of output.
 
         Raises:
-            ApiError: the server, or the node, cannot run it: no such pod, container or program.
-            DeadlineExceeded: it has not ended in time; whether it goes on depends on the container.
+            ApiError: the server or the node cannot run it: there is no such pod, container or program.
+            DeadlineExceeded: it has not ended in time; whether it continues depends on the container.
             ProtocolError: it printed more than `limit` bytes.
             ConnectionLost: the connection broke; the command may have had its effect.
             Fenced: the process may no longer write.
@@ -218,7 +218,7 @@ class PodStreams:
         except TimeoutError:
             if not patience.expired():
                 raise
-            raise DeadlineExceeded(f"exec of pod {_key(pod)}: not over within {timeout:g} s") from None
+            raise DeadlineExceeded(f"exec of pod {_key(pod)}: has not ended within {timeout:g} s") from None
         assert process.exit_code is not None
         return ExecResult(process.exit_code, bytes(output["stdout"]), bytes(output["stderr"]))
 
@@ -226,11 +226,11 @@ class PodStreams:
     async def attach(
         self, pod: Resource | ObjectKey, *, container: str = "", stdin: bool = False
     ) -> AsyncIterator[ContainerStreams]:
-        """Attach to the process that a container runs: its output from now on, and its stdin on request.
+        """Attach to a container's running process: its output from now on, and its stdin on request.
 
         Raises:
-            ApiError: the server, or the node, cannot do it.
-            ConnectionLost: the connection could not be made, or broke.
+            ApiError: the server or the node refuses it.
+            ConnectionLost: the connection could not be opened, or broke.
             Fenced: the process may no longer write.
         """
         query = _query(container, stdin=stdin)
@@ -239,7 +239,7 @@ class PodStreams:
 
     @asynccontextmanager
     async def port_forward(self, pod: Resource | ObjectKey, port: int) -> AsyncIterator[PortConnection]:
-        """Connect to a TCP port of a pod, by way of the API server.
+        """Connect to a TCP port of a pod through the API server.
 
         Raises:
             ApiError: the server refuses it.
@@ -253,14 +253,14 @@ class PodStreams:
     async def logs(
         self, pod: Resource | ObjectKey, **options: Unpack[LogOptions]
     ) -> AsyncGenerator[str, None]:
-        """Read the lines of a container's log; with `follow`, also further ones until the container ends.
+        """Read the lines of a container's log; with `follow`, also later lines until the container ends.
 
-        When the connection breaks, a partial line is dropped. A line of more than `LONGEST_LINE`
-        bytes comes in parts. Nothing may come for 300 seconds, unless `idle_timeout` says otherwise.
+        If the connection breaks, a partial line is dropped. A line of more than `LONGEST_LINE` bytes is
+        split. Without data for 300 seconds (or `idle_timeout`), the connection counts as broken.
 
         Raises:
             ApiError: there is no such pod or container, or it has no log yet.
-            ConnectionLost, DeadlineExceeded: the connection broke, or nothing came for `idle_timeout`.
+            ConnectionLost, DeadlineExceeded: the connection broke, or no data arrived for `idle_timeout`.
         """
         query = {name: "true" for name in ("follow", "previous", "timestamps") if options.get(name)}
         if container := options.get("container"):
@@ -293,16 +293,16 @@ class PodStreams:
                 socket = await stack.enter_async_context(opening)
             except Forbidden as error:
                 if error.message.endswith(" is forbidden: "):
-                    # The API server does not say that the right to create is missing.
+                    # The API server does not name the missing right to create.
                     error.name_right("create", f"pods/{subresource}")
                 raise
             yield socket, f"{what} of pod {_key(pod)}"
 
 
 async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenerator[bytes, None]:
-    """Yield the lines, without their ends, and also an unfinished last line if the stream ends there.
+    """Yield the lines, without line ends, including an unfinished last line at the regular end of a stream.
 
-    When the stream fails instead, that part is dropped. A line of more than `longest` bytes comes in parts.
+    If the stream fails, an unfinished line is dropped. A line of more than `longest` bytes is split.
     """
     begun = b""
     async for chunk in chunks:
@@ -320,7 +320,7 @@ async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenera
 async def _communicate(
     process: ContainerStreams, stdin: bytes | None, limit: int, name: str
 ) -> dict[str, bytearray]:
-    """Feed a process and collect its output, both at once: each may wait for the other."""
+    """Write stdin and read the output at the same time: each may wait for the other."""
     output, size = {"stdout": bytearray(), "stderr": bytearray()}, 0
     feeding = None if stdin is None else asyncio.create_task(_feed(process, stdin), name=name)
     try:
@@ -360,7 +360,7 @@ def _path(pod: Resource | ObjectKey, subresource: str) -> str:
 
 
 def _exit_code(status: bytes, name: str) -> int:
-    """Return the exit code in the Status that a process ends with; raises ApiError if it did not run."""
+    """Return the exit code in a process's final Status; raises ApiError if the process did not run."""
     found: dict[str, Any] = json_object(status, f"the end of {name}")
     if found.get("status") == "Success":
         return 0
@@ -372,4 +372,4 @@ def _exit_code(status: bytes, name: str) -> int:
                 text = str(cause.get("message"))
                 if text.isascii() and text.isdecimal():
                     return int(text)
-    raise status_error(orjson.dumps({**found, "kind": "Status"}))  # it comes without
+    raise status_error(orjson.dumps({**found, "kind": "Status"}))  # the Status has no kind

@@ -1,6 +1,6 @@
 """WebSockets to the API server, by aiohttp over the manager's own connections.
 
-Imported when the first one is opened: aiohttp's client takes 0.2 s to load.
+Imported for the first WebSocket: loading aiohttp's client takes 0.2 s.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from manager.kube.errors import ConnectionLost, ProtocolError, Unauthorized, err
 from manager.kube.wire import WireRequest
 
 CLOSED_WITHIN = 2.0
-"""Seconds that the server has to agree to the end of a WebSocket."""
+"""Seconds in which the server has to confirm the end of a WebSocket."""
 
 _LONGEST_REFUSAL = 1024 * 1024
-"""Bytes of an answer that refuses a WebSocket."""
+"""The maximum size in bytes of an answer that refuses a WebSocket."""
 
 
 class WebSocket(aiohttp.ClientWebSocketResponse):
@@ -47,7 +47,7 @@ class WebSocket(aiohttp.ClientWebSocketResponse):
             case aiohttp.WSMsgType.TEXT:
                 return str(message.data).encode()
             case aiohttp.WSMsgType.ERROR:
-                raise ProtocolError(f"over the WebSocket came what is none: {message.data}")
+                raise ProtocolError(f"the WebSocket received invalid data: {message.data}")
             case _:
                 raise ConnectionLost("the WebSocket broke")
 
@@ -70,7 +70,7 @@ async def connect(
     protocols: Sequence[str],
     longest: int,
 ) -> AsyncIterator[WebSocket]:
-    """Open a WebSocket over a connection of its own; see `Wire.websocket`."""
+    """Open a WebSocket over its own connection; see `Wire.websocket`."""
     permit = request.permit or (lambda: None)
     async with aiohttp.ClientSession(
         connector=_Connector(open_connection, permit),
@@ -117,7 +117,7 @@ async def connect(
 
 
 class _Connector(aiohttp.BaseConnector):
-    """Connector that gives aiohttp a connection of the manager's wire."""
+    """A connector that gives aiohttp a connection of the manager's wire."""
 
     def __init__(
         self, open_connection: Callable[[], Awaitable[Connection]], permit: Callable[[], None]
@@ -141,7 +141,7 @@ class _Connector(aiohttp.BaseConnector):
         return handler
 
     def close(self, **options: Any) -> Any:
-        """End the connections now: after a refusal as well, TLS would wait for the server's goodbye."""
+        """Close the connections at once: even after a refusal, TLS would wait for the server's reply."""
         for transport in self._transports:
             transport.abort()
         return super().close(**options)

@@ -16,18 +16,18 @@ CR_LABEL = "memcached_cr"
 """The label of a Memcached's pods, with its name."""
 
 MOST_NODES = 100
-"""The maximum of pods that a status names: every change of the status sends all of them again."""
+"""The number of pods that a status names: every change of the status sends all of them again."""
 
 MANY = 1_000
-"""A webhook warns of more servers than this, and allows them."""
+"""The number of servers above which a webhook warns, without refusing."""
 
 
 ANSWERS: ProbeDict = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
-"""The part that a server's probes share: a TCP connection."""
+"""The common part of a server's probes: a TCP connection."""
 
 
 class MemcachedOperator(Operator[Memcached]):
-    """Operator that keeps a Memcached's Deployment, and reports its pods in the status."""
+    """The operator that runs a Memcached's Deployment, and reports its pods in the status."""
 
     owns = (Deployment,)
     watches = (WatchPods(label=CR_LABEL),)
@@ -46,8 +46,7 @@ class MemcachedOperator(Operator[Memcached]):
         """Reconcile one Memcached."""
         status, size, labels = memcached.status, memcached.spec.size, labels_of(memcached)
         status.selector = ",".join(f"{name}={value}" for name, value in labels.items())
-        # The status counts no pods as long as the Deployment is blocked, for example because its name is
-        # taken.
+        # While the Deployment is blocked, for example because its name is taken, the status counts no pods.
         status.nodes, status.node_count, status.replicas, status.ready_replicas = [], 0, 0, 0
 
         deployment = await ctx.apply(
@@ -62,7 +61,7 @@ class MemcachedOperator(Operator[Memcached]):
         ctx.set_conditions(deployment.conditions_for(size, pods))
 
     def deployment(self, memcached: Memcached) -> Deployment:
-        """Build the desired Deployment, with the fields that this operator owns."""
+        """Return the desired Deployment, with the fields that this operator owns."""
         labels = labels_of(memcached)
         container: ContainerDict = {
             "name": "memcached",
@@ -70,12 +69,12 @@ class MemcachedOperator(Operator[Memcached]):
             # The value is a separate argument: memcached would read "-m=64" as 0 and exit.
             "command": ["memcached", "-m", "64", "-o", "modern", "-v"],
             "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
-            # 64 MB for items plus the program's own: memcached 1.6.18, full and with 1,000 clients, took 72
+            # 64 MB for items plus the program itself: memcached 1.6.18, full and with 1,000 clients, took 72
             # MiB.
             "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
             "readinessProbe": {**ANSWERS, "periodSeconds": 5},
             "livenessProbe": {**ANSWERS, "periodSeconds": 10},
-            # The pod's status, and so ours, shows the last log lines of a crashed server.
+            # The pod's status, and so the Memcached's, shows the last log lines of a crashed server.
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": {
                 "allowPrivilegeEscalation": False,
@@ -107,7 +106,7 @@ class MemcachedOperator(Operator[Memcached]):
     @webhook.validate_create
     @webhook.validate_update
     async def warn_of_many(self, old: Memcached | None, new: Memcached, _: AdmissionRequest) -> Iterable[str]:
-        """Warn of an unusually large size, which may be a typing error."""
+        """Warn about an unusually large size, which may be a typing error."""
         size = new.spec.size
         if size <= MANY or (old is not None and size <= old.spec.size):
             return ()
@@ -116,7 +115,7 @@ class MemcachedOperator(Operator[Memcached]):
 
 
 def labels_of(memcached: Memcached) -> dict[str, str]:
-    """Return the labels that select the pods; constant, since a Deployment's selector is immutable."""
+    """Return the labels that select the pods; constant, because a Deployment's selector is immutable."""
     return {"app": "memcached", CR_LABEL: memcached.metadata.name}
 
 

@@ -14,13 +14,14 @@ from manager.kube.errors import Forbidden, Invalid
 
 R = TypeVar("R", bound=Resource)
 
-ROOT_PASSWORD = "root-password"  # noqa: S105 - a key of the Secret
-USER_PASSWORD = "password"  # noqa: S105 - a key of the Secret
+ROOT_PASSWORD = "root-password"  # noqa: S105 - the name of a key in the Secret
+USER_PASSWORD = "password"  # noqa: S105 - the name of a key in the Secret
 
 RETRY_REFUSED = 300.0
-"""Seconds until a request that the API server refused is repeated.
+"""Seconds until a request is repeated after the API server has refused it.
 
-By then an administrator may have raised a quota or made a storage class expandable; no event reports that."""
+By then an administrator may have raised a quota or made a storage class expandable; no event reports such a
+change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Part:
         return site.metadata.name + self.claim_suffix
 
     def selector(self, site: Wordpress) -> dict[str, str]:
-        """Return the labels that select the pods; constant, since a Deployment's selector is immutable."""
+        """Return the labels that select the pods; constant, because a Deployment's selector is immutable."""
         return {"app": site.metadata.name, "tier": self.tier}
 
     def labels(self, site: Wordpress, program: str) -> dict[str, str]:
@@ -53,7 +54,7 @@ class Part:
         return {**self.selector(site), **ours}
 
     def metadata(self, site: Wordpress, name: str, program: str) -> ObjectMeta:
-        """Build the metadata of one of the part's objects."""
+        """Return the metadata for one of the part's objects."""
         return ObjectMeta(name=name, namespace=site.metadata.namespace, labels=self.labels(site, program))
 
 
@@ -65,7 +66,8 @@ PARTS = (DATABASE, FRONTEND)
 def identity(site: Wordpress, program: str) -> dict[str, str]:
     """Return the labels that identify a site's volumes and passwords.
 
-    With reclaimPolicy Retain these outlive the site and have no owner, so only labels identify them.
+    With reclaimPolicy Retain, volumes and passwords outlive the site and have no owner, so only labels
+    identify them.
     """
     return {
         "app.kubernetes.io/managed-by": program,
@@ -74,10 +76,10 @@ def identity(site: Wordpress, program: str) -> dict[str, str]:
 
 
 async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
-    """Correct the labels and the owner of a volume or a Secret; raises as `check_ours`."""
+    """Correct the labels and the owner of a volume or a Secret; raises the errors of `check_ours`."""
     check_ours(child.kind, child.metadata, site, ctx.program)
     if not is_claimed_for(child.metadata, site, part, ctx.program):
-        await ctx.confirm()  # an owned object is deleted with its owner
+        await ctx.confirm()  # a deletion of the site would delete the object, too
         claim_for(child.metadata, site, part, ctx.program)
     return await ctx.correct(child)
 
@@ -106,7 +108,7 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -
 
 
 def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -> bool:
-    """Return whether the object has the labels and the owner that the site wants."""
+    """Return whether the object has the site's labels and, as its reclaimPolicy says, the site as owner."""
     owned = site.metadata.uid in {each.uid for each in metadata.owner_references}
     labelled = part.labels(site, program).items() <= metadata.labels.items()
     return labelled and owned is (site.spec.reclaim_policy == "Delete")
@@ -115,7 +117,7 @@ def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: s
 def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -> None:
     """Set the site's labels, and add or remove the site as owner, according to its reclaimPolicy.
 
-    Other labels and owners stay.
+    Other labels and owners are kept.
     """
     metadata.labels.update(part.labels(site, program))
     others = [each for each in metadata.owner_references if each.uid != site.metadata.uid]
@@ -124,18 +126,18 @@ def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -
 
 
 class Trouble(NamedTuple):
-    """A problem with one part of a site that does not stop work on the others."""
+    """A problem with one part of a site that does not stop work on the other parts."""
 
     reason: str
     message: str
     retry_after: float | None = None
     title: str = ""
-    """The constant beginning of a message that varies; a message with the same title makes no new Event."""
+    """The constant beginning of a varying message; a message with the same title causes no new Event."""
 
 
 @contextmanager
 def blocked_if_refused(name: str) -> Iterator[None]:
-    """Raise Blocked where the API server refuses a child, because of a quota, a webhook or missing rights."""
+    """Raise Blocked if the API server refuses a child, because of a quota, a webhook or missing rights."""
     try:
         yield
     except (Forbidden, Invalid) as error:

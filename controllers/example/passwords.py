@@ -1,6 +1,6 @@
 """A site's passwords: the source of the root password, and the Secret that stores both passwords.
 
-The cache holds only the metadata of Secrets. The operator reads the content from the API server when a Secret
+The cache has only the metadata of Secrets. The operator reads the content from the API server when a Secret
 has changed. No message, Event or error of this module contains a password.
 """
 
@@ -32,7 +32,7 @@ from manager.kube.errors import ApiError, Forbidden, Invalid, ProtocolError
 from manager_kinds.core_v1 import PersistentVolumeClaim, Secret
 
 _FITTING = re.compile(PASSWORD_PATTERN)
-# Random bytes in the database user's password, which is written in letters, digits, "-" and "_".
+# The number of random bytes in the database user's password, which consists of letters, digits, "-" and "_".
 _STRENGTH = 24
 
 _awaited = partial(Blocked, awaited=True)
@@ -42,9 +42,9 @@ _Version = tuple[str, str] | None
 
 
 class _Verdict(NamedTuple):
-    """The result of the last check of a site's Secret, with the versions of the objects it depends on."""
+    """The result of the last check of a site's Secret, with the versions of the checked objects."""
 
-    site: str  # the site's UID: a password in its spec never changes
+    site: str  # the site's UID is enough: a password in its spec never changes
     secret: _Version
     source: _Version
     missing: list[str]
@@ -52,7 +52,7 @@ class _Verdict(NamedTuple):
 
 
 class Passwords:
-    """The Secrets of all sites."""
+    """The checks of all sites' Secrets."""
 
     def __init__(self) -> None:
         self._verdicts: dict[ObjectKey, _Verdict] = {}
@@ -65,7 +65,7 @@ class Passwords:
         """
         name = DATABASE.workload(site)
         held = await _metadata(name, ctx)
-        # This reads the version before any content, so that a change in between is noticed.
+        # Read the version before the content, so that a change in between is noticed.
         reference = site.spec.sql_root_password_secret_ref
         source = _version(await _metadata(reference.name, ctx) if reference else None)
         if held is None:
@@ -80,20 +80,20 @@ class Passwords:
         ):
             with _unquoted(f"reading Secret {name}"):
                 secret = await ctx.client.uncached.get(Secret, ObjectKey(site.metadata.namespace, name))
-            # Another owner may have taken the Secret since the cache's last update.
+            # Another owner may have taken the Secret since the last update of the cache.
             with _unquoted(f"changing Secret {name}"):
                 secret = await take_up(secret, site, DATABASE, ctx)
             try:
                 root = await _root_password(site, ctx) if secret.value(ROOT_PASSWORD) else None
             except Blocked:
-                root = None  # a stored password makes the source unnecessary
+                root = None  # a stored password needs no source
             verdict = self._verdicts[site.key] = _judge(site, secret, source, root)
         if verdict.missing:
             lacks = " and ".join(verdict.missing)
             message = f"Secret {name} has nothing under {lacks}, which the site needs"
             raise _awaited("SecretIncomplete", message)
         if verdict.differs:
-            message = f"the database was made with another root password, which Secret {name} still has"
+            message = f"the database was created with another root password, which Secret {name} still has"
             return [Trouble("RootPasswordDiffers", f"{message}; it stays in force")]
         return []
 
@@ -107,13 +107,13 @@ class Passwords:
         self._verdicts.pop(site, None)
 
     async def _create(self, site: Wordpress, source: _Version, ctx: Context) -> None:
-        await ctx.confirm()  # a retained object outlives the site, and only this operator removes it
+        await ctx.confirm()  # a retained Secret would outlive a deleted site
         name, root = DATABASE.workload(site), await _root_password(site, ctx)
         values = {ROOT_PASSWORD: root, USER_PASSWORD: ctx.token(_STRENGTH)}
         secret = Secret(
             metadata=DATABASE.metadata(site, name, ctx.program),
             type="Opaque",
-            # The database has these passwords, and a change of the Secret would not change them there.
+            # The database uses these passwords, and a change of the Secret would not change the database.
             immutable=True,
             data={key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
         )
@@ -155,7 +155,7 @@ async def _root_password(site: Wordpress, ctx: Context) -> str:
         return site.spec.sqlrootpassword
     reference = site.spec.sql_root_password_secret_ref
     if reference is None:
-        # The API server refuses such an object; an old one may be from before this rule.
+        # The API server refuses such an object, but an old object may be from before this rule.
         raise _awaited("NoRootPassword", "neither sqlrootpassword nor sqlRootPasswordSecretRef is given")
     name, where = reference.name, f"Secret {reference.name}"
     secret = None
@@ -192,7 +192,7 @@ async def _had_database(site: Wordpress, ctx: Context) -> bool:
 
 
 def _judge(site: Wordpress, secret: Secret, source: _Version, root: str | None) -> _Verdict:
-    """Check the Secret against the root password, None if that is unknown."""
+    """Compare the Secret with the root password; None if the password is unknown."""
     missing = [name for name in (ROOT_PASSWORD, USER_PASSWORD) if not secret.value(name)]
     stored = secret.value(ROOT_PASSWORD)
     differs = root is not None and bool(stored) and not hmac.compare_digest(root.encode(), stored or b"")

@@ -1,4 +1,4 @@
-"""Checks for Wordpresses in a simulation, besides those for all kinds."""
+"""Checks for Wordpresses in a simulation, besides the checks for all kinds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _KEYS = ("a", "web", "db", "dog")
 
 
 class WordpressOutside(Outside):
-    """Check that retained data outlives its site together with its password."""
+    """The check that retained data, and its password, outlive their site."""
 
     kept = frozenset({_CLAIMS, _SECRETS})
     given = frozenset({_SECRETS})
 
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
-        """Return the operator with a longer database retry: the usual one fills half an hour of many runs."""
+        """Return the operator with a longer database retry; the usual one slows long simulations down."""
 
         class Simulated(operator):  # type: ignore[misc, valid-type]
             name = operator.name
@@ -39,7 +39,7 @@ class WordpressOutside(Outside):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Create the Secrets that sites may name; after a reinstall, those that are left."""
+        """Create the Secrets that sites may refer to; after a reinstall, those that still exist."""
         self._given_up: set[str] = set()
         data = {key: base64.b64encode(f"{PLANTED}-{key}".encode()).decode() for key in _KEYS}
         for namespace in NAMESPACES if self.world.plan.steps else ():
@@ -80,7 +80,7 @@ class WordpressOutside(Outside):
         return found is None or "deletionTimestamp" in found["metadata"]
 
     def inherited(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the volumes and Secrets that a site has inherited from an earlier site of its name."""
+        """Yield the volumes and Secrets that a site has inherited from an earlier site with its name."""
         client, born = self.world.cluster.client, self.world.born
         for obj in client.list("wordpresses.example.com"):
             site = Wordpress.model_validate(obj)

@@ -1,4 +1,4 @@
-"""A site's volumes: created once, reused, and grown; never shrunk and never deleted."""
+"""A site's volumes: they are created once, reused and grown, but never shrunk and never deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from manager_kinds.quantity import parse_quantity
 
 
 class _Refusal(NamedTuple):
-    """A claim's refusal to grow to a size."""
+    """The API server's refusal to grow a claim to a size."""
 
     storage: str
     trouble: Trouble
@@ -45,7 +45,7 @@ class Volumes:
         """
         claim = await ctx.find(PersistentVolumeClaim, part.claim(site))
         if claim is None:
-            await ctx.confirm()  # a retained claim outlives the site, and only this operator removes it
+            await ctx.confirm()  # a retained claim would outlive a deleted site
             claim = wanted_claim(site, part, ctx.program)
             name = f"PersistentVolumeClaim {claim.metadata.name}"
             with blocked_if_refused(name):
@@ -84,7 +84,7 @@ class Volumes:
 
 
 def wanted_claim(site: Wordpress, part: Part, program: str) -> PersistentVolumeClaim:
-    """Build the part's claim."""
+    """Return the part's desired claim."""
     metadata = part.metadata(site, part.claim(site), program)
     claim_for(metadata, site, part, program)
     spec: PersistentVolumeClaimSpecDict = {
@@ -97,9 +97,9 @@ def wanted_claim(site: Wordpress, part: Part, program: str) -> PersistentVolumeC
 
 
 def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
-    """Return the size that the claim must request now, or None if its request is large enough.
+    """Return the size that the claim must request now; None if its request is large enough.
 
-    A claim without a volume cannot change: it grows once it is bound.
+    A claim without a volume cannot change: it grows when it is bound.
     """
     if claim.status.get("phase") != "Bound":
         return None
@@ -108,7 +108,7 @@ def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
 
 
 def _requests(claim: PersistentVolumeClaim) -> dict[str, Quantity]:
-    """Return the sizes that a claim requests, for changes in place."""
+    """Return the requested sizes of a claim, for changes in place."""
     return claim.spec.get("resources", {}).get("requests", {})
 
 

@@ -45,8 +45,8 @@ from manager_kinds.pod_health import PodHealth
 
 W = TypeVar("W", Deployment, Service)
 
-# Index of sites by the name of the Secret with their root password.
-BY_SECRET = "root-password-secret"  # noqa: S105 - a name
+# The index of sites by the name of the Secret with their root password.
+BY_SECRET = "root-password-secret"  # noqa: S105 - the name of an index
 
 SITES_PODS = Selection.of(label_selector="app.kubernetes.io/part-of=wordpress,tier")
 
@@ -62,7 +62,7 @@ _FIRST_VISITOR = (
 
 @dataclass(slots=True)
 class Sight:
-    """The observed objects of a site; None for those that are missing or have another owner."""
+    """The observed objects of a site; None for objects that are missing or have another owner."""
 
     database: Deployment | None = None
     frontend: Deployment | None = None
@@ -94,7 +94,7 @@ class Sight:
 
 
 def named_after(*suffixes: str) -> Enqueue:
-    """Return a function from an object to the sites with a child of that name, whatever its owner."""
+    """Return a function that maps an object to the sites whose child has that name, whatever its owner."""
 
     def sites_of(child: Meta, sites: Informer) -> Iterator[ObjectKey]:
         for suffix in suffixes:
@@ -111,7 +111,7 @@ def that_name(secret: Meta, sites: Informer) -> Iterable[ObjectKey]:
 
 
 class WordpressOperator(Operator[Wordpress]):
-    """Operator that creates a site's children in order, and reports them in the status."""
+    """The operator that creates a site's children in order, and reports their state in the status."""
 
     owns = (Deployment, Service)
     # Objects are found by name, not by owner: retained objects have no owner, and a taken name may become
@@ -134,7 +134,7 @@ class WordpressOperator(Operator[Wordpress]):
     skips_own_writes = True
     outside = "controllers.example.simulation:WordpressOutside"
     database_retry = 5.0
-    """Seconds until the next look at the database, in case no event arrives."""
+    """Seconds until the next check of the database, in case no event arrives."""
     mysql_image = Setting(
         "mysql-image",
         default="mysql:8.4.10",
@@ -152,7 +152,7 @@ class WordpressOperator(Operator[Wordpress]):
     admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
 
     def setup(self) -> None:
-        """Start without any state of a site."""
+        """Create the empty state of all sites."""
         self.volumes, self.passwords = Volumes(), Passwords()
         self.workloads = Workloads(
             program=self.manager.program.name,
@@ -168,7 +168,7 @@ class WordpressOperator(Operator[Wordpress]):
             await self.build(site, ctx, sight)
         except Blocked as blocked:
             sight.blocked = blocked
-        # This also runs if an earlier step is blocked.
+        # Observe the objects even if an earlier step is blocked.
         sight.database = await self.find(Deployment, DATABASE, site, ctx)
         sight.frontend = await self.find(Deployment, FRONTEND, site, ctx)
         sight.service = await self.find(Service, FRONTEND, site, ctx)
@@ -178,19 +178,19 @@ class WordpressOperator(Operator[Wordpress]):
         return next_look(sight, self.database_retry)
 
     async def gone(self, key: ObjectKey) -> None:
-        """Forget a deleted site: its children are garbage-collected, retained objects stay."""
+        """Delete the state of a deleted site: its children are garbage-collected, retained objects stay."""
         self.handed_over(key)
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Forget the site's checks and refusals; another replica repeats them."""
+        """Delete the site's checks and refusals; another replica repeats them."""
         self.passwords.forget(key)
         self.volumes.forget(key)
 
     async def build(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
-        """Take every step that is possible; raises Blocked for the first that is not, and reports the others.
+        """Perform every possible step; raises Blocked for the first impossible one, and reports the others.
 
-        Volumes come first, because their data outlives everything else. WordPress comes last, and is first
-        created when the database is ready. Afterwards it stays, even if the database fails.
+        Volumes come first, because their data outlives everything else. WordPress comes last, and is created
+        only when the database is ready. Afterwards WordPress stays, even if the database fails.
         """
         blocked: list[Blocked] = []
         for part in PARTS:
@@ -199,7 +199,7 @@ class WordpressOperator(Operator[Wordpress]):
             except Blocked as each:
                 blocked.append(each)
         try:
-            # Without its volumes a site gets no password, but problems with the password are reported.
+            # A site without its volumes gets no password, but problems with the password are reported.
             if blocked:
                 await self.passwords.check(site, ctx)
             else:
@@ -217,7 +217,7 @@ class WordpressOperator(Operator[Wordpress]):
             raise first
 
     async def start(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
-        """Run the Deployments and Services of a site that has its volumes and its password."""
+        """Run the Deployments and Services of a site whose volumes and password exist."""
         database = await self.apply(self.workloads.database(site), ctx)
         await self.apply(self.workloads.database_service(site), ctx)
         frontend = self.workloads.frontend(site)
@@ -239,7 +239,7 @@ class WordpressOperator(Operator[Wordpress]):
         return found
 
     async def apply(self, child: W, ctx: Context) -> W:
-        """Apply a child; raises Blocked when its name is taken, or the API server refuses it."""
+        """Apply a child; raises Blocked if its name is taken, or the API server refuses it."""
         with blocked_if_refused(f"{child.kind} {child.metadata.name}"):
             return await ctx.apply(child)
 
@@ -265,9 +265,9 @@ class WordpressOperator(Operator[Wordpress]):
 
     @webhook.validate_create
     async def warn_of_what_is_open(self, site: Wordpress, _: AdmissionRequest) -> Iterable[str]:
-        """Warn at creation of risks: a password that cannot change, and visitors before the installation.
+        """Warn at creation about risks: a password that cannot change, and visitors before the installation.
 
-        The definition refuses what can be refused; its rules need no webhook.
+        The CustomResourceDefinition refuses invalid values; its rules need no webhook.
         """
         warnings = [_IN_THE_OPEN] if site.spec.sqlrootpassword else []
         if site.spec.service_type != "ClusterIP":
@@ -326,7 +326,7 @@ def progress_of(sight: Sight) -> tuple[bool, str, str]:
 
 
 def next_look(sight: Sight, database_retry: float) -> Result | None:
-    """Return when to reconcile again without an event; None when only an event can change anything."""
+    """Return when to reconcile again without an event; None if only an event can change anything."""
     times = [trouble.retry_after for trouble in sight.troubles]
     if sight.blocked is not None:
         times.append(sight.blocked.retry_after)

@@ -19,23 +19,23 @@ from manager_kinds.core_v1 import (
     VolumeMountDict,
 )
 
-# The database in which WordPress keeps its content, and the user that it connects as.
+# The database in which WordPress stores its content, and the user with which it connects.
 SCHEMA = "wordpress"
 USER = "wordpress"
 
 HTTP_PORT = 80  # the site's port, in its pod and at its Service
 
-# The users of the images' own programs: mysql and www-data. Started as these, both entrypoints skip the steps
-# that need root, and write only to the volume and to world-writable directories.
+# The users of the images' own programs: mysql and www-data. If the containers start with these users, both
+# entrypoints skip the steps that need root, and write only to the volume and to world-writable directories.
 MYSQL_ID = 999
 WWW_DATA_ID = 33
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workloads:
-    """Builder of the Deployments and Services. The images are defaults for sites that name none.
+    """Builder of the Deployments and Services. The images are defaults for sites without their own.
 
-    `program` is the value of the managed-by label, `proxy` are environment variables for all containers.
+    `program` is the value of the managed-by label; `proxy` has environment variables for all containers.
     """
 
     program: str
@@ -44,7 +44,7 @@ class Workloads:
     proxy: Sequence[EnvVarDict] = ()
 
     def database(self, site: Wordpress) -> Deployment:
-        """Build the MySQL Deployment; it never runs two pods, which would destroy the volume's data."""
+        """Return the MySQL Deployment; it never runs two pods, which would destroy the volume's data."""
         container: ContainerDict = {
             "name": "mysql",
             "image": site.spec.mysql_image or self.mysql_image,
@@ -59,8 +59,8 @@ class Workloads:
             # The probe uses TCP, which the server does not offer during its initialization. mysqladmin
             # succeeds at any answer of the server, even a refusal of the user, so it needs no password.
             # (MariaDB logs each refusal, MySQL does not.) A plain connection would count as a failed client,
-            # and MySQL blocks hosts with many of those. There is no liveness probe: a restart would interrupt
-            # a recovery.
+            # and MySQL blocks hosts with many failures. There is no liveness probe, because a restart would
+            # interrupt a recovery.
             "readinessProbe": {
                 "exec": {"command": ["mysqladmin", "ping", "--host=127.0.0.1"]},
                 "periodSeconds": 5,
@@ -74,7 +74,7 @@ class Workloads:
         return self._deployment(site, DATABASE, container, user=MYSQL_ID)
 
     def frontend(self, site: Wordpress) -> Deployment:
-        """Build the WordPress Deployment; it runs as the image's Apache user, who may bind the HTTP port."""
+        """Return the WordPress Deployment; it runs as the image's Apache user, who may bind the HTTP port."""
         container: ContainerDict = {
             "name": "wordpress",
             "image": site.spec.image or self.wordpress_image,
@@ -87,11 +87,11 @@ class Workloads:
             ],
             "ports": [{"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"}],
             # The installer answers 200 before and after the installation, and 500 without a database. Its
-            # first step would look for translations on the internet. The header tells a site that redirects
-            # to HTTPS that the request came by HTTPS. The kubelet follows redirects to the same host only,
-            # where no TLS is served; a redirect to another host, such as the site's own name, counts as
+            # first step would search for translations on the internet. The header tells a site that redirects
+            # to HTTPS that the request came by HTTPS: the kubelet follows redirects to the same host only,
+            # where there is no TLS. A redirect to another host, such as the site's own name, counts as
             # success. The installer loads no plugins and ignores maintenance mode, as seen with WordPress
-            # 6.1: it answered 200 where the front page answered 500 and 503. There is no liveness probe: a
+            # 6.1: it answered 200 when the front page answered 500 and 503. There is no liveness probe: a
             # restart during the first start leaves half of WordPress on the volume, and the image does not
             # copy again (tested by killing it).
             "readinessProbe": {
@@ -115,12 +115,12 @@ class Workloads:
         return self._deployment(site, FRONTEND, container, user=WWW_DATA_ID, security=ports)
 
     def database_service(self, site: Wordpress) -> Service:
-        """Build MySQL's headless Service, by whose name WordPress connects."""
+        """Return MySQL's headless Service, whose name WordPress connects to."""
         spec: ServiceSpecDict = {"type": "ClusterIP", "clusterIP": "None", "ports": [_port("mysql", 3306)]}
         return self._service(site, DATABASE, spec)
 
     def frontend_service(self, site: Wordpress) -> Service:
-        """Build the Service at which the site is reached."""
+        """Return the Service for the visitors of the site."""
         spec: ServiceSpecDict = {"type": site.spec.service_type, "ports": [_port("http", HTTP_PORT)]}
         return self._service(site, FRONTEND, spec)
 
@@ -138,14 +138,14 @@ class Workloads:
         container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
         pod: PodSpecDict = {
             "automountServiceAccountToken": False,
-            # Otherwise Services of certain names would set variables that the images read as settings.
+            # Otherwise Services with certain names would set variables that the images read as settings.
             "enableServiceLinks": False,
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": user,
                 "runAsGroup": user,
                 "fsGroup": user,
-                # A scan of a large volume at each start would take minutes.
+                # Scanning a large volume at each start would take minutes.
                 "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
                 **(security or {}),
@@ -158,7 +158,7 @@ class Workloads:
             metadata=metadata,
             spec={
                 "replicas": 1,
-                # The volume can be mounted on one node at a time.
+                # Only one node at a time can mount the volume.
                 "strategy": {"type": "Recreate"},
                 "selector": {"matchLabels": part.selector(site)},
                 "template": {"metadata": {"labels": metadata.labels}, "spec": pod},
@@ -180,7 +180,7 @@ def _port(name: str, number: int) -> ServicePortDict:
 
 
 def _mount(path: str, folder: str) -> VolumeMountDict:
-    # A subdirectory, because the volume's root may have a lost+found, which MySQL would take for a database.
+    # A subdirectory, because the volume's root may have a lost+found, which MySQL would treat as a database.
     return {"name": "data", "mountPath": path, "subPath": folder}
 
 

@@ -8,7 +8,7 @@ from manager.api import READY
 
 
 class MySrvOperator(Operator[MySrv]):
-    """Operator that acknowledges the spec of each MySrv; it creates no objects."""
+    """The operator that acknowledges the spec of each MySrv; it creates no objects."""
 
     on = any_of(generation_changed, status_changed)
 

@@ -1,1 +1,1 @@
-"""Pet operator: it keeps records in a pet store equal to Pets."""
+"""Pet operator: it keeps one record in a pet store for each Pet."""

@@ -1,4 +1,4 @@
-"""The store's availability, tested once for all Pets, and each Pet's delay until the next attempt."""
+"""The store's availability, probed once for all Pets, and each Pet's delay until the next attempt."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from petstore.client import PetStoreClient
 
 _PROBE_EVERY = (1.0, 2.0)
-"""The range of seconds between two probes of a store that is down; the actual delay is random."""
+"""The range of the random delay, in seconds, between two probes of a store that is down."""
 
 _PROBE_TIMEOUT = 2.0
 """The timeout of a probe, in seconds."""
 
 _NO_KEY = "probe"
-"""A key that no Pet has: a search for it costs the store almost nothing."""
+"""A key that no Pet has: searching it costs the store almost nothing."""
 
 _log = get_logger("petstore")
 
 
 class StoreAvailability:
-    """Watcher of the store's availability.
+    """A watcher of the store's availability.
 
-    A task without an answer calls `doubt`, which starts probes. If a probe has no answer either, the store is
-    `down`, and further calls are not tried. When the store answers again, all waiting Pets are queued at
-    once, instead of each at the end of its back-off. A store that answers probes but fails calls is not down;
-    the Pets then use their back-off.
+    A caller that gets no answer calls `doubt`, which starts probes. If a probe gets no answer either, the
+    store is `down`, and no further calls are made. When the store answers again, all waiting Pets are queued
+    at once, instead of each at the end of its back-off. A store that answers probes but fails calls is not
+    down; the Pets then use their back-off.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class StoreAvailability:
         self._doubt = asyncio.Event()
 
     def require(self) -> None:
-        """Raise Unreachable if the store is down, which saves the timeout."""
+        """Raise Unreachable if the store is down, which saves the time-out."""
         if self.down:
             raise Unreachable("the last probe had no answer")
 
@@ -61,11 +61,11 @@ class StoreAvailability:
         self._doubt.set()
 
     def wait(self, key: ObjectKey) -> None:
-        """Queue that Pet when the store is back."""
+        """Queue the Pet when the store is back."""
         self._waiting.add(key)
 
     def try_again_after(self, key: ObjectKey) -> float:
-        """Count a failure of that Pet; return the seconds to wait, from 0.5 up to 30."""
+        """Count a failure of the Pet; return the seconds to wait, from 0.5 up to 30."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         return self._delay(failures)
@@ -76,7 +76,7 @@ class StoreAvailability:
         self._failures.pop(key, None)
 
     def is_waiting(self, key: ObjectKey) -> bool:
-        """Return whether that Pet waits for the store."""
+        """Return whether the Pet waits for the store."""
         return key in self._waiting
 
     async def run(self) -> None:
@@ -96,7 +96,7 @@ class StoreAvailability:
                 for key in self._waiting:
                     self._ask_for(key)
                 self._waiting.clear()
-            # The pause limits the probes if calls fail while probes succeed.
+            # The pause limits the rate of probes if calls fail while probes succeed.
             await asyncio.sleep(self._rng.uniform(*_PROBE_EVERY))
 
     async def _answers(self) -> bool:
@@ -107,5 +107,5 @@ class StoreAvailability:
         except NoAnswer:
             return False
         except PetStoreError:
-            return True  # an error, but an answer
+            return True  # an error is an answer, too
         return True

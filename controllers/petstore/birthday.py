@@ -1,4 +1,4 @@
-"""Parsing and validation of birthdays, given as a day or as a date-time."""
+"""Parsing and validation of birthdays, in the form of a day or a date-time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST_BIRTHDAY = datetime.date(1900, 1, 1)
 """The first valid birthday."""
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-# Like the API server's, this pattern is wider than RFC 3339: any character may precede the fraction, an
+# Like the API server's, this pattern accepts more than RFC 3339: any character may precede the fraction, an
 # offset may have any two digits, and leap seconds are allowed.
 _DATE_TIME = re.compile(
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
@@ -23,11 +23,11 @@ _DATE_TIME = re.compile(
 _LAST_SECOND = 59
 _LEAP_SECOND = 60
 _SHOWN = 64
-"""The maximum of characters of a value that a message quotes: unchecked objects have texts of any length."""
+"""The number of characters that a message quotes: unchecked objects have texts of any length."""
 
 
 class InvalidBirthday(ValueError):
-    """The text is not a day that exists and that the store can hold."""
+    """The text is not an existing day that the store can represent."""
 
 
 def day_of(text: str) -> datetime.date:
@@ -36,7 +36,7 @@ def day_of(text: str) -> datetime.date:
     Raises:
         InvalidBirthday: the text is not a day of the years 1 to 9999.
     """
-    # Python also reads 20210401 and week dates, which the API server refuses.
+    # Python also parses 20210401 and week dates, which the API server refuses.
     if _DAY.fullmatch(text):
         try:
             return datetime.date.fromisoformat(text)
@@ -46,7 +46,7 @@ def day_of(text: str) -> datetime.date:
 
 
 def day_of_moment(text: str) -> datetime.date:
-    """Return the day in UTC of a date-time, such as 2021-04-01 for `2021-03-31T23:30:00-01:00`.
+    """Return the UTC day of a date-time, such as 2021-04-01 for `2021-03-31T23:30:00-01:00`.
 
     Raises:
         InvalidBirthday: the text is not a date-time of the years 1 to 9999 in UTC.
@@ -70,14 +70,14 @@ def day_of_moment(text: str) -> datetime.date:
 
 
 def check_birthday(birthday: str) -> None:
-    """Raise Refused for a day after today, in UTC, or before the first valid one.
+    """Raise Refused for a day after today (UTC), or before the first valid one.
 
-    Only v1alpha1 objects can have an impossible day: its schema allows date-times that no calendar has.
+    Only v1alpha1 objects can have an impossible day: their schema allows date-times that do not exist.
     """
     try:
         day = day_of(birthday)
     except InvalidBirthday:
-        # The value may be very long: any number of digits may follow the second.
+        # The value may be very long: any number of digits may follow the seconds.
         raise Refused(invalid("spec.birthday", birthday[:_SHOWN], "must be a day of the calendar")) from None
     today = clock.now().date()
     if day > today:

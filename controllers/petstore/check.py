@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from petstore.client import PetStoreClient
 
 _LONGEST = 300.0
-"""Seconds that reading the whole store may take."""
+"""The time limit, in seconds, for reading the whole store."""
 
 _AT_ONCE = 50
-"""The number of records between yields to other tasks, about a millisecond's work."""
+"""The number of records between pauses for other tasks, about a millisecond's work."""
 
 _log = get_logger("petstore")
 
 
 class StoreCheck:
-    """Check that reads the whole store and queues the Pets whose record or status is wrong.
+    """A check that reads the whole store and queues the Pets whose record or status is wrong.
 
-    One search covers all Pets; only the names of the Pets seen are kept. Records without a Pet are left
-    alone: other clusters and other programs may use the same store.
+    One search covers all Pets, and only the names of checked Pets are stored. Records without a Pet are not
+    changed: other clusters and other programs may use the same store.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class StoreCheck:
         number, portions = 0, Portions()
         async with asyncio.timeout(patience) as deadline, aclosing(records):
             async for record in records:
-                # The key identifies a record's Pet; without a key, the id does.
+                # The key identifies a record's Pet; a record without a key is identified by its id.
                 key = record.idempotency_key
                 cached = oldest(self._pets.list(index=(BY_UID, key) if key else (BY_ID, record.id)))
                 if cached is not None and cached.key not in seen:
@@ -94,7 +94,7 @@ class StoreCheck:
 
     def _is_wrong(self, pet: Pet, record: Record) -> bool:
         status = pet.status
-        # A store that has never returned a key may not support keys, so a missing one is no error.
+        # A store that has never returned a key may not support keys, so a missing key is no error.
         lacks_key = not record.idempotency_key and self._store.knows_keys is True
         true = {each.type for each in status.conditions if each.status == "True"}
         return (
@@ -115,10 +115,10 @@ class StoreCheck:
 
 
 def _read(cached: CachedPet) -> Pet | None:
-    """Return the Pet, or None if it is not valid enough to say what its record should be."""
+    """Return the Pet; None if it has no valid spec for a record."""
     try:
         pet = cached.decode(Pet)
         wanted(pet)
     except (InvalidBirthday, ValidationError):
-        return None  # also for an object that is no valid Pet: the operator reports that in its status
+        return None  # also for an invalid Pet: the operator reports that in its status
     return pet

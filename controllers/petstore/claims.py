@@ -16,7 +16,7 @@ from manager.cache import Record, index_by
 
 BY_ID, BY_UID = "store-id", "uid"
 INDEXES = {BY_ID: index_by("status.id"), BY_UID: index_by("metadata.uid")}
-"""Indexes of the cached Pets. Several Pets have the same id only after a manual change."""
+"""The indexes of the cached Pets. Several Pets have the same id only after a manual change."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -39,8 +39,8 @@ def _age(pet: Record) -> tuple[str, str]:
 class Claims:
     """The owners of records: a record belongs to the Pet whose status has its id.
 
-    A claim fills the time from finding or adding a record until the status has its id. The store itself knows
-    the owner by the key; claims are for stores without keys.
+    A claim marks the owner from the time when a record is found or added until the status has its id. A store
+    with keys knows the owner by the key; claims are for stores without keys.
     """
 
     def __init__(self, pets: Informer) -> None:
@@ -52,26 +52,26 @@ class Claims:
         self._locks: WeakValueDictionary[Content, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, pet: Pet) -> None:
-        """Note that a record is about to be created for the Pet, before the API server knows of it."""
+        """Remember that a record will be created for the Pet, before the API server knows of it."""
         self._begun[pet.key] = pet
 
     def find(self, key: ObjectKey) -> Pet | None:
-        """Return the Pet of that name that may have a record its status does not show, or None."""
+        """Return the Pet with that key that may have a record missing in its status, or None."""
         return self._begun.get(key)
 
     def settle(self, key: ObjectKey) -> None:
-        """Forget all notes about a Pet: its status has them now, or it is gone."""
+        """Delete all claims of a Pet: its status contains the record, or the Pet is gone."""
         self.release(key)
         self._begun.pop(key, None)
 
     def claim(self, pet: Pet, id: str) -> None:  # noqa: A002 - the field's name
-        """Claim the record for the Pet."""
+        """Mark the record as the Pet's."""
         self.release(pet.key)
         self._by_key[pet.key] = (pet.metadata.uid, id)
         self._by_id[id] = pet.key
 
     def release(self, key: ObjectKey) -> None:
-        """Forget the Pet's claim."""
+        """Delete the Pet's claim."""
         if (held := self._by_key.pop(key, None)) and self._by_id.get(held[1]) == key:
             del self._by_id[held[1]]
 
@@ -92,7 +92,7 @@ class Claims:
 
     @asynccontextmanager
     async def undisturbed(self, contents: Iterable[Content]) -> AsyncIterator[None]:
-        """Exclude other tasks from finding or adding records with one of these contents.
+        """Prevent other tasks from finding or adding records with one of these contents.
 
         Otherwise one Pet could find a record that an equal Pet is just adding.
         """

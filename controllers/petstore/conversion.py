@@ -1,10 +1,10 @@
 """Conversion of Pets between v1alpha1 and v1beta1, as plain JSON and without loss.
 
-An annotation carries values that only the other version can hold: v1alpha1's text of a birthday unless it is
-midnight in UTC, and v1beta1's owner. The conversion back removes the annotation. It restores a birthday's
-text only if that text still means the current day, so that it does not undo a change.
+An annotation (the note) stores values that only the other version can represent: v1alpha1's birthday text
+unless it is midnight in UTC, and v1beta1's owner. The conversion back removes the note. It restores a
+birthday's text only if that text still means the current day, so that it does not undo a change.
 
-Objects arrive before schema validation. Values that cannot be read stay unchanged for the schema to refuse.
+Objects arrive before schema validation. Unreadable values are not changed, so that the schema refuses them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
 from manager.webhook import JsonObject, Refused, forbidden
 
 FROM_V1ALPHA1 = "petstore.example.com/v1alpha1"
-"""The annotation with v1alpha1's values that v1beta1 cannot hold: {"birthday":"2021-04-01T12:00:00Z"}."""
+"""The annotation with v1alpha1's values that v1beta1 lacks: {"birthday":"2021-04-01T12:00:00Z"}."""
 
 FROM_V1BETA1 = "petstore.example.com/v1beta1"
-"""The annotation with v1beta1's values that v1alpha1 cannot hold: {"owner":{"name":"Ann"}}."""
+"""The annotation with v1beta1's values that v1alpha1 lacks: {"owner":{"name":"Ann"}}."""
 
 _ADDRESS = re.compile(ADDRESS_PATTERN)
 
 _LONGEST = 256 * 1024
-"""The maximum length of a note: the API server stores no longer ones, and parsing them would cost time."""
+"""The maximum length of a note: the API server stores no longer ones, and parsing would take time."""
 
 _MOST = _LONGEST - 4096
 """The maximum size of a Pet's annotations in bytes: the API server's, less 4 KiB for notes."""
 
 _ANNOTATIONS = "annotations"
-"""The note's field for annotations that removing the note does not restore.
+"""The note's field for the annotations that a plain removal of the note would not restore.
 
-It holds the value that the note replaced, by its key; or `{}` or null if the annotations were so."""
+Its value is the annotation that the note has replaced, by key; or `{}` or null if the annotations were so."""
 
 
 def v1alpha1_to_v1beta1(pet: JsonObject) -> None:
@@ -53,7 +53,7 @@ def v1beta1_to_v1alpha1(pet: JsonObject) -> None:
 
 def size_of_annotations(pet: Pet) -> int:
     """Return the bytes of the annotations' keys and values, in the version where they are larger."""
-    # This converts a part only: managedFields may be nested too deeply to be encoded.
+    # Only a part is converted, because managedFields may be nested too deeply for encoding.
     shown = {**pet.to_wire(only={"spec"}), "metadata": {"annotations": dict(pet.metadata.annotations)}}
     v1beta1_to_v1alpha1(shown)
     both = pet.metadata.annotations, shown["metadata"].get("annotations") or {}
@@ -61,7 +61,7 @@ def size_of_annotations(pet: Pet) -> int:
 
 
 def check_room(pet: Pet) -> None:
-    """Raise Refused if the Pet does not fit into v1alpha1, where a write would then lose data."""
+    """Raise Refused if the Pet does not fit into v1alpha1, so that a write in v1alpha1 would lose data."""
     if (size := size_of_annotations(pet)) > _MOST:
         reason = f"may have {_MOST} bytes of the 256 KiB, with notes about the other version, not {size}"
         raise Refused(forbidden("metadata.annotations", reason))
@@ -90,8 +90,8 @@ def _convert(
 
     Args:
         pet: the Pet.
-        leaving: the annotation for values that only the old version can hold.
-        entering: the annotation with values that only the new version can hold.
+        leaving: the annotation for values that only the old version can represent.
+        entering: the annotation with values that only the new version can represent.
         there: converts a birthday from the old version to the new one.
         back: converts a birthday from the new version to the old one.
     """
@@ -101,7 +101,7 @@ def _convert(
     if not isinstance(metadata.get("annotations", {}), dict | None):
         return
     brought = _take(metadata, entering)
-    _take(metadata, leaving)  # an outdated note: the old version's object has the value itself, or no longer
+    _take(metadata, leaving)  # outdated: the old version's object has the value itself, or lost it
     left: JsonObject = {}
     if "birthday" in spec:
         birthday = spec["birthday"]
@@ -118,7 +118,7 @@ def _convert(
 
 
 def _swap(spec: JsonObject, one: str, other: str) -> None:
-    """Swap the values of two fields; a missing field becomes missing at the other name."""
+    """Swap the values of two fields; a missing value is swapped, too."""
     values = {new: spec.pop(old) for old, new in ((one, other), (other, one)) if old in spec}
     spec.update(values)
 
@@ -127,7 +127,7 @@ _MISSING = object()
 
 
 def _take(metadata: JsonObject, key: str) -> JsonObject:
-    """Remove a note from the annotations and return its fields; another annotation stays, and gives none."""
+    """Remove a note from the annotations and return its fields; other annotations are not changed."""
     annotations = metadata.get("annotations") or {}
     fields = _read(annotations.get(key), key)
     if fields is None:
@@ -157,7 +157,7 @@ def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
 
 
 def _read(text: Any, key: str) -> JsonObject | None:
-    """Parse the note under that key; None for a damaged or foreign annotation."""
+    """Parse the note under that key; None for a damaged annotation, or one of another program."""
     try:
         fields = orjson.loads(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     except orjson.JSONDecodeError:
@@ -175,7 +175,7 @@ def _is_sound(name: str, value: Any, key: str) -> bool:
         case "owner":
             return _is_owner(value)
         case "annotations":
-            # The value is never another note: a note in the way is removed first.
+            # The value is never another note, because an earlier note is removed first.
             if value is None or value == {}:
                 return True
             return isinstance(value, dict) and value.keys() == {key} and _read(value[key], key) is None
@@ -183,9 +183,9 @@ def _is_sound(name: str, value: Any, key: str) -> bool:
 
 
 def _is_owner(value: Any) -> bool:
-    """Return whether the value is an owner by v1beta1's schema.
+    """Return whether the value is a valid owner in v1beta1's schema.
 
-    A manually changed note must not bring in a value that the schema would refuse.
+    A manually changed note must not add a value that the schema would refuse.
     """
     if not isinstance(value, dict) or value.get("email", "") is None:
         return False

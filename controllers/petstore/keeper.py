@@ -1,4 +1,4 @@
-"""The store's record of one Pet: it finds, adds, updates and removes that record."""
+"""The manager of one Pet's record in the store: it finds, adds, updates and removes the record."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from petstore.client import PetStoreClient
 
 _ATTEMPTS = 4
-"""The maximum of attempts in a row when the store changes between search and write."""
+"""The number of consecutive attempts while the store changes between search and write."""
 
 _LEAVING = Content("(leaving)", "dog", datetime.date(2000, 1, 1))
-"""A temporary content for a record that only its id identifies, before it is deleted.
+"""A temporary content, written before the deletion of a record that only its id identifies.
 
 The store accepts this content, even if it refuses the Pet's."""
 
 
 Deed = Literal["nothing", "added", "updated", "adopted"]
-"""The result for Events; `adopted` is a record without an owner that became this Pet's."""
+"""The result for Events; `adopted` means that a record without an owner became this Pet's."""
 
 
 class StoredRecord(NamedTuple):
@@ -38,21 +38,21 @@ class StoredRecord(NamedTuple):
 
 
 class Keeper:
-    """The search for a Pet's record, even after failures, and the record's creation, update and removal.
+    """Finds a Pet's record, even after failures, and creates, updates and removes the record.
 
     A Pet's record is the first of these:
 
     1. the record with the Pet's UID as its key;
     2. the record whose id is in the Pet's status, unless it is another Pet's;
-    3. a record without key and owner that has the content of the Pet, or of its annotation; the response to
+    3. a record without key and owner that has the content of the Pet, or of its annotation: the response to
        its creation was lost, in a store without keys.
 
-    If none of these exists, the keeper adds one. A store with keys is not searched for a Pet that it cannot
-    know: no record has its key, and case 3 is for other stores. All searches are lenient: invalid records of
-    others are no reason to fail.
+    If none of these exists, the keeper adds a record. In a store with keys, there is no search for a new Pet:
+    no record has its key, and case 3 is for other stores. All searches are lenient, so that invalid records
+    of other programs cause no failure.
 
-    Every method raises PetStoreError. After NoAnswer the request may have been done; the next attempt finds
-    out.
+    Every method raises PetStoreError. After NoAnswer, the store may have processed the request; the next
+    attempt finds out.
     """
 
     def __init__(self, store: PetStoreClient, claims: Claims) -> None:
@@ -62,10 +62,10 @@ class Keeper:
     async def keep(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> StoredRecord:
         """Make sure that the store has exactly one record of the Pet, with that content.
 
-        `fresh` says that no record can have been added for the Pet, which saves searches.
+        `fresh` says that no record can exist for the Pet, which saves searches.
 
-        A cached Pet may be long gone, and its finalizer then protects nothing. So `ctx.confirm` asks the API
-        server before a record is added or changed, and raises if the Pet is gone or different.
+        A cached Pet may be long gone, and its finalizer then protects nothing. So `ctx.confirm` reads it from
+        the API server before a record is added or changed, and raises if the Pet is gone or different.
         """
         async with self._claims.undisturbed(filter(None, (content, noted(pet)))):
             for _ in range(_ATTEMPTS - 1):
@@ -101,7 +101,7 @@ class Keeper:
     async def _update(
         self, pet: Pet, found: Record, content: Content, ctx: Context, *, adopted: bool
     ) -> StoredRecord:
-        # A record that only gets its key looks the same to users.
+        # A record that only gets its key looks unchanged to users.
         deed: Deed = "adopted" if adopted else "nothing" if Content.of(found) == content else "updated"
         self._claims.claim(pet, found.id)
         if not self._differs(found, content):
@@ -110,7 +110,7 @@ class Keeper:
         if adopted:
             self._claims.begin(pet)
         if not found.idempotency_key and pet.status.id != found.id:
-            pet.status.id = found.id  # a search by the old content will not find it
+            pet.status.id = found.id  # a search for the old content will not find it
             await ctx.write_status()
         try:
             await self._store.update([content.record(id=found.id, key=pet.metadata.uid)])
@@ -130,14 +130,14 @@ class Keeper:
         self._claims.claim(pet, id)
         if not fresh or self._store.knows_keys is None:
             # An older call of ours may have arrived since the search, and changed the record back. If no
-            # record has shown yet whether the store supports keys, this one does.
+            # record has yet shown whether the store supports keys, this one does.
             found = await self._by_key(pet)
             if found is not None and self._differs(found, content):
                 await self._store.update([content.record(id=found.id, key=key)])
         return StoredRecord(id, "added")
 
     async def remove(self, pet: Pet, content: Content | None) -> bool:
-        """Make sure that the store has no record of the Pet; returns whether there was one.
+        """Make sure that the store has no record of the Pet; return whether it had one.
 
         `content` is the record's desired content; None if the spec is invalid.
         """
@@ -168,24 +168,24 @@ class Keeper:
             if known is not None:
                 mine = known.idempotency_key in {"", key}
             else:
-                # If a record has the Pet's key, that record is the Pet's.
+                # If a record has the Pet's key, the record is the Pet's.
                 mine = found is None and await self._update_unseen(pet, id, _LEAVING)
             if mine:
                 doomed.add(id)
         elif found is None and told is not None and self._store.knows_keys is False:
-            # In a store with keys our record has our key, so a similar one without is not ours.
+            # In a store with keys, our record has our key, so a similar record without a key is not ours.
             _, candidate = await self._by_content(pet, "", told)
             if candidate is not None:
                 doomed.add(candidate.id)
         return doomed
 
     def _own_id(self, pet: Pet) -> str:
-        """Return the id of the Pet's record; "" if it is unknown or the id is of another Pet's record."""
+        """Return the id of the Pet's record; "" if it is unknown or belongs to another Pet's record."""
         id = self._claims.id_of(pet)  # noqa: A001 - the field's name
         return "" if not id or self._claims.is_of_another(pet, id) else id
 
     async def _update_unseen(self, pet: Pet, id: str, content: Content) -> bool:  # noqa: A002
-        """Update a record that no search has found, unless it is missing or another's; returns whether.
+        """Update a record that no search has found, unless it is missing or another's; return whether it did.
 
         Its content may be anything, and the published API has no search by id.
         """
@@ -206,10 +206,10 @@ class Keeper:
         id: str,  # noqa: A002
         *said: Content | None,
     ) -> tuple[Record | None, Record | None]:
-        """Return the record with that id, and one without key and owner that has a content from `said`.
+        """Return the record with that id, and a record without key and owner that has a content in `said`.
 
-        The search is by these contents' names and types. The second record may get another owner during the
-        search: callers hold `Claims.undisturbed`, so that only the store can still refuse it.
+        It searches the contents' names and types. The second record may get another owner during the search:
+        callers use `Claims.undisturbed`, so that only the store can still refuse it.
         """
         candidate, contents = None, set(filter(None, said))
         if not contents:

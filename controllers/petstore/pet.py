@@ -1,6 +1,7 @@
-"""Pet operator: it keeps a record in a pet store equal to each Pet, and removes it with the Pet.
+"""Pet operator: it keeps a record in a pet store for each Pet, and removes the record with the Pet.
 
-Only `setup` imports gRPC: webhooks and flags are also needed where the operator does not run.
+Only `setup` imports gRPC, because webhooks and flags are also needed in processes that do not run the
+operator.
 """
 
 from __future__ import annotations
@@ -73,16 +74,16 @@ def some_time(text: str) -> float:
 
 
 class PetOperator(Operator[Pet]):
-    """Operator that keeps the store equal to the Pets, and reports in their status.
+    """The operator that keeps the store's records equal to the Pets, and reports their state.
 
-    The first write for a Pet stores the finalizer and a note of the content to be added, before the store
-    gets it. The last write stores the id in the status. `Keeper` recovers from failures in between.
+    The first write for a Pet stores the finalizer and an annotation with the content, before the store gets
+    the record. The last write stores the id in the status. `Keeper` recovers from failures in between.
     """
 
     versions = (OldPet,)
     on = any_of(generation_changed, status_changed, termination_started, lacks_finalizer)
     indexes = INDEXES
-    # This operator replaces one with this finalizer; that one has no records that we would not find.
+    # An earlier operator used this finalizer; we find all its records.
     former_finalizers = ("pet.petstore.example.com",)
     finalizer_first = False
     # `Claims` needs all Pets in one process to distinguish two equal ones.
@@ -156,7 +157,7 @@ class PetOperator(Operator[Pet]):
         )
 
     def use(self, store: PetStoreClient) -> None:
-        """Keep Pets in that store."""
+        """Use that store for the Pets."""
         pets, rng = self.manager.cache.informer(Pet), self.manager.rng
         ask_for = partial(self.enqueue, priority=Priority.LOW)  # changes by users come first
         self.claims = Claims(pets)
@@ -223,11 +224,11 @@ class PetOperator(Operator[Pet]):
         ctx.once_written(lambda: self.claims.settle(pet.key))
 
     async def gone(self, key: ObjectKey) -> Result | None:
-        """Remove the record that was begun for a deleted Pet, and forget the Pet."""
+        """Remove the unfinished record of a deleted Pet, and delete all state of the Pet."""
         try:
             await self.take_back(key)
         except PetStoreError as error:
-            self.log_failure("cannot take back the record of a Pet that is gone", error)
+            self.log_failure("cannot remove the record of a Pet that is gone", error)
             if isinstance(error, NoAnswer):
                 self.availability.doubt()
             return Result(requeue_after=self.availability.try_again_after(key))
@@ -236,12 +237,12 @@ class PetOperator(Operator[Pet]):
         return None
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Forget the Pet: the next leader finds its record by the store and the status."""
+        """Delete the Pet's state: the next leader finds its record in the store and the status."""
         self.claims.settle(key)
         self.availability.forget(key)
 
     async def take_back(self, key: ObjectKey, *, but: str = "") -> None:
-        """Remove a record that was begun for a Pet of that name with another UID than `but`."""
+        """Remove an unfinished record of a Pet with that key, unless its UID is `but`."""
         begun = self.claims.find(key)
         if begun is None or begun.metadata.uid == but:
             return
@@ -318,7 +319,7 @@ class PetOperator(Operator[Pet]):
             ctx.event("StoreUnreachable", told, warning=True, once_written=True)
         if deleting:
             message = f"is being deleted; waits for {store}, which does not answer; {after}"
-        # A record that was right may still be; one that was never written is not.
+        # A correct record may still be correct; one that was never written is not.
         still = not deleting and _is_settled(pet, "True", "Unknown")
         ctx.condition(READY, "Unknown" if still else False, "StoreUnreachable", message)
         ctx.condition(STORE_REACHABLE, False, "NoAnswer", message)
@@ -361,7 +362,7 @@ class PetOperator(Operator[Pet]):
     async def judge(self, old: Pet | None, new: Pet, request: AdmissionRequest) -> Iterable[str]:
         """Refuse new birthdays that are impossible, and new annotations that leave no room for notes.
 
-        Warns of a pet that changes its species. A Pet under deletion may have any value.
+        It warns about a changed species. A Pet under deletion may have any value.
         """
         if new.metadata.deletion_timestamp is not None:
             return ()
@@ -387,7 +388,7 @@ class PetOperator(Operator[Pet]):
 
 
 def calls_counted(registry: CollectorRegistry) -> Handled:
-    """Return a callback that records a client's calls, and counts them by go-grpc-prometheus' names."""
+    """Return a callback that records a client's calls, and counts them with go-grpc-prometheus' names."""
     labels = ("grpc_type", "grpc_service", "grpc_method", "grpc_code")
     calls = Counter("grpc_client_handled", "Calls ended, by status.", labels, registry=registry)
 

@@ -1,4 +1,4 @@
-"""The content of a Pet's record, and the annotation that notes it."""
+"""The content of a Pet's record, and the annotation with that content."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _PETS = "pets.petstore.example.com"
 class PetStoreOutside(Outside):
     """A pet store that every replica calls."""
 
-    ignored = frozenset({ADDED_AS})  # it notes earlier content
+    ignored = frozenset({ADDED_AS})  # the annotation has earlier content
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -53,7 +53,7 @@ class PetStoreOutside(Outside):
         return Simulated
 
     async def carried(self, replica: Replica, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Carry a call to the store and back; it may arrive although the caller has given up."""
+        """Pass a call to the store and back; it may arrive although the caller has given up."""
         travels = asyncio.get_running_loop().create_task(
             self._travel(replica, method, call), context=self.world.context.copy()
         )

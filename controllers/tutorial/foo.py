@@ -24,10 +24,10 @@ from manager.cache import Record, index_by
 from manager_kinds.core_v1 import Pod
 
 BY_FRIEND = "friend"
-"""Index of Foos by `spec.name`."""
+"""The name of the index of Foos by `spec.name`."""
 
 PRESENT_BY_NAME = "present-by-name"
-"""Index of pods by name, over all namespaces, without those that are being deleted."""
+"""The name of the index of pods by name, over all namespaces, without pods that are being deleted."""
 
 # The API server's pattern for the name of a pod.
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -42,12 +42,12 @@ def name_if_present(pod: Record, _: Meta) -> Iterable[str]:
 
 
 def waiting_for(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
-    """Return the Foos whose friend is the pod, by one index lookup."""
+    """Return the Foos whose friend is the pod, by one index look-up."""
     return [foo.key for foo in foos.list(index=(BY_FRIEND, pod.name))]
 
 
 class FooOperator(Operator[Foo]):
-    """Operator that reports in each Foo's status whether its friend exists."""
+    """The operator that reports in each Foo's status whether its friend exists."""
 
     on = any_of(generation_changed, status_changed)
     indexes: ClassVar = {BY_FRIEND: index_by("spec.name")}
@@ -71,7 +71,7 @@ class FooOperator(Operator[Foo]):
             ctx.condition(HAPPY, True, "FriendFound", f"There is a pod named {name}")
         elif _POD_NAME.fullmatch(name):
             ctx.condition(HAPPY, False, "FriendMissing", f"There is no pod named {name}")
-            ctx.awaits(f"a pod named {name} comes")
+            ctx.awaits(f"a pod named {name} is created")
         else:
             ctx.condition(HAPPY, False, "NameImpossible", "spec.name is a name that no pod can have")
 

@@ -1,4 +1,4 @@
-"""CronJob: starts a Job at each time of its schedule, and deletes old ones."""
+"""CronJob: the operator starts a Job at each time of its schedule, and deletes old Jobs."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from manager.util import clock
 from manager.webhook import AdmissionRequest, JsonObject, Refused, invalid
 
 SCHEDULED_AT = "cron.example.com/scheduled-at"
-"""The annotation of a Job with the time of its run."""
+"""The annotation of a Job with the scheduled time."""
 LONGEST_NAME = 52
-"""A Job's name has 63 characters at most, and 11 of them are the time."""
+"""The maximum length of a name: a Job's name has 63 characters at most, and 11 of them are the time."""
 PARTS = [each.alias or name for name, each in Schedule.model_fields.items()]
 
 
 class CronJobOperator(Operator[CronJob]):
-    """Operator that starts Jobs on schedule. A Job's name contains its time, so that no run starts twice."""
+    """The operator that starts Jobs on schedule. A Job's name contains its time, so none starts twice."""
 
     versions = (NextCronJob,)
     owns = (Job,)
 
     async def reconcile(self, cronjob: CronJob, ctx: Context) -> None:
-        """Start the Job that is due."""
+        """Start the Job that is due, if any."""
         spec, status, now = cronjob.spec, cronjob.status, clock.now()
         jobs = sorted(await ctx.children(Job), key=time_of)
         active = [each for each in jobs if outcome_of(each) == ""]
         status.active = [each.metadata.name for each in active]
         times = [*map(time_of, jobs), status.last_schedule_time]
         status.last_schedule_time = max(filter(None, times), default=None)
-        # The status has the run before its Job is deleted: otherwise a crash in between would start it again.
+        # Write the status before an old Job is deleted: otherwise its time would count as missed after a
+        # crash.
         await ctx.write_status()
         for outcome, limit in (
             ("Complete", spec.successful_jobs_history_limit),
@@ -52,7 +53,7 @@ class CronJobOperator(Operator[CronJob]):
         except CronSimError as error:
             raise Blocked("InvalidSchedule", f"spec.schedule: {error}") from None
         status.next_schedule_time = following
-        # This also happens if another owner's Job has the name.
+        # Raised also if another owner's Job has the name.
         ctx.look_again_within((following - now).total_seconds())
         if due is not None and active and spec.concurrency_policy == "Forbid":
             message = f"the run of {due:%F %R} waits for {active[0].metadata.name}"
@@ -63,7 +64,7 @@ class CronJobOperator(Operator[CronJob]):
             ctx.condition(SCHEDULED, True, "Waiting")
 
     async def start(self, cronjob: CronJob, due: datetime, active: list[Job], ctx: Context) -> None:
-        """Start the Job of that time, unless another manager has done so, and the cache does not know yet."""
+        """Start the Job of that time, unless another manager has done so and the cache does not know yet."""
         live = await ctx.client.uncached.get(CronJob, cronjob.key)
         if live.status.last_schedule_time is not None and live.status.last_schedule_time >= due:
             return
@@ -80,7 +81,7 @@ class CronJobOperator(Operator[CronJob]):
 
     @webhook.default
     async def tidy(self, cronjob: JsonObject, _: AdmissionRequest) -> None:
-        """Leave one space between the parts of the schedule, as conversion needs it."""
+        """Leave one space between the fields of the schedule, as the conversion requires."""
         spec = cronjob.get("spec")
         if isinstance(spec, dict) and isinstance(spec.get("schedule"), str):
             spec["schedule"] = " ".join(spec["schedule"].split())
@@ -88,7 +89,7 @@ class CronJobOperator(Operator[CronJob]):
     @webhook.validate_create
     @webhook.validate_update
     async def check(self, old: CronJob | None, new: CronJob, _: AdmissionRequest) -> None:
-        """Refuse a name that is too long, and a schedule that never comes."""
+        """Refuse a name that is too long, and a schedule without any time."""
         problems = []
         name, schedule = new.metadata.name, new.spec.schedule
         if old is None and len(name) > LONGEST_NAME:
@@ -103,21 +104,21 @@ class CronJobOperator(Operator[CronJob]):
 
     @webhook.from_hub(NextCronJob)
     async def to_v2(self, cronjob: JsonObject) -> None:
-        """Give each part of the schedule its field."""
+        """Copy each part of the schedule into its own field."""
         with webhook.spec_and_annotations(cronjob) as (spec, _):
             if isinstance(spec.get("schedule"), str):
                 spec["schedule"] = dict(zip(PARTS, spec["schedule"].split(" "), strict=False))
 
     @webhook.to_hub(NextCronJob)
     async def to_v1(self, cronjob: JsonObject) -> None:
-        """Write the schedule as one line."""
+        """Join the fields of the schedule into one line."""
         with webhook.spec_and_annotations(cronjob) as (spec, _):
             if isinstance(spec.get("schedule"), dict):
                 spec["schedule"] = " ".join(spec["schedule"].get(each, "*") for each in PARTS)
 
 
 def due_time(cronjob: CronJob, now: datetime) -> datetime | None:
-    """Return the latest time at which a Job had to start and did not, unless that is too late."""
+    """Return the latest time of a missing Job; None if the time has passed by too much."""
     since = cronjob.status.last_schedule_time or cronjob.metadata.creation_timestamp or now
     deadline = cronjob.spec.starting_deadline_seconds
     latest = next(CronSim(cronjob.spec.schedule, now + timedelta(seconds=1), reverse=True))
@@ -127,7 +128,7 @@ def due_time(cronjob: CronJob, now: datetime) -> datetime | None:
 
 
 def time_of(job: Job) -> datetime:
-    """Return the time of a Job's run."""
+    """Return the scheduled time of a Job."""
     return datetime.fromisoformat(job.metadata.annotations[SCHEDULED_AT])
 
 

@@ -1,4 +1,4 @@
-"""CronJob v1: the schedule is a line, as crontab has it."""
+"""CronJob v1: the schedule is a line in crontab's notation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Job(Resource, group="batch", version="v1", plural="jobs"):
 
 
 class RunsSpec(ApiModel):
-    """The fields that both versions have."""
+    """The fields of the spec that both versions have."""
 
     starting_deadline_seconds: Annotated[Int64, Field(ge=10)] | None = None
     """How late a Job may start; a run that is missed by more is left out. Any delay by default."""

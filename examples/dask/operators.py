@@ -17,11 +17,11 @@ from manager_kinds.core_v1 import Pod, PodSpecDict, Service, ServicePortDict
 T = TypeVar("T", bound=Resource)
 
 COOLDOWN = timedelta(seconds=15)
-"""The time after a change during which the autoscaler removes no workers."""
+"""The time after a change in which the autoscaler removes no workers."""
 
 
 class _AsksScheduler(Operator[T]):
-    """An operator with a client of schedulers."""
+    """An operator with an HTTP client of Dask schedulers."""
 
     client_of_schedulers: ClassVar[Callable[[], SchedulerClient]] = SchedulerClient
 
@@ -32,13 +32,13 @@ class _AsksScheduler(Operator[T]):
 
 
 class ClusterOperator(_AsksScheduler[DaskCluster]):
-    """Operator that keeps a scheduler, its Service, and the first group of workers."""
+    """The operator that runs a scheduler, its Service, and the first group of workers."""
 
     owns = (Deployment, Service, DaskWorkerGroup)
     rights = (rbac(groups=GROUP, resources="daskclusters", verbs="delete"),)
 
     async def reconcile(self, cluster: DaskCluster, ctx: Context) -> Result | None:
-        """Bring one cluster up to date, or delete it when it has had no work for long."""
+        """Bring one cluster up to date, or delete it if it has been idle for too long."""
         if await self.is_idle(cluster):
             await ctx.delete(cluster)
             return None
@@ -52,14 +52,14 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
         await ctx.apply(Service(metadata=named(cluster, name), spec={"selector": labels, "ports": ports}))
         workers = WorkerGroupSpec(cluster=cluster.metadata.name, worker=cluster.spec.worker)
         group = DaskWorkerGroup(metadata=named(cluster, f"{cluster.metadata.name}-default"), spec=workers)
-        # Afterwards only the autoscaler, or a user of `kubectl scale`, changes the number.
+        # Afterwards, only the autoscaler or `kubectl scale` changes the number.
         await ctx.apply(group, initial=(".spec.worker.replicas",))
         ready = scheduler.is_available
         ctx.condition(READY, ready, "SchedulerAvailable" if ready else "SchedulerStarts")
         return Result(requeue_after=10) if cluster.spec.idle_timeout else None
 
     async def is_idle(self, cluster: DaskCluster) -> bool:
-        """Return whether the scheduler has had no work for the time that the cluster allows."""
+        """Return whether the scheduler has had no work for longer than the cluster's idle time-out."""
         limit, address = cluster.spec.idle_timeout, address_of(cluster.metadata.name, cluster)
         try:
             since = await self.schedulers.idle_since(address) if limit else None
@@ -69,7 +69,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
 
 
 class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
-    """Operator that keeps a Deployment per worker, since each has a name; the highest numbers leave first."""
+    """The operator that runs a Deployment per named worker; the highest numbers are removed first."""
 
     owns = (Deployment,)
     reads = (DaskCluster,)
@@ -79,7 +79,7 @@ class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
         wanted = [f"{group.metadata.name}-worker-{number}" for number in range(group.spec.worker.replicas)]
         there = await ctx.children(Deployment)
         leaving = [each for each in there if each.metadata.name not in wanted]
-        # Without a cluster, no other worker can take the data of this one.
+        # Without a cluster, no other worker can take over this worker's data.
         if leaving and await ctx.find(DaskCluster, group.spec.cluster) is not None:
             address = address_of(group.spec.cluster, group)
             await self.schedulers.retire(address, [each.metadata.name for each in leaving])
@@ -92,19 +92,19 @@ class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
 
 
 class JobOperator(Operator[DaskJob]):
-    """Operator that runs a program once, on a cluster that it deletes afterwards."""
+    """The operator that runs a program once, on a cluster that it deletes afterwards."""
 
     owns = (DaskCluster, Pod)
 
     async def reconcile(self, job: DaskJob, ctx: Context) -> None:
-        """Bring one job further."""
+        """Perform the next step of one job."""
         name, status = job.metadata.name, job.status
         runner = next(iter(await ctx.children(Pod)), None)
         ended = {"Succeeded": "Successful", "Failed": "Failed"}
         phase = ended.get(runner.status.get("phase", "")) if runner is not None else None
         if phase is not None or status.phase in ended.values():
             status.phase = phase or status.phase  # type: ignore[assignment]
-            await ctx.write_status()  # before the pod can be deleted: the program is not to run again
+            await ctx.write_status()  # before the pod can be deleted, so that the program does not run again
             for cluster in await ctx.children(DaskCluster):
                 await ctx.delete(cluster)
             ctx.condition(READY, status.phase == "Successful", status.phase or "")
@@ -120,14 +120,14 @@ class JobOperator(Operator[DaskJob]):
 
 
 class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
-    """Operator that scales the first group to the number of workers that the scheduler wants."""
+    """The operator that scales the first group to the number of workers that the scheduler wants."""
 
     reads = (DaskWorkerGroup,)
     rights = (rbac(groups=GROUP, resources="daskworkergroups", verbs="patch"),)
 
     @every(5)
     async def scale(self, scaler: DaskAutoscaler, ctx: Context) -> None:
-        """Scale up at once, and down when the last change is some time ago."""
+        """Scale up at once, and scale down when the last change is some time ago."""
         spec, status = scaler.spec, scaler.status
         group = await ctx.find(DaskWorkerGroup, f"{spec.cluster}-default")
         if group is None:
@@ -165,5 +165,5 @@ def named(owner: Resource, name: str, labels: dict[str, str] | None = None) -> O
 
 
 def address_of(cluster: str, near: Resource) -> str:
-    """Return where the scheduler of a cluster answers, in the namespace of an object."""
+    """Return the address of a cluster's scheduler, in the namespace of `near`."""
     return f"{cluster}-scheduler.{near.metadata.namespace}.svc:{DASHBOARD}"

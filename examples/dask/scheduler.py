@@ -1,4 +1,4 @@
-"""The HTTP API of a Dask scheduler, as far as the operators use it."""
+"""The part of a Dask scheduler's HTTP API that the operators use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DASHBOARD = 8787
 
 
 class SchedulerAway(Blocked):
-    """The scheduler does not answer, or not as it should: it starts, or is being replaced."""
+    """The scheduler does not answer, or gives an invalid answer: it is starting, or is being replaced."""
 
     def __init__(self, address: str, why: object) -> None:
         message = f"the scheduler at {address} does not answer: {why}"
@@ -33,16 +33,16 @@ class SchedulerClient:
         await self._session.close()
 
     async def wanted_workers(self, address: str) -> int:
-        """Return how many workers the scheduler has work for."""
+        """Return the number of workers for which the scheduler has work."""
         return int((await self._ask("GET", address, "adaptive_target"))["workers"])
 
     async def idle_since(self, address: str) -> datetime | None:
-        """Return since when the scheduler has had no work; None while it has some."""
+        """Return the time since when the scheduler has had no work; None while it has some."""
         since = (await self._ask("GET", address, "check_idle"))["idle_since"]
         return None if since is None else datetime.fromtimestamp(float(since), UTC)
 
     async def retire(self, address: str, names: Sequence[str]) -> None:
-        """Make workers hand over their data and stop; unknown workers have stopped already."""
+        """Ask workers to hand over their data and stop; unknown workers have already stopped."""
         known = (await self._ask("GET", address, "get_workers"))["workers"]
         leaving = [each["address"] for each in known if each["name"] in names]
         if leaving:

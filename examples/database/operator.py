@@ -1,4 +1,4 @@
-"""Database: keeps its servers, and upgrades them in eight steps, one pod at a time."""
+"""Database: the operator keeps its servers, and upgrades them in eight steps, one pod at a time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from manager_kinds.core_v1 import ConfigMap, Pod
 
 LABEL = "db.example.com/database"
 REVISION = "controller-revision-hash"
-"""The label with which a StatefulSet marks pods of one template."""
+"""The label by which a StatefulSet identifies the pods of one template."""
 
 
 class DatabaseOperator(Operator[Database]):
-    """Operator that keeps a StatefulSet and its ConfigMap, and replaces the StatefulSet's pods itself."""
+    """The operator that keeps a StatefulSet and its ConfigMap, and replaces the StatefulSet's pods itself."""
 
     owns = (StatefulSet, Job, ConfigMap)
     watches = (Watch(Pod, label=LABEL),)
@@ -23,7 +23,7 @@ class DatabaseOperator(Operator[Database]):
     upgrade = Steps(".status.upgrade", of=("spec.version",), limit=3600)
 
     async def reconcile(self, database: Database, ctx: Context) -> None:
-        """Go on with the upgrade; when it is done, keep what it has achieved."""
+        """Continue the upgrade; after its end, keep the servers of the reached version."""
         pods = await ctx.list(Pod, labels={LABEL: database.metadata.name})
         ready = sum(map(is_ready, pods))
         database.status.ready, wanted = ready, database.spec.replicas
@@ -38,12 +38,12 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=300)
     async def check(self, database: Database, ctx: Context) -> str | None:
-        """Find out whether the new version starts at all."""
+        """Check that the new version starts at all."""
         return await job_done(database, ctx, "check")
 
     @upgrade.step(limit=1800)
     async def back_up(self, database: Database, ctx: Context) -> str | None:
-        """Keep what there is."""
+        """Back up the data."""
         return await job_done(database, ctx, "backup")
 
     @upgrade.step(limit=60)
@@ -53,17 +53,17 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=60)
     async def prepare(self, database: Database, ctx: Context) -> None:
-        """Give the StatefulSet the new version, which its pods get when they are replaced."""
+        """Set the new version in the StatefulSet; its pods get the version when they are replaced."""
         await ctx.apply(servers(database))
 
     @upgrade.step(limit=1800)
     async def replace_pods(self, database: Database, ctx: Context) -> str | None:
-        """Replace one pod when all others are ready; one that is not ready goes first."""
+        """Replace one pod when all others are ready; a pod that is not ready is replaced first."""
         servers = await ctx.find(StatefulSet, database.metadata.name)
         if servers is None or servers.status.get("observedGeneration") != servers.metadata.generation:
             return "waits for the StatefulSet"
         wanted, revision = database.spec.replicas, servers.status.get("updateRevision")
-        # The cache may not have noticed a deleted pod.
+        # The cache may not have noticed a deleted pod yet.
         found = await ctx.client.uncached.list(
             Pod, namespace=database.metadata.namespace, labels={LABEL: database.metadata.name}
         )
@@ -79,7 +79,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=1800)
     async def migrate(self, database: Database, ctx: Context) -> str | None:
-        """Bring the tables to the new version."""
+        """Convert the tables to the new version."""
         return await job_done(database, ctx, "migrate")
 
     @upgrade.step(limit=60)
@@ -89,13 +89,13 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=60)
     async def finish(self, _: Database, ctx: Context) -> None:
-        """Delete the Jobs of this upgrade, and of those before that were given up."""
+        """Delete the Jobs of this upgrade, and of earlier ones that failed."""
         for job in await ctx.children(Job):
             await ctx.delete(job)
 
 
 async def job_done(database: Database, ctx: Context, work: str) -> str | None:
-    """Run a Job, once per upgrade; return what it waits for, or None when it is done."""
+    """Run a Job once per upgrade; return a text while it runs, or None when it is done."""
     # Another upgrade has another generation, so it does not reuse this Job.
     name = f"{database.metadata.name}-{work}-{database.status.upgrade.generation}"
     container = {"name": work, "image": f"database:{database.spec.version}", "args": [work]}
@@ -109,7 +109,7 @@ async def job_done(database: Database, ctx: Context, work: str) -> str | None:
 
 
 def servers(database: Database) -> StatefulSet:
-    """Return the wanted StatefulSet. It replaces no pod by itself."""
+    """Return the wanted StatefulSet, which does not replace pods by itself."""
     labels = {LABEL: database.metadata.name}
     container: dict[str, Any] = {
         "name": "server",

@@ -1,1 +1,1 @@
-"""A client program: a Deployment in a namespace of its own, reachable and watched until Ctrl-C."""
+"""A client program: a Deployment in its own namespace, reachable and watched until Ctrl-C."""

@@ -1,5 +1,5 @@
 """The command line: `python -m examples.workloads`."""
-# ruff: noqa: PLC0415 - imports take 0.7 s, in which Ctrl-C must not show where in them it came
+# ruff: noqa: PLC0415 - imports take 0.7 s, in which Ctrl-C must not print a traceback
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 
 
 def main() -> int:
-    """Run the program; returns its exit code: 0 after a clean end, 1 on failure, 2 for a wrong flag."""
-    # Until the program handles it, Ctrl-C just ends the process, without a traceback.
+    """Run the program; return its exit code: 0 after a clean end, 1 on failure, 2 for a wrong flag."""
+    # Before the program handles it, Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     from examples.workloads.options import parse_options
@@ -18,7 +18,7 @@ def main() -> int:
     from manager.telemetry.logs import configured
 
     options = parse_options(sys.argv[1:])
-    # The library's log is for operators; this program reports errors from exceptions.
+    # The library's log is for operators; this program itself reports exceptions.
     with configured(level="error"):
         return asyncio.run(run(options))
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks for an end in order, the second ends the process at once."""
+"""Ctrl-C and SIGTERM: the first one starts an orderly end, the second one ends the process at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Interrupted(Exception):
 
 
 class Interruption:
-    """A scope in which signals cancel only the work given to `unless_asked`; clean-up continues.
+    """A scope in which signals cancel only the work inside `unless_asked`; clean-up continues.
 
     Attributes: `left_behind` describes what remains on the cluster if the process ends now; "" for nothing.
     """

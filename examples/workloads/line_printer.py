@@ -1,4 +1,4 @@
-"""Printing lines without ever holding up the event loop."""
+"""Printing of lines that never blocks the event loop."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 __all__ = ["LinePrinter"]
 
 WAITING = 1000
-"""The maximum of lines that wait to be printed; further writers wait."""
+"""The number of lines that may wait for printing; further writers wait."""
 
 
 class LinePrinter:
     """A writer of lines to a file descriptor, in order.
 
-    A pager or a slow disk blocks the thread that writes, and then the readers of logs, but never the event
-    loop: Ctrl-C always works.
+    A pager or a slow disk blocks the writing thread, and then the readers of logs, but never the event loop:
+    Ctrl-C always works.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -27,7 +27,7 @@ class LinePrinter:
         await self._lines.put(line + b"\n")
 
     async def run(self) -> None:
-        """Print until cancelled; raises BrokenPipeError when the reader has gone."""
+        """Print until cancelled; raises BrokenPipeError if the output's reader has ended."""
         while True:
             block = [await self._lines.get()]
             while not self._lines.empty():
@@ -35,6 +35,6 @@ class LinePrinter:
             await asyncio.to_thread(self._write, b"".join(block))
 
     def _write(self, block: bytes) -> None:
-        """Bypass Python's buffer, which would fail once more at exit after a broken pipe."""
+        """Write without Python's buffer, which would fail once more at exit after a broken pipe."""
         while block:
             block = block[os.write(self._descriptor, block) :]

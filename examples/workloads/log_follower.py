@@ -1,4 +1,4 @@
-"""Following the log of one container, over cut connections and restarts."""
+"""Following the log of one container, across broken connections and restarts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LogFollower:
         self._gone = asyncio.Event()
 
     def pod_has_gone(self) -> None:
-        """Read what there still is to read, and then end."""
+        """Read the rest of the log, and then end."""
         self._gone.set()
 
     async def run(self) -> None:
@@ -48,7 +48,7 @@ class LogFollower:
                 return  # the pod is gone, but the watch has not reported it yet
             except KubeError as error:
                 self._report(str(error))
-            # The log ends when the container ends; the pod may restart it.
+            # The log ends when the container ends; the pod may restart the container.
             if self._gone.is_set():
                 return
             with suppress(TimeoutError):
@@ -56,7 +56,7 @@ class LogFollower:
                     await self._gone.wait()
 
     async def _read(self) -> None:
-        """Show what is new, until the log ends or its connection breaks."""
+        """Show new lines until the log ends or its connection breaks."""
         following = self._streams.logs(
             self._pod,
             container=self._container,
@@ -65,7 +65,7 @@ class LogFollower:
             since=self._position.resume(),
             idle_timeout=IDLE_TIMEOUT,
         )
-        with suppress(ConnectionLost, DeadlineExceeded):  # reading goes on where it was
+        with suppress(ConnectionLost, DeadlineExceeded):  # reading continues at the last position
             async with aclosing(following) as lines:
                 async for line in lines:
                     self._problem = None
@@ -75,7 +75,7 @@ class LogFollower:
                         await self._show(text)
 
     def _report(self, problem: str) -> None:
-        """Say what is wrong, once."""
+        """Print the problem, once."""
         if problem != self._problem:
             self._problem = problem
             say(f"no log of pod {self._pod.metadata.name} for now: {problem}; trying again")

@@ -1,4 +1,4 @@
-"""The position in a log, for reading on after a broken connection without a gap or a repetition."""
+"""The position in a log, for continuing after a broken connection without a gap or a repetition."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\
 class LogPosition:
     """A position in the log of one container, read with `timestamps=True`.
 
-    A log can be read again from a second on, no finer. So this keeps the lines of the last second that was
-    read, and knows them when they come again.
+    The server can only continue a log at a whole second. So this class keeps the lines of the last second,
+    and recognises them when they are sent again.
     """
 
     def __init__(self) -> None:
@@ -25,12 +25,12 @@ class LogPosition:
         self._to_come_again: Counter[str] = Counter()
 
     def resume(self) -> datetime | None:
-        """Return the time from which the log continues here; call it before each connection."""
+        """Return the time at which to continue the log; call it before each connection."""
         self._to_come_again = self._read.copy()
         return datetime.fromisoformat(self._second) if self._second else None
 
     def advance(self, line: str) -> str | None:
-        """Move on by a line; returns it without its timestamp, or None when it was read before."""
+        """Add a line; return it without its timestamp, or None if it was read before."""
         if self._to_come_again[line] > 0:
             self._to_come_again[line] -= 1
             return None

@@ -1,4 +1,4 @@
-"""The program's own namespace: made, found again, and removed."""
+"""The program's own namespace: its creation, its recognition, and its removal."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from manager_kinds.core_v1 import Namespace
 
 __all__ = ["clear_leftovers", "create_namespace", "remove_namespace"]
 
-# A namespace with this label belongs to this program, whichever run created it.
+# A namespace with this label belongs to this program, even if another run created it.
 OURS = ("app.kubernetes.io/managed-by", "operator-manager-workloads-example")
 # The run that created the namespace: it identifies a successful create whose response was lost.
 RUN = "examples.operator-manager/run"
 
 LOOK_EVERY = 0.5
-"""Seconds between two looks at the namespace."""
+"""Seconds between two checks of the namespace."""
 
 
 async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
@@ -42,7 +42,7 @@ async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
 
 
 async def create_namespace(client: Client, name: str) -> Namespace:
-    """Create the namespace. Raises AlreadyExists when another client was faster."""
+    """Create the namespace. Raises AlreadyExists if another client was faster."""
     label, value = OURS
     run = str(uuid.uuid4())
     wanted = Namespace(metadata=ObjectMeta(name=name, labels={label: value}, annotations={RUN: run}))
@@ -57,9 +57,9 @@ async def create_namespace(client: Client, name: str) -> Namespace:
 
 
 async def remove_namespace(client: Client, namespace: Namespace, *, timeout: float) -> None:
-    """Delete this very namespace and wait until it has gone, however often the server has to be asked.
+    """Delete exactly this namespace and wait until it is gone, with as many requests as needed.
 
-    Raises Failure when that takes longer than `timeout` seconds, ApiError when it is not allowed.
+    Raises Failure after `timeout` seconds, and ApiError if the deletion is not allowed.
     """
     problem = ""
     try:

@@ -36,7 +36,7 @@ SELECTOR = f"app={NAME}"
 
 
 def deployment(namespace: str, image: str) -> V1Deployment:
-    """Build a Deployment with two replicas of the image."""
+    """Return a Deployment with two replicas of the image."""
     container = V1Container(name=NAME, image=image, ports=[V1ContainerPort(name="http", container_port=PORT)])
     template = V1PodTemplateSpec(metadata=V1ObjectMeta(labels=LABELS), spec=V1PodSpec(containers=[container]))
     selector = V1LabelSelector(match_labels=LABELS)
@@ -45,13 +45,13 @@ def deployment(namespace: str, image: str) -> V1Deployment:
 
 
 def service(namespace: str) -> V1Service:
-    """Build the Service, the replicas' address within the cluster."""
+    """Return the Service, the replicas' address within the cluster."""
     ports = [V1ServicePort(name="http", port=PORT, target_port="http")]
     return V1Service(metadata=_metadata(namespace), spec=V1ServiceSpec(selector=LABELS, ports=ports))
 
 
 def ingress(namespace: str) -> V1Ingress:
-    """Build an Ingress to the Service, for clusters with an ingress controller."""
+    """Return an Ingress to the Service, for clusters with an ingress controller."""
     backend = V1IngressServiceBackend(name=NAME, port=V1ServiceBackendPort(name="http"))
     path = V1HTTPIngressPath(path=PATH, path_type="Prefix", backend=V1IngressBackend(service=backend))
     rule = V1IngressRule(http=V1HTTPIngressRuleValue(paths=[path]))

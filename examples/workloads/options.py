@@ -20,7 +20,7 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The flags, checked. `timeout` is in seconds."""
+    """The parsed flags. `timeout` is in seconds."""
 
     kubeconfig: str | None
     context: str | None
@@ -50,7 +50,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
         "--image",
         type=_image,
         default=DEFAULT_IMAGE,
-        help="something that serves HTTP on port 80 (default: %(default)s)",
+        help="an image that serves HTTP on port 80 (default: %(default)s)",
     )
     parser.add_argument(
         "--timeout",
@@ -82,5 +82,5 @@ def _positive_duration(text: str) -> float:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     if seconds <= 0:
-        raise argparse.ArgumentTypeError("it must be longer than nothing")
+        raise argparse.ArgumentTypeError("it must be longer than 0 s")
     return seconds

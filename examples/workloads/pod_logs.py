@@ -1,4 +1,4 @@
-"""The logs of all pods of the Deployment, those still to come included."""
+"""The logs of all pods of the Deployment, including later pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["follow_logs"]
 
 
 async def follow_logs(client: Client, namespace: str) -> None:
-    """Print each line after its pod's name, until cancelled or until the reader has gone."""
+    """Print each line after its pod's name, until cancelled or until the output's reader has ended."""
     printer = LinePrinter(sys.stdout.fileno())
     followers: dict[str, LogFollower] = {}
     try:
@@ -35,11 +35,11 @@ async def follow_logs(client: Client, namespace: str) -> None:
                         followers[uid] = follower
                         tasks.create_task(follower.run(), name=f"follow {pod.metadata.name}")
     except* BrokenPipeError:
-        pass  # the reader has gone, as with `| head`
+        pass  # the reader has ended, as with `| head`
 
 
 def _has_started(pod: Pod) -> bool:
-    """Return whether the container runs or has run; before that it has no log."""
+    """Return whether the container runs or has run; before that, it has no log."""
     for status in pod.status.get("containerStatuses", ()):
         if status["name"] == NAME:
             states = status.get("state", {}).keys() | status.get("lastState", {}).keys()

@@ -20,7 +20,7 @@ __all__ = ["run"]
 OK, FAILED = 0, 1
 
 REMOVED_WITHIN = 120.0
-"""Seconds for the namespace's deletion at the end: its pods get 30 of them to stop."""
+"""Seconds for the namespace's deletion at the end: its pods have 30 s to stop."""
 
 
 async def run(options: Options) -> int:
@@ -31,7 +31,7 @@ async def run(options: Options) -> int:
                 connecting = stack.enter_async_context(
                     connect("workloads-example", kubeconfig=options.kubeconfig, context=options.context)
                 )
-                # A credentials program may be slow, so this may be interrupted too.
+                # A credentials program may be slow, so allow an interruption here, too.
                 client = await interruption.unless_asked(connecting)
                 return await _in_own_namespace(client, options, interruption)
         except Interrupted:
@@ -44,10 +44,10 @@ async def run(options: Options) -> int:
 
 
 async def _in_own_namespace(client: Client, options: Options, interruption: Interruption) -> int:
-    """Make the namespace, work in it, and delete it, whatever happened; returns the exit code."""
+    """Create the namespace, work in it, and always delete it; return the exit code."""
     name = options.namespace
     await interruption.unless_asked(clear_leftovers(client, name, timeout=options.timeout))
-    # The creation and the deletion of the namespace are not interrupted, so that their outcome is known.
+    # The creation and the deletion of the namespace are not interrupted, so that their results are known.
     interruption.left_behind = f"namespace {name} (kubectl delete namespace {name})"
     try:
         namespace = await create_namespace(client, name)
@@ -72,7 +72,7 @@ async def _in_own_namespace(client: Client, options: Options, interruption: Inte
 
 
 async def _work(client: Client, options: Options) -> None:
-    """Work in the namespace until interrupted, or until the logs' reader has gone."""
+    """Work in the namespace until interrupted, or until the logs' reader has ended."""
     deployment = await client.apply(objects.deployment(options.namespace, options.image))
     await wait_ready(client, deployment.object, timeout=options.timeout)
     await client.apply(objects.service(options.namespace))

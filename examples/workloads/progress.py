@@ -1,4 +1,4 @@
-"""The progress of the replicas: a bar on a terminal, a line per step elsewhere."""
+"""The progress of the replicas: a bar on a terminal, or one line per step."""
 
 from __future__ import annotations
 

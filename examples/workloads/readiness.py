@@ -66,7 +66,7 @@ async def _reasons(client: Client, deployment: Deployment) -> list[str]:
 
 
 def pod_reasons(pod: Pod) -> Iterator[str]:
-    """Yield the most specific reasons: of the pod's containers, else of the pod."""
+    """Yield the most specific reasons: those of the pod's containers, or else of the pod."""
     waiting = [
         each["state"]["waiting"]
         for each in pod.status.get("containerStatuses", ())

@@ -8,5 +8,5 @@ __all__ = ["say"]
 
 
 def say(text: str) -> None:
-    """Tell the person who started the program, in one line."""
+    """Print one line for the user who started the program."""
     print(" ".join(text.split()), file=sys.stderr, flush=True)

@@ -205,11 +205,9 @@ class Resource(ApiModel):
         _set(self, "_origin", stored.origin)
 
     def __copy__(self) -> Self:
-        """Return a copy with the same origin."""
         return self._with_origin(super().__copy__())
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Return a deep copy with the same origin."""
         return self._with_origin(super().__deepcopy__(memo))
 
     @property

@@ -1,4 +1,4 @@
-"""A local cache of the API server's objects: shared watches, indexes, raw bytes, and own writes at once."""
+"""A local cache of the API server's objects: shared watches, indexes, raw bytes, and our own writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All caches of the process."""
+"""The pool of the process's caches."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from manager.telemetry.metrics import Metrics
 class Cache:
     """A pool of informers, one per kind, projection and selection, shared among all callers.
 
-    `field_manager` is the name, or the beginning of the names, of our field managers on the server; the cache
-    keeps the managedFields of these only. `namespaces` are the ones to watch, with one watch for each kind
-    and namespace; none (the default), or "" among them, means all, with one watch for each kind.
+    `field_manager` is the name, or the common prefix of the names, of our field managers on the server; the
+    cache keeps only their managedFields. `namespaces` are watched, with one watch for each kind and
+    namespace; none (the default), or "" among them, means all namespaces, with one watch for each kind.
 
     Attributes:
         managers: the field managers whose managedFields are kept.
-        make_filter: makes the filter of an informer that is requested as `filtered`, of children if it gets
-            True; None for no filters.
+        make_filter: creates the filter for an informer that is requested as `filtered`; its argument says
+            whether to filter children. None for no filters.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Cache:
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
         self._shared: dict[_Name, Informer] = {}
-        # Results of `lookup`, until the informers change: every read calls it.
+        # Results of `lookup`, kept until the informers change, because every read calls it.
         self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
-        # The informers that take in a write of a kind.
+        # The informers that receive a write of a kind.
         self._of_kind: dict[GroupVersionKind, tuple[Informer, ...]] = {}
         self._watches: asyncio.TaskGroup | None = None
 
@@ -63,17 +63,18 @@ class Cache:
         owned_by: type[Resource] | None = None,
         **selection: Unpack[SelectionOptions],
     ) -> Informer:
-        """Return the shared informer of a kind, and make it on the first call; give it back by `release`.
+        """Return the shared informer of a kind, created at the first call; return it with `release`.
 
         The informer starts when the cache runs. Each selection has an informer with its own watches and
-        memory. With `filtered`, it holds only objects that the cache's filter accepts.
+        memory. With `filtered`, the informer has only objects that the cache's filter accepts.
 
         With `owned_by`, the caller needs only children of objects of that kind. The informer then keeps only
         metadata of other objects, or nothing with `filtered`, unless there is a selection or another caller
-        wants all objects. A caller that wants all after the cache has started gets a separate informer.
+        needs all objects. A caller that needs all objects after the start of the cache gets a separate
+        informer.
 
-        Raises ValueError for a bad label selector or path, and RuntimeError if the informer already runs and
-        holds only children.
+        Raises ValueError for an invalid label selector or path, and RuntimeError if the informer already runs
+        and keeps only children.
         """
         selected = Selection.of(**selection)
         filtered = filtered and self.make_filter is not None
@@ -94,7 +95,7 @@ class Cache:
         informer = self._shared[name]
         if informer.holds_children and not filtered:
             if self._watches is not None:
-                raise RuntimeError(f"only children are cached of {informer.spec.resource}")
+                raise RuntimeError(f"the cache has only children of {informer.spec.resource}")
             informer.drop_filter()
         if owned_by is not None:
             informer.add_owner(owned_by.gvk)
@@ -102,7 +103,7 @@ class Cache:
         return informer
 
     def release(self, informer: Informer) -> None:
-        """Give an informer back; the last one to do so ends its watches and frees its memory."""
+        """Return an informer; the last caller's release ends its watches and frees its memory."""
         informer.users -= 1
         if informer.users:
             return
@@ -117,9 +118,10 @@ class Cache:
             informer.task.cancel()
 
     def separate(self, kind: type[Resource], **selection: Unpack[SelectionOptions]) -> Informer:
-        """Return an unshared informer, for a few objects and a short time, that the caller runs.
+        """Return an unshared informer for a few objects and a short time; the caller runs it.
 
-        Other readers and own writes do not reach it. Raises ValueError for a bad label selector.
+        It does not see other readers' informers or our own writes. Raises ValueError for an invalid label
+        selector.
         """
         return self._make(kind, _Name(kind.gvk, False, Selection.of(**selection), False))
 
@@ -131,16 +133,16 @@ class Cache:
         selection: Selection = WHOLE,
         ours: bool = False,
     ) -> Informer | None:
-        """Return the existing informer of a kind for reading, or None if no caller has asked for one.
+        """Return the existing informer of a kind for reading, or None if no caller has requested one.
 
-        Of two informers, return the one that holds all objects, or with `ours` the filtered one.
+        Of two informers, it returns the one with all objects, or with `ours` the filtered one.
         """
         asked = (kind.gvk, metadata_only, selection, ours)
         known = self._looked_up.get(asked)
         if known is not None:
             return known
         for restricted in (ours, not ours):
-            # An informer of all objects may have been requested after one of children, and not be synced yet.
+            # An informer of all objects may have been added to one of children, and not be synced yet.
             for children in (True, False):
                 found = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted, children))
                 if found is not None:
@@ -160,17 +162,17 @@ class Cache:
         return None
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
-        """Return whether some informer holds an object or its metadata, so that its deletion is an event."""
+        """Return whether an informer has an object or its metadata, so that its deletion causes an event."""
         return any(each.get(key) is not None for each in self._informers(kind))
 
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:
-        """Return whether some informer holds all objects of a kind in a namespace, or their metadata."""
+        """Return whether an informer has all objects of a kind in a namespace, or their metadata."""
         return any(each.selects_all_of(namespace) for each in self._informers(kind))
 
     async def run(self) -> None:
-        """Run every informer, also those asked for later, until cancelled."""
+        """Run every informer, including later ones, until cancelled."""
         if self._watches is not None:
-            raise RuntimeError("the cache runs already")
+            raise RuntimeError("the cache is already running")
         try:
             async with asyncio.TaskGroup() as self._watches:
                 self._start(*self._shared.values())
@@ -179,16 +181,16 @@ class Cache:
             self._watches = None
 
     async def wait_synced(self) -> None:
-        """Return once every present informer has synced."""
+        """Return when every present informer has synced."""
         for informer in self.informers:
             await informer.wait_synced()
 
     def problems(self) -> list[str]:
-        """Describe for people why informers cannot follow the server; return an empty list when all can."""
+        """Return texts for people about informers that cannot watch the server; empty if all can."""
         return [problem for informer in self.informers if (problem := informer.problem) is not None]
 
     def observe_write(self, kind: type[Resource], raw: bytes, *, before: int | None = None) -> None:
-        """Take in the server's answer to a write, so that from now on reads are no older than it.
+        """Update the cache with the server's answer to a write, so that later reads see the write.
 
         See `Informer.observe_write`.
         """
@@ -196,7 +198,7 @@ class Cache:
             informer.observe_write(raw, before=before)
 
     def observe_delete(self, kind: type[Resource], key: ObjectKey, uid: str | None, raw: bytes) -> None:
-        """Take in the server's answer to a delete; see `Informer.observe_delete`."""
+        """Update the cache with the server's answer to a delete; see `Informer.observe_delete`."""
         for informer in self._informers(kind):
             informer.observe_delete(key, uid, raw)
 
@@ -219,7 +221,6 @@ class Cache:
         return informer
 
     def _total(self, kind: type[Resource], projection: str, number: Callable[[Informer], int]) -> int:
-        """Add up a number over all informers of a kind and projection, whatever their selections."""
         informers = (each for each in self._informers(kind) if each.spec.projection == projection)
         return sum(map(number, informers))
 
@@ -246,7 +247,7 @@ class Cache:
 
 
 class _Name(NamedTuple):
-    """The key of a shared informer: callers with an equal key share one."""
+    """The key of a shared informer: callers with an equal key share one informer."""
 
     gvk: GroupVersionKind
     metadata_only: bool

@@ -1,4 +1,4 @@
-"""A shared watch of one kind: its objects, its subscribers, and its reflectors."""
+"""A shared watch of one kind with its objects, subscribers and reflectors."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.rate_limit import Repeats, TokenBucket
 
-# An informer reports once for each object that lists skip, and remembers at most this many of them.
+# The informer reports each omitted object once, and remembers at most so many of them.
 LEFT_OUT = 1000
 
 EventHandler = Callable[[CacheEvent], None]
-"""Called in the event loop, right after the cache changed; it must be quick and must not block."""
+"""Called in the event loop after each change of the cache; it must be quick and must not block."""
 
 
 class Part(enum.Enum):
-    """The operation on a cached object that failed, named as in metrics."""
+    """The operation on a cached object that failed, with its name in metrics."""
 
     PREDICATE = "predicate"
     HANDLER = "handler"
@@ -37,42 +37,42 @@ class Part(enum.Enum):
 
 
 class ObjectFilter(Protocol):
-    """A choice among the objects that an informer selects; it may change at any time.
+    """A filter of the objects that an informer selects; it may change at any time.
 
     Attributes:
-        of_children: only children of some owners are held, so an object that is not held may be there.
+        of_children: whether only children of some owners are kept, so that other objects may exist.
     """
 
     of_children: bool
 
     def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
-        """Set the store to filter; `publish` gets the event of each object that the filter removes."""
+        """Set the filtered store; `publish` gets an event for each object that the filter removes."""
 
     def of_watch(self, sink: Sink, reflector: Reflector) -> WatchFilter:
         """Return the filter of the watch of one namespace."""
 
     def is_complete(self) -> bool:
-        """Return whether all objects that the filter takes have been listed."""
+        """Return whether all objects that the filter accepts have been listed."""
 
     def holds_children_of(self, uid: str) -> bool:
-        """Return whether the informer holds children, including those of the owner with that UID."""
+        """Return whether the informer keeps children, including those of the owner with that UID."""
 
     def add_owner(self, owner: GroupVersionKind) -> None:
-        """Hold the children of that kind of objects, too."""
+        """Also keep children of objects of the kind `owner`."""
 
 
 class Informer:
     """An up-to-date copy of one kind's objects, which notifies subscribers of every change.
 
-    All methods but those that wait are synchronous: their results hold until the next await.
+    All methods that do not wait are synchronous: their results are valid until the next await.
 
     Attributes:
-        filter: selects the objects to hold; None for all.
+        filter: selects the objects to keep; None for all.
         get: returns the record of an object, or None.
         list: returns the records that meet conditions; see `Store.select`.
         changed_at: the loop time of the last change, for the console.
-        users, task: how many callers of `Cache.informer` share it, and what runs it; the cache sets them.
-        prepare: to be awaited before the first `list` by labels or an owner, which else decodes all objects.
+        users, task: the number of callers that share the informer, and its task; the cache sets both.
+        prepare: await it before the first `list` by labels or an owner, which otherwise decodes all objects.
     """
 
     def __init__(
@@ -115,39 +115,39 @@ class Informer:
         return len(self._store)
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """List and watch the objects until cancelled."""
         async with asyncio.TaskGroup() as watches:
             for sink, reflector in zip(self._sinks, self._reflectors, strict=True):
                 name = f"watch {self.spec.resource} {sink.namespace}".rstrip()
                 watches.create_task((sink.filter or reflector).run(), name=name)
 
-    # Restrictions of the held objects.
+    # Restrictions of the cached objects.
 
     @property
     def holds_children(self) -> bool:
-        """Return whether the informer holds only children of some owners."""
+        """Return whether the informer keeps only children of some owners."""
         return self.filter is not None and self.filter.of_children
 
     def drop_filter(self) -> None:
-        """Hold all objects from now on; only valid before the informer runs."""
+        """Keep all objects; allowed only before the informer runs."""
         self.filter = None
         for sink in self._sinks:
             sink.filter = None
 
     @property
     def cuts_others(self) -> bool:
-        """Return whether the informer holds only metadata of others' objects; see `RecordDecoder`."""
+        """Return whether the informer keeps only metadata of others' objects; see `RecordDecoder`."""
         return self._decoder.owners is not None
 
     def add_owner(self, owner: GroupVersionKind) -> None:
-        """Hold children of that kind of objects too."""
+        """Also keep whole children of objects of the kind `owner`."""
         if self.filter is not None:
             self.filter.add_owner(owner)
         if self._decoder.owners is not None:
             self._decoder.owners.add((owner.group, owner.kind))
 
     def keep_whole(self) -> None:
-        """Keep others' objects complete too; raises RuntimeError once the informer holds some of them."""
+        """Also keep others' objects whole; raises RuntimeError if some are already kept as metadata."""
         if self.cuts_others and len(self):
             raise RuntimeError(
                 f"of others' {self.spec.plural} only metadata is cached: declare them in reads"
@@ -159,39 +159,39 @@ class Informer:
         return self.spec.namespaces == ("",) or namespace in self.spec.namespaces
 
     def has_all_of(self, namespace: str) -> bool:
-        """Return whether the informer is complete for the namespace, so that no other object exists."""
+        """Return whether the informer has every existing object of the namespace."""
         return self.synced and self.selects_all_of(namespace)
 
     def selects_all_of(self, namespace: str) -> bool:
-        """Return whether no selector or filter leaves out objects of the namespace."""
+        """Return whether no selector or filter excludes objects of the namespace."""
         selective = self.spec.label_selector or self.spec.field_selector or self.filter
         return self.covers(namespace) and not selective
 
-    # Reading.
+    # Methods for reading.
 
     @property
     def size(self) -> int:
-        """Return the bytes of JSON of the held objects; each object takes some 500 bytes on top of that."""
+        """Return the bytes of JSON of the cached objects; each object needs some 500 bytes more."""
         return self._store.bytes
 
     @property
     def synced(self) -> bool:
-        """Return whether all objects have been listed once; with a filter, all that it takes now."""
+        """Return whether all objects have been listed once; with a filter, all that it now accepts."""
         if self.filter is not None:
             return self.filter.is_complete()
         return all(sink.synced.is_set() for sink in self._sinks)
 
     async def wait_synced(self) -> None:
-        """Wait for `synced`; return at once with a filter, which may take no object for long."""
+        """Wait for `synced`; with a filter, return at once, because it may not accept any object for long."""
         if self.filter is None:
             for sink in self._sinks:
                 await sink.synced.wait()
 
     @property
     def problem(self) -> str | None:
-        """Describe for people why the content is incomplete or not followed; None when all is well.
+        """Return a text for people why the content may be incomplete or outdated; None if all is well.
 
-        A kind that is no longer served, or no longer allowed, keeps its last known content.
+        If a kind is no longer served, or no longer allowed, the last known content is kept.
         """
         problems = dict.fromkeys(reflector.problem for reflector in self._reflectors if reflector.problem)
         if problems:
@@ -199,18 +199,18 @@ class Informer:
         return None if self.synced else f"{self.spec.resource}: waiting for the first list"
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Register an index for `list(index=(name, value))`; registering it again is no change.
+        """Register an index for `list(index=(name, value))`; registering it again has no effect.
 
-        The function gets a record and its metadata and returns the values; it must depend on nothing else.
-        Raises ValueError for another function under a known name, and RuntimeError as `keep_whole` does.
+        The function returns the values for a record and its metadata; it must not depend on anything else.
+        Raises ValueError for a second function with the same name, and RuntimeError as `keep_whole` does.
         """
         self.keep_whole()
         self._store.indexes.add(name, function)
 
-    # Listening.
+    # Methods for subscribers.
 
     def failed(self, part: Part, key: ObjectKey, error: Exception, **fields: object) -> None:
-        """Count a failure of an operator's code on an object; log the first, and some of the next."""
+        """Count a failure of an operator's code for an object; log the first failure and some later ones."""
         self._failures[part]()
         repeats = self._failures_told.setdefault((part, type(error).__name__), Repeats())
         if (times := repeats.count()) is not None:
@@ -218,7 +218,7 @@ class Informer:
             self._log.error(text, object=str(key), times=times, exc_info=error, **fields)
 
     def left_out(self, record: Record, error: Exception) -> None:
-        """Count and log that a list has left an object out, once for each state of the object."""
+        """Count and log that a list omits an object, once for each version of the object."""
         if self._left_out.get(record.key) == record.version:
             return
         self._left_out[record.key] = record.version
@@ -227,13 +227,13 @@ class Informer:
             self._left_out.popitem(last=False)
         self._failures[Part.DECODE]()
         if self._left_out_lines.try_acquire():
-            self._log.error("an object is left out of lists", object=str(record.key), error=str(error))
+            self._log.error("cannot decode object, lists omit it", object=str(record.key), error=str(error))
 
     def subscribe(self, handler: EventHandler, *, replay: bool = True) -> Callable[[], None]:
-        """Call `handler` with every change from now on, and return a function that unsubscribes it.
+        """Call `handler` with every later change; return a function that ends the subscription.
 
-        With `replay`, the handler first gets the objects that are there, as initial ADDED events. The
-        informer logs an exception of the handler, and still calls it with the next change.
+        With `replay`, the handler first gets the existing objects as initial ADDED events. The informer logs
+        an exception of the handler, and still calls it with the next change.
         """
         self._handlers.append(handler)
         if replay:
@@ -258,16 +258,16 @@ class Informer:
                 try:
                     handler(event)
                 except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything
-                    # Its fault must not stop the watch, nor keep the event from the others.
+                    # The error must not stop the watch, nor keep the event from other subscribers.
                     self.failed(Part.HANDLER, event.key, error, change=event.type.value)
 
-    # Our own writes.
+    # Methods for our own writes.
 
     def observe_write(self, raw: bytes, *, before: int | None = None) -> None:
-        """Take in the server's answer to a write: the object as it is now.
+        """Update the cache with the server's answer to a write: the current object.
 
-        `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
-        Raises ProtocolError for what is no object, and for a newer one of another kind.
+        `before` is the version that the write replaced, 0 for a create; None if it is not known for sure.
+        Raises ProtocolError for an invalid object, and for a newer one of another kind.
         """
         arrival = self._decoder.look(raw)
         key, uid, version, meta = arrival.key, arrival.uid, arrival.version, arrival.meta
@@ -290,10 +290,9 @@ class Informer:
         )
 
     def observe_delete(self, key: ObjectKey, uid: str | None, raw: bytes) -> None:
-        """Take in the server's answer to a delete: a Status when the object is gone, else the object.
+        """Update the cache with the answer to a delete: a Status if the object is gone, else the object.
 
-        `uid` is the UID of the object, where the caller knows it. Raises ProtocolError when the answer is
-        neither.
+        `uid` is the UID of the object, if the caller knows it. Raises ProtocolError for any other answer.
         """
         if not self.covers(key.namespace):
             return
@@ -303,28 +302,28 @@ class Informer:
             if meta.deletion_timestamp is not None:
                 self.observe_write(raw)
                 return
-            # Some kinds answer with the object as it was when it went.
+            # For some kinds, the answer is the object at its removal.
             deleted, version = record.uid, record.version
         if gone := deleted or uid:
             self._publish(self._store.observe_deletion(key, gone, version))
 
 
 def is_removed(raw: bytes, meta: Meta) -> bool:
-    """Return whether a write removed the last finalizer or grace period of an object under deletion.
+    """Return whether a write removed the last finalizer or the grace period of an object under deletion.
 
     The server then removes the object in the same step.
     """
     if meta.deletion_timestamp is None or meta.finalizers or meta.deletion_grace_period_seconds:
         return False
-    # Namespaces keep finalizers of their own there.
+    # Namespaces have their own finalizers in the spec.
     spec = json_object(raw, "an object").get("spec")
     return not (isinstance(spec, dict) and spec.get("finalizers"))
 
 
 def deleted_uid(raw: bytes) -> str | None:
-    """Return the UID in a Status that answers a delete, so that the object is gone; "" when it names none.
+    """Return the UID in a Status, which means that the object is gone; "" if it has none.
 
-    Returns None when the answer is an object. Raises ProtocolError.
+    Returns None if the answer is an object. Raises ProtocolError.
     """
     status = json_object(raw, "the answer to a delete")
     if status.get("kind") != "Status":

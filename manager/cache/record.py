@@ -1,4 +1,4 @@
-"""Records of objects, their decoding from the server's bytes, and the events of their changes."""
+"""Records of objects, their decoding from the server's bytes, and events about their changes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults
 
 
 class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The part of an object's metadata that keys, owners, labels and predicates need.
+    """The metadata of an object that keys, owners, labels and predicates need.
 
-    It is decoded without the rest of the object, and is not kept: the cache holds the object's bytes.
+    It is decoded without the rest of the object, and is not cached: the cache keeps the object's bytes.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def controller(self) -> Owner | None:
-        """Return the owner that manages the object, or None."""
+        """Return the owner reference of the object's controller, or None."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
@@ -68,13 +68,13 @@ def meta_in(raw: bytes) -> Meta:
     return _metadata_decoder.decode(raw).metadata
 
 
-# Not known to the garbage collector: a record holds no reference that could close a cycle, and there may be
-# hundreds of thousands of them to walk past.
+# Records are invisible to the garbage collector: they have no references that could close a cycle, and
+# scanning hundreds of thousands of them takes time.
 class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
-    """An object's JSON and the few facts that every event asks for.
+    """An object's JSON and the few facts that every event needs.
 
-    Records are shared between the cache and all who read it: treat them as immutable. `version` is the
-    resourceVersion as a number, which orders all states of all objects of a kind.
+    The cache and all readers share records: treat them as immutable. `version` is the resourceVersion as a
+    number, which orders all states of all objects of a kind.
     """
 
     key: ObjectKey
@@ -90,20 +90,20 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
         return self.raw.startswith(_PARTIAL_BEGINS)
 
     def meta(self) -> Meta:
-        """Decode the metadata; each call costs a few microseconds and makes a new one."""
-        return meta_in(self.raw)
+        """Decode the metadata; each call takes a few microseconds and creates a new object."""
+        return _metadata_decoder.decode(self.raw).metadata
 
     def decode(self, model: type[R]) -> R:
-        """Decode the whole object into a new one of the caller's own.
+        """Decode the whole object into a new one for the caller.
 
-        Raises pydantic.ValidationError when the object is not of the model's shape.
+        Raises pydantic.ValidationError if the object does not fit the model.
         """
         return model.decode(self.raw)
 
 
 _MANAGED_FIELDS = b'"managedFields"'
 _MANAGER = b'{"manager":"'
-"""The beginning of an entry in it, as API servers write it."""
+"""The beginning of an entry in `managedFields`, as API servers write it."""
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -115,13 +115,13 @@ _WIRE_NAMES = {name: name for name in ("annotations", "labels", "finalizers")} |
 }
 PARTIAL_KIND = "PartialObjectMetadata"
 
-# Bytes of the largest annotation that the cache keeps; a larger one is content rather than metadata.
+# The size limit, in bytes, of cached annotations; larger ones are content rather than metadata.
 ANNOTATION = 4096
-# The most labels, annotations, finalizers or owner references that the cache keeps of an object. A client
-# that may write an object can add a hundred thousand of them, and every reader of the object pays for that.
+# The number of labels, annotations, finalizers or owner references that the cache keeps of an object. A
+# client that may write an object can add a hundred thousand of them, which slows down every reader.
 MOST_KEPT = 1000
 CUT = "cut"
-"""What names, beside the metadata that is kept, the lists in it that were longer."""
+"""The key, beside the kept metadata, that lists the shortened fields."""
 
 
 class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
@@ -131,7 +131,7 @@ class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
 
 
 class _Arriving(msgspec.Struct, gc=False):
-    """An object with only its metadata decoded. Items of a list carry no kind."""
+    """An object with only its metadata decoded. In a list, items have no kind."""
 
     metadata: _ArrivingMeta
     kind: str = ""
@@ -141,7 +141,7 @@ _decode = msgspec.json.Decoder(_Arriving).decode
 
 
 class Arrival(msgspec.Struct, gc=False):
-    """An object with only its metadata decoded: enough to see whether the cache has this version already."""
+    """An object with only its identity decoded, which shows whether the cache has this version already."""
 
     raw: bytes | msgspec.Raw
     key: ObjectKey
@@ -149,21 +149,21 @@ class Arrival(msgspec.Struct, gc=False):
     version: int
     meta: _ArrivingMeta
     kind: str
-    """What the object says of its kind; items of a list say nothing."""
+    """The object's own `kind`; empty for items of a list."""
 
 
 class RecordDecoder:
-    """A decoder that makes records of one kind.
+    """A decoder that creates records of one kind.
 
-    Of `managedFields`, which can be half of an object, it keeps only the entries of our field managers.
+    Of `managedFields`, which can be half of an object, it keeps only our field managers' entries.
 
-    With `metadata_only`, it drops everything but the metadata, and with `parts` everything but the metadata
-    and these parts. It also drops managedFields, and annotations that hold content: kubectl's copy of the
-    applied object, and every annotation of more than 4 KB. It keeps the first 1,000 labels, annotations,
-    finalizers and owner references, and always the controller.
+    With `metadata_only`, it keeps only the metadata, and with `parts` the metadata and these parts. It then
+    also drops managedFields and large annotations: kubectl's copy of the applied object, and every annotation
+    of more than 4 KB. It keeps the first 1,000 labels, annotations, finalizers and owner references, and
+    always the controller.
 
-    With `owners`, it cuts others' objects in the same way: without an owner of these kinds (group and kind),
-    and not written to by our field managers.
+    With `owners`, it reduces others' objects in the same way: objects without an owner of these kinds (group
+    and kind), which our field managers have not written.
     """
 
     def __init__(
@@ -180,19 +180,19 @@ class RecordDecoder:
         self._what = f"a {gvk.kind} object"
         self._metadata_only = metadata_only
         managers = FieldManagers(field_manager) if isinstance(field_manager, str) else field_manager
-        # An apply, which asks for managedFields, knows all of its object.
+        # An apply, which needs managedFields, always sees its whole object.
         self._managers = None if metadata_only or parts else managers
         self._parts = parts
 
     def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
-        """Return the record of an object and its metadata, decoded once and for the caller's use.
+        """Return the record of an object and its metadata, which is decoded for the caller.
 
-        Raises ProtocolError when it is not an object of this kind.
+        Raises ProtocolError if the JSON is not an object of this kind.
         """
         return self.take(self.look(raw))
 
     def look(self, raw: bytes | msgspec.Raw) -> Arrival:
-        """Decode an object's identity and version only; raises ProtocolError if they are missing."""
+        """Decode only an object's identity and version; raises ProtocolError if they are missing."""
         try:
             try:
                 arriving = _decode(raw)
@@ -200,14 +200,14 @@ class RecordDecoder:
                 raw = shallow_at_once(bytes(raw))
                 arriving = _decode(raw)
             meta = arriving.metadata
-            # Objects of a namespace share its name, which saves more than it costs to look up.
+            # Objects share the string of their namespace, which saves more memory than the look-up costs.
             key = ObjectKey(sys.intern(meta.namespace), meta.name)
             return Arrival(raw, key, meta.uid, int(meta.resource_version), meta, arriving.kind)
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
-        """Return the record and metadata of an `Arrival`; raises as a call does."""
+        """Return the record and metadata of an `Arrival`; raises the same errors as a call."""
         raw, kind, arriving = arrival.raw, arrival.kind, arrival.meta
         meta: Meta = arriving
         managed = bytes(arriving.managed_fields)
@@ -239,17 +239,17 @@ def _is_foreign(meta: Meta, owners: set[tuple[str, str]]) -> bool:
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:
-    """Return an object's JSON reduced to its metadata, as a metadata cache keeps it; raises ProtocolError."""
+    """Return an object's JSON reduced to its metadata, as a metadata cache has it; raises ProtocolError."""
     return RecordDecoder(gvk, field_manager="", metadata_only=True)(raw)[0].raw
 
 
 def _limited(meta: Meta) -> dict[str, Any]:
-    """Return the metadata fields that exceed the limits, each with the items that the cache keeps."""
+    """Return the metadata fields that exceed the limits, each with the items to keep."""
     less: dict[str, Any] = {}
     content = {
         name
         for name, value in meta.annotations.items()
-        # The number of characters answers for nearly all of them.
+        # For nearly all objects, the number of characters shows that no field is too long.
         if name == LAST_APPLIED or (len(value) > ANNOTATION // 4 and len(value.encode()) > ANNOTATION)
     }
     if content or len(meta.annotations) > MOST_KEPT:
@@ -266,7 +266,7 @@ def _limited(meta: Meta) -> dict[str, Any]:
 
 
 def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
-    """Return an object's JSON with these metadata fields shortened; its `cut` lists the shortened lists."""
+    """Return an object's JSON with these metadata fields shortened; `cut` lists the shortened fields."""
     values = {_WIRE_NAMES[name]: msgspec.json.encode(value) if value else b"" for name, value in less.items()}
     lists = sorted(_WIRE_NAMES[name] for name, value in less.items() if isinstance(value, tuple))
     raw = _rebuild(raw, values)
@@ -276,7 +276,7 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
 class FieldManagers:
     """The field managers whose entries in `managedFields` are kept.
 
-    They are all managers whose names begin with `own`, and each added name, alone or with a digest.
+    These are all managers whose names begin with `own`, and each added name, alone or with a digest.
     """
 
     def __init__(self, own: str) -> None:
@@ -285,15 +285,15 @@ class FieldManagers:
         self.add(())
 
     def add(self, names: Iterable[str]) -> None:
-        """Keep the entries of these managers, too, in objects that are read from now on."""
+        """Keep the entries of these managers, too, in all objects decoded later."""
         self._names |= {_encoded(name) + end for name in names if name != self._own for end in (b'"', b"+")}
         self._beginnings = tuple(_MANAGER + each for each in self._names)
-        # The text stands nowhere else in an entry: quotes within its strings are escaped.
+        # This text occurs only at the start of an entry, because quotes in strings are escaped.
         any_of = b"|".join(map(re.escape, sorted(self._names)))
         self._find = re.compile(rb'"manager"\s*:\s*"(?:%b)' % any_of).search
 
     def own_entries(self, value: bytes) -> bytes:
-        """Return the JSON list of these managers' entries in a `managedFields`, empty when there are none."""
+        """Return the JSON list of these managers' entries in `managedFields`, empty if there are none."""
         if self._find(value) is None:
             return b""
         own = [
@@ -309,16 +309,16 @@ def _encoded(name: str) -> bytes:
 
 
 def _with_managed_fields(raw: bytes, value: bytes, own: bytes) -> bytes:
-    """Return an object's JSON with `own` in place of its `metadata.managedFields`, whose JSON is `value`.
+    """Return an object's JSON with `own` instead of `value` as its `metadata.managedFields`.
 
-    Either is empty when there are none; without anything to cut, the result is `raw` itself.
+    Both are empty if there are no entries; if nothing is removed, the result is `raw` itself.
     """
     if own == value:
         return raw
     start = raw.find(_MANAGED_FIELDS)
     colon = start + len(_MANAGED_FIELDS)
     if start < 0 or raw.find(_MANAGED_FIELDS, colon) >= 0 or not raw.startswith(b":" + value, colon):
-        # The object has a field of that name somewhere else too, or it is written in another way.
+        # Another field of the object has the same name, or the JSON is formatted differently.
         return _rebuild(raw, {"managedFields": own})
     end = colon + 1 + len(value)
     if own:
@@ -328,7 +328,7 @@ def _with_managed_fields(raw: bytes, value: bytes, own: bytes) -> bytes:
 
 
 def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
-    """Replace metadata fields of an object's JSON; an empty value removes the field."""
+    """Replace metadata fields in an object's JSON; an empty value removes the field."""
     members = _decode_object(raw)
     metadata = _decode_object(members["metadata"])
     metadata |= {name: msgspec.Raw(value) for name, value in values.items()}
@@ -337,7 +337,7 @@ def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
 
 
 def _join(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
-    # Joined instead of encoded as a whole: an encoder's buffer is larger than its content.
+    # Join the parts instead of encoding the whole: an encoder's buffer is larger than its content.
     return b"{%b}" % b",".join(
         b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items()
     )
@@ -345,14 +345,14 @@ def _join(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
 
 # Parts of objects.
 
-# A name, in which a backslash takes the meaning from a dot, and whether each item of a list counts.
+# A name, in which a backslash escapes a dot, and whether all items of a list are meant.
 _STEP = re.compile(r"(?P<name>(?:[^.\[\]\\]|\\.)+)(?P<each>\[\*\])?(?:\.(?=.)|$)")
 
 _Tree: TypeAlias = dict[str, "_Tree"]
 
 
 def steps_on(path: str) -> tuple[tuple[str, bool], ...]:
-    """Parse a path into names, each with whether it covers every item of a list (see `index_by`).
+    """Parse a path into names, each with a flag for "every item of the list" (see `index_by`).
 
     Raises ValueError for a malformed path.
     """
@@ -376,7 +376,7 @@ class Parts:
     def __init__(self, paths: Iterable[str]) -> None:
         whole: _Tree = {}
         self._tree: _Tree = {"apiVersion": whole, "kind": whole, "metadata": whole}
-        # The shorter ones first: a part that is kept whole has no parts of its own.
+        # Shorter paths first: a part that is kept as a whole needs no parts of its own.
         for steps in sorted(map(steps_on, paths), key=len):
             at = self._tree
             for name, _ in steps[:-1]:
@@ -387,12 +387,12 @@ class Parts:
                 at.setdefault(steps[-1][0], {})
 
     def of(self, raw: bytes) -> bytes:
-        """Return an object's JSON without the rest. A value of another shape than a path expects stays."""
+        """Return an object's JSON without the other parts. A value of an unexpected type is kept."""
         return _prune(raw.strip(), self._tree)
 
 
 def _prune(raw: bytes, tree: _Tree) -> bytes:
-    """Keep the members of an object, or of each object in a list, that a tree names."""
+    """Keep the members of an object, or of each object in a list, that `tree` names."""
     if raw[:1] == b"[":
         return b"[%b]" % b",".join([_prune(bytes(each), tree) for each in _decode_entries(raw)])
     if raw[:1] != b"{":
@@ -406,7 +406,7 @@ def _prune(raw: bytes, tree: _Tree) -> bytes:
 
 
 class Change(NamedTuple):
-    """A step in the life of the object with that UID, between two versions; 0 when it was not there."""
+    """A step in the life of the object with that UID, between two versions; 0 if it did not exist."""
 
     uid: str
     before: int
@@ -414,7 +414,7 @@ class Change(NamedTuple):
 
 
 class EventType(enum.Enum):
-    """The kinds of events, named as in a watch."""
+    """The types of events, with their names in a watch."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -422,20 +422,20 @@ class EventType(enum.Enum):
 
 
 class CacheEvent:
-    """A change of the cache, published once, after the cache shows it.
+    """A change of the cache, published once, after the cache contains it.
 
     Attributes:
         old: the record before; None for ADDED.
         new: the record after; None for DELETED.
-        record: the current state of the object, or its last one when it is gone.
+        record: the current state of the object, or its last state if it is gone.
         key: the object's name and namespace.
         type: ADDED, MODIFIED or DELETED.
-        initial: whether the object was there before the subscription: it comes from the first list, or is
-            replayed to a late subscriber.
+        initial: whether the object existed before the subscription: the first list had it, or it is replayed
+            to a late subscriber.
         handed_over: whether the object still exists, but no longer passes the filter (see `ObjectFilter`).
         received: the event loop's time at which the change reached this process.
-        reconciling: whether the controller that judges the event is reconciling the object, so that the
-            change may be its own. Set by the source of the controller's own kind.
+        reconciling: whether the controller that gets the event is reconciling the object, so that the change
+            may be its own. The source of the controller's own kind sets it.
     """
 
     __slots__ = (
@@ -468,7 +468,7 @@ class CacheEvent:
 
     @property
     def change(self) -> Change | None:
-        """Return this step of the object's life; None when the object is gone."""
+        """Return this step in the object's life; None if the object is gone."""
         new, old = self.new, self.old
         return None if new is None else Change(new.uid, 0 if old is None else old.version, new.version)
 
@@ -490,22 +490,22 @@ class CacheEvent:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether the event has only metadata of the object, before or after."""
+        """Return whether the event has only metadata of the object, before or after the change."""
         return any(each is not None and each.is_cut for each in (self.old, self.new))
 
     def __repr__(self) -> str:
         return f"<{self.type.value} {self.key} {self.record.version}{' initial' if self.initial else ''}>"
 
 
-# Weakly: a task that a reconcile has started and left behind would add to it for as long as it runs.
+# A weak reference: a task that outlives its reconcile would otherwise add to the set for ever.
 _current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default=None)
 
 
 def own_writes_from_here() -> set[Change]:
-    """Return a set that collects the writes of the calling task, and of tasks that it starts from now on.
+    """Return a set that collects the later writes of the calling task, and of tasks that it starts.
 
-    It gets only a write for which the server has ruled out any change between `before` and `after`: a create,
-    and a write that required a version. Collecting ends when the caller drops the set.
+    It contains only writes for which the server has ruled out any change between `before` and `after`:
+    creates, and writes that required a version. Collecting ends when the caller drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))

@@ -1,4 +1,4 @@
-"""Reflector of one part of the server in a store: it lists, watches, and continues after every failure."""
+"""A reflector of one kind into a store: it lists, watches, and continues after every failure."""
 
 from __future__ import annotations
 
@@ -44,38 +44,37 @@ from manager.util.backoff import Backoff
 from manager.util.loop import Portions
 from manager.util.rate_limit import Repeats
 
-# Objects per page: few requests, and a body of a few megabytes.
+# Objects per page: large enough for few requests, and small enough for a body of a few megabytes.
 PAGE = 500
 LIST_DEADLINE = 120.0
-# A reflector that cannot list newly selected objects within this time lists all objects instead, with
-# retries.
+# If listing newly selected objects takes longer, the reflector lists all objects instead, with retries.
 LIST_MORE_WITHIN = 30.0
 
-# The server sends a bookmark a minute, so a connection that is silent for longer is dead.
+# The server sends a bookmark every minute, so a connection is dead if it is silent for longer.
 IDLE_TIMEOUT = 90.0
 
-# The server is asked to end each watch after a while, not all at the same time.
+# Each watch requests a random end from this range, so that watches do not end at the same time.
 WATCH_SECONDS = (300, 600)
 
-# A watch is started at most once in this many seconds. One that lasted as long, or brought news, was good:
-# the next one need not wait longer.
+# A reflector starts at most one watch in so many seconds. After a watch that lasted as long, or sent events,
+# the next one may start at once.
 SPACING = 1.0
 BACKOFF_BASE = 0.8
 BACKOFF_CAP = 30.0
-# A pause that is longer is a problem at its first failure already.
+# A longer pause is reported as a problem at its first failure.
 UNNOTICED = 5.0
-# A caller may be waiting for a kind whose CRD was just installed, and a retry costs the server little.
+# A caller may wait for a kind whose CRD was just installed, and a retry costs the server little.
 NOT_SERVED_CAP = 10.0
 
-# Several servers may answer under one address, and one that lags would bring back deleted objects. The
-# reflector accepts a list that is older than its cache (the storage was restored from a backup) only after
-# all answers for so many seconds were that old.
+# Several servers may share an address, and an outdated one would bring back deleted objects. The reflector
+# accepts a list that is older than its cache (a restored backup) only if all answers for so many seconds were
+# that old.
 RESTORED_AFTER = 30.0
 
-# So many of the newest objects are compared after a watch was lost.
+# The number of the newest objects that are compared after a watch was lost.
 PROOFS = 10
 
-# So many objects that were deleted, and seem to be there, are asked for at each bookmark.
+# The number of deleted objects, still sent by the server, that are read at each bookmark.
 ASKED_AT_ONCE = 50
 
 _HINT = "; is its definition installed? The command crds prints those of this program"
@@ -83,58 +82,58 @@ _HINT = "; is its definition installed? The command crds prints those of this pr
 JSON = "application/json"
 PARTIAL = "application/json;as=PartialObjectMetadata{form};g=meta.k8s.io;v=v1"
 
-# Marks the bookmark after which a streaming list has given all there was.
+# Marks the bookmark at the end of a streaming list.
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class State(enum.Enum):
-    """The step that a reflector is in."""
+    """The state of a reflector."""
 
     RESOLVE = "resolve"
-    """Ask discovery under which path the kind is served."""
+    """Find the path of the kind by discovery."""
     STREAM = "stream"
-    """Get the present content as a stream that turns into a watch; on to LIST where that is not offered."""
+    """Get the current content as a stream that turns into a watch; LIST follows if it is not supported."""
     LIST = "list"
-    """Get the present content in pages."""
+    """Get the current content in pages."""
     WATCH = "watch"
-    """Follow the changes."""
+    """Watch the changes."""
     CHECK = "check"
-    """Ask whether the server still has the history that was watched. After its storage was restored from a
-    backup, a watch brings nothing until versions are as high as before, and never what came until then."""
+    """Check whether the server still has the watched history. After a restore of its storage from a backup, a
+    watch sends nothing until versions are as high as before, and never sends the earlier changes."""
 
 
 class Pause(enum.Enum):
-    """The kind of pause before the next step."""
+    """The rule for a pause before the next step."""
 
     NO = "no"
     IF_FRUITLESS = "if-fruitless"
-    """Only after a watch that brought nothing and was over soon: else a server that closes every watch at
-    once would be asked without end."""
+    """Pause only after a short watch without events: otherwise a server that closes every watch at once would
+    get endless requests."""
     YES = "yes"
 
 
 class WatchClosed(KubeError):
-    """End of a stream in good order, before the requested time was over."""
+    """A stream ended in good order, before the requested time was over."""
 
 
 class WatchTimedOut(WatchClosed):
-    """End of a stream after the requested time."""
+    """A stream ended after the requested time."""
 
 
 class NotStreaming(KubeError):
-    """Stream without a mark between the present content and the changes."""
+    """A stream lacks the bookmark between the current content and the changes."""
 
 
 class HistoryRestored(KubeError):
-    """Server of an older version than before: its storage was restored, or it is another server."""
+    """The server has an older version than before: its storage was restored, or it is another server."""
 
 
 class HistoryDoubted(KubeError):
-    """A mismatch of the server's objects with the watch, for which there may be a harmless reason."""
+    """The server's objects do not match the watch; the reason may be harmless."""
 
 
 class OlderList(KubeError):
-    """List of an older version than one that was seen before."""
+    """The list has an older version than one that was seen before."""
 
 
 EXPIRED = "expired"
@@ -142,7 +141,7 @@ NO_STREAMING = "no-streaming"
 
 
 class Rule(NamedTuple):
-    """A rule: on these failures, in these states (None: in all), go on in `next` (None: in the same state).
+    """A rule: after these failures in these states (None: all), continue in `next` (None: same state).
 
     `reason` is the failure's name in metrics and logs.
     """
@@ -154,11 +153,11 @@ class Rule(NamedTuple):
     pause: Pause
 
 
-# The first rule that fits counts; a watch that ends in good order counts as the mildest failure. A watch goes
-# on from where it was, if that makes sense; after garbage the same would come again. A watch that ended early
-# is checked first, because the server may have been restarted with older storage. A check that fails leads
-# to a list. The last rules mean that a stream which fails for a reason not foreseen is tried as pages
-# next, and pages as a stream, so that a server (or a proxy) that can do only one is served too.
+# The first matching rule applies; a regular end of a watch counts as the mildest failure. A watch continues
+# at its last version, if that makes sense; after invalid data the same data would be sent again. A watch that
+# ended early is checked first, because the server may have restarted with older storage. A failed check leads
+# to a list. The last rules mean that after an unknown failure, a stream is replaced by pages, and pages by a
+# stream, so that a server (or a proxy) that supports only one of them works, too.
 RULES = (
     Rule((NoMatch, NotFound), None, State.RESOLVE, "not-served", Pause.YES),
     Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
@@ -185,7 +184,7 @@ RULES = (
 
 
 def rule_for(state: State, failure: KubeError) -> Rule:
-    """Return the first rule that fits; the last one fits every failure."""
+    """Return the first matching rule; the last rule matches every failure."""
     return next(
         rule
         for rule in RULES
@@ -206,7 +205,7 @@ _decode_bookmark = Decoder(_Bookmark, "a bookmark")
 
 
 def decode_bookmark(raw: msgspec.Raw) -> tuple[int, bool]:
-    """Return the version of a BOOKMARK event, and whether it ends the list that a streaming list sends first.
+    """Return the version of a BOOKMARK event, and whether it ends the initial list of a stream.
 
     Raises ProtocolError.
     """
@@ -220,7 +219,7 @@ def _now() -> float:
 
 
 def version_of(text: str, what: str) -> int:
-    """Parse a resourceVersion as a number; raises ProtocolError, whose message names `what`."""
+    """Parse a resourceVersion as a number; raises ProtocolError with `what` in the message."""
     try:
         return int(text)
     except ValueError as error:
@@ -228,7 +227,7 @@ def version_of(text: str, what: str) -> int:
 
 
 class Upstream(NamedTuple):
-    """The API server that a reflector follows, and what it needs for that."""
+    """The API server of a reflector, and the client objects for it."""
 
     transport: Transport
     mapper: RestMapper
@@ -239,12 +238,12 @@ class Upstream(NamedTuple):
 class Reflector:
     """A task that lists and watches one kind, in one namespace or in all, into a sink, forever.
 
-    A state machine: `step` performs the present state and moves to the next one. The table `RULES` covers
-    every failure of the communication with the server; none ends the reflector.
+    A state machine: `step` does the work of the current state and changes to the next one. The table `RULES`
+    covers every failure of the communication with the server; none ends the reflector.
 
     Attributes:
-        state: the present step.
-        problem: the reason why it cannot follow the server, for people; None while it can, and after a single
+        state: the current state.
+        problem: the reason why it cannot watch the server, for people; None while it can, and after a single
             failure.
     """
 
@@ -253,20 +252,20 @@ class Reflector:
         self._sink = sink
         self._transport, self._mapper, metrics, self._rng = upstream
         self._restarts = metrics.watch_restarts
-        # A jitter of a full delay, because all watches of all clients fail together.
+        # A jitter of 100 %, because all watches of all clients fail together.
         self._backoff = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=self._rng)
-        # Apart, because a server that refuses has answered: how long it was away is no reason to wait.
+        # Separate, because a refusal is an answer: the length of an outage is no reason to wait longer.
         self._outage = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=self._rng)
-        self._failures = 0  # pauses in a row
+        self._failures = 0  # consecutive pauses
         self._path = ""
         self._mapping: RestMapping
-        # Deleted objects that seemed to be there at the last bookmark.
+        # Deleted objects that the server has still sent before the last bookmark.
         self._doubted: set[tuple[ObjectKey, str]] = set()
         self._streaming = True
         self._attempt = _Attempt(0.0)
         self._delay = 0.0
         self._doubts_since: float | None = None
-        self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not following
+        self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not watching
         self._log = get_logger("cache.reflector", resource=spec.resource, namespace=sink.namespace or None)
         self._steps: dict[State, Callable[[], Awaitable[State]]] = {
             State.RESOLVE: self._resolve,
@@ -279,17 +278,17 @@ class Reflector:
         self.problem: str | None = None
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """List and watch until cancelled."""
         while True:
             await self.step()
 
     @property
     def follows(self) -> bool:
-        """Return whether the first list is complete, and a watch has to continue or reopen."""
+        """Return whether the first list is complete, and a watch has to continue or to be reopened."""
         return self.state in {State.WATCH, State.CHECK}
 
     def start_over(self) -> None:
-        """List again from the start; only while the reflector does not run."""
+        """List again from the start; allowed only while the reflector does not run."""
         self.state, self._delay = State.STREAM if self._path else State.RESOLVE, 0.0
 
     async def list_beside(self, query: Mapping[str, str], take: Callable[[msgspec.Raw], None]) -> int | None:
@@ -303,13 +302,13 @@ class Reflector:
             async with asyncio.timeout(LIST_MORE_WITHIN):
                 version = await self._pages(selection, take)
         except (KubeError, TimeoutError) as failure:
-            self._log.debug("could not list more", error=str(failure))
+            self._log.debug("cannot list more objects", error=str(failure))
             return None
-        # A server that lags may show objects that another client has changed or deleted since.
+        # An outdated server may show objects that another client has changed or deleted since.
         return None if version < seen else version
 
     async def step(self) -> None:
-        """Pause if a failure demands it, perform the present state, and move to the next one."""
+        """Pause if a failure requires it, do the work of the current state, and change to the next one."""
         try:
             await self._pause()
             self._attempt = _Attempt(_now())
@@ -320,7 +319,7 @@ class Reflector:
     async def _resolve(self) -> State:
         mapping = await self._mapper.resolve(self._spec.gvk)
         self._mapping, self._path = mapping, mapping.path(self._sink.namespace)
-        # It may be another server by now, or a newer one.
+        # The server may have been replaced or upgraded.
         self._streaming = True
         return State.STREAM
 
@@ -347,7 +346,7 @@ class Reflector:
         self._sink.begin_list()
         try:
             version = await self._pages({**selection, "limit": str(PAGE)}, self._sink.list_item, **first)
-        except Gone:  # the server does not keep the list for long enough
+        except Gone:  # the server did not keep the list for long enough
             self._sink.begin_list()
             version = await self._pages(selection, self._sink.list_item, **first)
         self._finish_list(version)
@@ -373,7 +372,7 @@ class Reflector:
     async def _watch(self) -> State:
         async with self._events({"resourceVersion": str(self._sink.version)}) as events:
             self.problem = None
-            # A quiet watch is normal; one that ends at once does not count as working again.
+            # A watch without events is normal; one that ends at once does not end the failure.
             lasts = asyncio.get_running_loop().call_later(SPACING, self._follows_again)
             try:
                 await self._follow(events)
@@ -387,11 +386,11 @@ class Reflector:
         return WatchClosed("the server closed the watch")
 
     async def _check(self) -> State:
-        """Compare the server's version, the number of its objects and the newest ones with the store.
+        """Compare the server's version, the number of its objects and the newest objects with the store.
 
-        A version as high as before proves nothing: others may have written since a backup was restored. The
-        newest object proves everything up to its version, unless it has changed since: then the watch reports
-        the change, and the next newest object proves the rest.
+        An equally high version proves nothing: other clients may have written since a backup was restored.
+        The newest object proves everything up to its version, unless it has changed since. In that case the
+        watch reports the change, and the next newest object proves the rest.
         """
         reached = self._sink.version
         newest = self._sink.store.newest(self._sink.namespace, PROOFS)
@@ -418,14 +417,14 @@ class Reflector:
     async def _pause(self) -> None:
         if self._outage.failures and self._delay:
             if await self._transport.is_back(within=self._delay):
-                # Another request had an answer. Not all reflectors come at once.
+                # Another request has succeeded. Avoid that all reflectors continue at once.
                 await asyncio.sleep(self._rng.uniform(0, SPACING))
         elif self._delay:
             await asyncio.sleep(self._delay)
         self._delay = 0.0
 
     async def _peek(self, path: str, field: str = "") -> Page:
-        """Get one object of a list, by the server's storage and not by its cache."""
+        """Get one object of a list from the server's storage, not from the server's cache."""
         selection = self._selection()
         if field:
             selection["fieldSelector"] = ",".join(filter(None, (selection.get("fieldSelector"), field)))
@@ -446,9 +445,9 @@ class Reflector:
                 self._follows_again()
 
     async def _ask_for_deleted(self) -> None:
-        """Get the objects that this process deleted, and that the server still sends after two bookmarks.
+        """Read the objects that this process deleted, and that the server still sends after two bookmarks.
 
-        A watch that lags soon reports their deletion. No watch does if a restored backup has the object.
+        A delayed watch soon reports their deletion. After a restored backup, no watch reports it.
         """
         before, self._doubted = self._doubted, self._sink.store.doubted(self._sink.namespace)
         for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
@@ -458,7 +457,7 @@ class Reflector:
             except NotFound:
                 self._sink.settle(key, None)
             except KubeError as failure:
-                self._log.debug("could not ask for a deleted object", error=str(failure))
+                self._log.debug("cannot read a deleted object", error=str(failure))
                 return
             else:
                 self._sink.settle(key, raw)
@@ -468,7 +467,7 @@ class Reflector:
             self._told.clear()
             self._log.info("watching again")
 
-    # Helpers that several states share.
+    # Helpers of several states.
 
     @asynccontextmanager
     async def _events(self, query: dict[str, str]) -> AsyncIterator[AsyncIterator[WatchEvent]]:
@@ -487,7 +486,7 @@ class Reflector:
             yield events
 
     def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the parameters that select the objects, with those of `further`, by default the filter's."""
+        """Return the parameters that select the objects, and those of `further` (default: the filter's)."""
         selection = {"labelSelector": self._spec.label_selector, "fieldSelector": self._spec.field_selector}
         if further is None and self._sink.filter is not None:
             further = self._sink.filter.query()
@@ -496,11 +495,11 @@ class Reflector:
         return {name: value for name, value in selection.items() if value}
 
     def _accept(self, form: str) -> str:
-        # A server that cannot send metadata alone sends all, and the rest is dropped on arrival.
+        # If a server cannot send metadata alone, it sends whole objects, which are reduced on arrival.
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
     def _not_older(self) -> dict[str, str]:
-        """Return a query for a list that is not older than the cache, or {} without reason for doubt."""
+        """Return a query for a list that is not older than the cache; {} if there is no doubt."""
         if self._doubts_since is None or self._believes():
             return {}
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
@@ -522,7 +521,7 @@ class Reflector:
         self._told.clear()
         self._log.info("synced" if first else "listed again", version=version)
 
-    # Failure.
+    # Handling of failures.
 
     def _fail(self, failure: KubeError) -> State:
         rule = rule_for(self.state, failure)
@@ -535,9 +534,10 @@ class Reflector:
         if rule.reason == NO_STREAMING:
             self._streaming = False
         if isinstance(failure, TransportError):
-            self._doubts_since = None  # for how long it lasts is not known
+            self._doubts_since = None  # the duration of this outage is unknown
         self._delay = self._seconds_until_next(rule, failure)
-        # Of a watch that has expired, as all have after the server's restart, the list tells if it matters.
+        # If a watch has expired (after a restart of the server, all have), the next list shows whether that
+        # matters.
         harmless = rule.reason == EXPIRED and self.state is State.WATCH
         times = self._told[rule.reason].count() if self.problem and not harmless else None
         log = self._log.debug if times is None else self._log.warning
@@ -553,10 +553,10 @@ class Reflector:
         return following
 
     def _seconds_until_next(self, rule: Rule, failure: KubeError) -> float:
-        """Return the seconds to wait, and record the problem if it is one."""
+        """Return the seconds to wait; record the failure if it is a problem."""
         if rule.pause is Pause.NO:
             return 0.0
-        # A server that sends garbage after each list must not get list requests without a pause.
+        # A server that sends invalid data after each list must not get list requests without a pause.
         fruitful = self._attempt.fruitful or self._attempt.lasted(SPACING)
         if good := fruitful and not isinstance(failure, ProtocolError):
             self._backoff.reset()
@@ -573,9 +573,9 @@ class Reflector:
             delay = max(delay, min(asked, BACKOFF_CAP) if asked else self._backoff.next())
         if isinstance(failure, NoMatch | NotFound):
             delay = min(delay, NOT_SERVED_CAP)
-        if rule.reason != EXPIRED:  # the list that follows tells whether there is a problem
+        if rule.reason != EXPIRED:  # the next list shows whether there is a problem
             self._failures += 1
-        # A watch that breaks once, and reopens soon, is not worth a log line.
+        # A single broken watch that reopens soon needs no log line.
         if self._failures > 1 or not self._sink.synced.is_set() or delay > UNNOTICED:
             self.problem = f"{self._spec.resource}: {_explain(failure)}"
         return delay
@@ -583,7 +583,7 @@ class Reflector:
 
 @dataclass(slots=True)
 class _Attempt:
-    """The course of one step; `seconds` is the time for which the server was asked to keep a watch open."""
+    """The course of one step; `seconds` is the requested length of its watch."""
 
     started_at: float
     connected_at: float | None = None
@@ -591,7 +591,7 @@ class _Attempt:
     fruitful: bool = False
 
     def lasted(self, seconds: float) -> bool:
-        """Return whether the watch was open for so long."""
+        """Return whether the watch was open for so many seconds."""
         return self.connected_at is not None and _now() - self.connected_at >= seconds
 
 

@@ -1,4 +1,4 @@
-"""The sink of a watch, which writes into the store, and the filter of objects on that way."""
+"""The sink of a watch, which writes into the store, and the filter of the watch's objects."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from manager.kube.errors import ProtocolError
 
 
 class WatchFilter(Protocol):
-    """A choice among the objects of one watch."""
+    """A filter of the objects of one watch."""
 
     @property
     def seen(self) -> int:
-        """Return the highest known version, which may be beyond the watch's."""
+        """Return the highest known version, which may be higher than the watch's."""
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing has been listed yet."""
+        """Return whether no list has been read yet."""
 
     def takes(self, meta: Meta) -> bool:
-        """Return whether an object is taken in."""
+        """Return whether the filter accepts an object."""
 
     def knows(self, meta: Meta, version: int) -> bool:
-        """Return whether a change is known from a list that was ahead of the watch."""
+        """Return whether a list newer than the watch already contained the change."""
 
     def query(self) -> Mapping[str, str]:
-        """Return the parameters that ask the server for no other objects; it may not heed them."""
+        """Return the parameters by which the server selects the objects; it may ignore them."""
 
     def listed(self) -> None:
-        """Note that the requested list is complete."""
+        """Record that the requested list is complete."""
 
     def advanced(self, version: int) -> None:
-        """Note that the watch has reached a version."""
+        """Record that the watch has reached a version."""
 
     async def run(self) -> None:
-        """Follow the server until cancelled: the reflector's `run`, with the lists that the filter needs."""
+        """Call the reflector's `run` until cancelled, and read the lists that the filter needs."""
 
 
 _KINDS = {"ADDED", "MODIFIED", "DELETED"}
 
 
 class Sink:
-    """The receiver of one namespace's lists and watch events ("" for all), which publishes the changes.
+    """The receiver of one namespace's lists and watch events ("" for all); it publishes the changes.
 
-    It drops objects that its filter rejects before it keeps or fully decodes them: not every server leaves
-    them out.
+    Not every server applies the filter, so the sink drops rejected objects before it keeps or fully decodes
+    them.
 
     Attributes:
-        filter: selects the objects to take in; None for all.
-        synced: set once a first list is complete.
-        restored: whether to accept the next list against all held objects, because the server's storage was
-            restored from a backup.
+        filter: selects the objects to keep; None for all.
+        synced: set when a first list is complete.
+        restored: whether to accept the next list even if it contradicts the cached objects, because the
+            server's storage was restored from a backup.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Sink:
         self._publish = publish
         self._listed: dict[ObjectKey, Record] = {}
         self.restored = False
-        # The highest version that a list has shown, complete or not.
+        # The highest version of any list, complete or not.
         self._told = 0
         self.namespace = namespace
         self.filter: WatchFilter | None = None
@@ -81,7 +81,7 @@ class Sink:
 
     @property
     def version(self) -> int:
-        """Return the version from which a watch can continue; 0 before the first list."""
+        """Return the version at which a watch can continue; 0 before the first list."""
         return self.store.progress(self.namespace)
 
     @property
@@ -91,15 +91,15 @@ class Sink:
 
     @property
     def count(self) -> int | None:
-        """Return the number of objects that the server should have; None if only some are held."""
+        """Return the number of objects that the server should have; None if only some are cached."""
         return self.store.count(self.namespace) if self.filter is None else None
 
     def begin_list(self) -> None:
-        """Start a list, dropping one that was begun and not finished."""
+        """Start a list; an unfinished list is dropped."""
         self._listed = {}
 
     def list_item(self, raw: msgspec.Raw) -> None:
-        """Take one object of the list; raises ProtocolError when it is not one."""
+        """Add one object of the list; raises ProtocolError for an invalid one."""
         arrival = self.decoder.look(raw)
         self._told = max(self._told, arrival.version)
         if self.filter is not None and not self.filter.takes(arrival.meta):
@@ -108,18 +108,18 @@ class Sink:
         held = self.store.records.get(record.key)
         same = held is not None and (held.uid, held.version) == (record.uid, record.version)
         if held is not None and same and not self.restored:
-            record = held  # so that a new list of known objects takes no memory
+            record = held  # a new list of known objects then needs no memory
         self._listed[record.key] = record
         if not self.synced.is_set():
-            # No reader relies on the content yet, and publishing each object as it arrives spreads the work.
+            # No reader uses the content yet, and publishing each object on arrival spreads the work.
             self._publish(self.store.put(record, meta, initial=True))
 
     def list_event(self, kind: str, raw: msgspec.Raw) -> None:
-        """Take one event of a list that is sent as a watch; raises ProtocolError as `event` does."""
+        """Process one event of a list that is sent as a watch; raises ProtocolError as `event` does."""
         if kind == "DELETED":
-            # It went while the server was still sending. The store shows it until the list is complete, even
-            # if that is the first: taken out now, a state in between could bring it back, by a late answer to
-            # a write of our own.
+            # The object was deleted while the server was still sending. The store keeps it until the list is
+            # complete, even the first list: if it were removed now, a late answer to one of our own writes
+            # could bring it back.
             self._listed.pop(self.decoder.look(raw).key, None)
         elif kind in _KINDS:
             self.list_item(raw)
@@ -127,7 +127,7 @@ class Sink:
             raise ProtocolError(f"a watch event of unknown type {kind!r}")
 
     def finish_list(self, version: int) -> None:
-        """End a list that is complete at a version: from now on the store shows exactly its objects."""
+        """End a list that is complete at a version: the store now has exactly its objects."""
         listed, self._listed = self._listed, {}
         initial = not self.synced.is_set() if self.filter is None else self.filter.is_empty
         self.synced.set()
@@ -139,17 +139,17 @@ class Sink:
             self.filter.listed()
 
     def event(self, kind: str, raw: msgspec.Raw) -> None:
-        """Take one event of the watch; raises ProtocolError when it is not one about an object."""
+        """Process one event of the watch; raises ProtocolError if it is not about an object."""
         arrival = self.decoder.look(raw)
         taken = self.filter is None or self.filter.takes(arrival.meta)
         changes: Sequence[CacheEvent] = ()
         if kind not in _KINDS:
             raise ProtocolError(f"a watch event of unknown type {kind!r}")
         if not taken or kind == "DELETED":
-            # The object may have been taken before: a label has changed, say.
+            # The filter may have accepted the object before, for example with another label.
             if taken or arrival.key in self.store.records:
                 changes = self.store.remove(self.decoder.take(arrival)[0])
-        # Most events of a converging process repeat its own writes, which the store has already.
+        # Most events of a converging process repeat its own writes, which the store already has.
         elif (
             self.filter is None or not self.filter.knows(arrival.meta, arrival.version)
         ) and self.store.is_news(arrival.key, arrival.uid, arrival.version):
@@ -162,7 +162,7 @@ class Sink:
     def bookmark(self, version: int) -> bool:
         """Record that the watch has sent everything up to a version.
 
-        Returns False if it was further before: then only a list shows the current objects.
+        Returns False if it had reached a higher version: then only a list shows the current objects.
         """
         if version < self.version:
             return False
@@ -172,7 +172,7 @@ class Sink:
         return True
 
     def settle(self, key: ObjectKey, raw: bytes | None) -> None:
-        """Take in the server's answer for a doubted object; None means that it does not exist."""
+        """Store the server's answer for a doubtful object; None means that it does not exist."""
         record = None
         if raw is not None:
             arrival = self.decoder.look(raw)
@@ -180,7 +180,7 @@ class Sink:
                 record = self.decoder.take(arrival)[0]
         self._publish(self.store.settle(key, record))
 
-    # For a filter that changes.
+    # Methods for a filter that changes.
 
     def drop_listed(self) -> None:
         """Remove objects that the filter no longer accepts from the unfinished list."""
@@ -190,9 +190,9 @@ class Sink:
         }
 
     def extend(self, listed: Mapping[ObjectKey, Record], version: int) -> None:
-        """Take in a separate list of a version; no watch may run meanwhile.
+        """Add a separate list at a version; no watch may run meanwhile.
 
-        The watch then continues from the version at which both it and the list are complete.
+        The watch then continues at the version at which both the watch and the list are complete.
         """
         assert self.filter is not None
         self.store.advance(self.namespace, min(self.version, version))

@@ -15,7 +15,7 @@ from manager.cache.record import Parts
 class Requirement:
     """A condition on one label: its value is one of `values`, or the label exists if they are None.
 
-    With `negated` it is the opposite: an absent label has none of any values.
+    `negated` inverts the condition: a missing label has none of any values.
     """
 
     key: str
@@ -29,7 +29,7 @@ class Requirement:
 
     @property
     def equals(self) -> str | None:
-        """Return the one value that the label must have; None for another condition."""
+        """Return the single value that the label must have; None for another condition."""
         return next(iter(self.values)) if self.values and len(self.values) == 1 and not self.negated else None
 
     def __str__(self) -> str:
@@ -64,9 +64,9 @@ class Selector:
 
     @classmethod
     def parse(cls, text: str) -> Selector:
-        """Read `app=web,tier!=cache,env in (a,b),env notin (c),owner,!legacy`.
+        """Parse `app=web,tier!=cache,env in (a,b),env notin (c),owner,!legacy`.
 
-        Raises ValueError, which names the text at fault.
+        Raises ValueError with the invalid text.
         """
         if not text.strip():
             return cls()
@@ -81,12 +81,12 @@ class Selector:
         return cls(tuple(requirements))
 
     def split(self) -> tuple[dict[str, str], Selector]:
-        """Split into labels with a required value, which an index can answer, and the other requirements."""
+        """Split the requirements into labels with a required value, for an index, and the others."""
         equal: dict[str, str] = {}
         others = []
         for requirement in self.requirements:
             value = requirement.equals
-            # Of two values that one label should have, the second is not for the index: nothing has both.
+            # If a label must have two values, the index gets only the first: no object has both.
             if value is None or requirement.key in equal:
                 others.append(requirement)
             else:
@@ -111,21 +111,21 @@ def _requirement(match: re.Match[str], text: str) -> Requirement:
 
 
 class SelectionOptions(TypedDict, total=False):
-    """The cached objects of a kind, and the kept parts of each; default all.
+    """The cached objects of a kind, and the kept parts of each object; by default all.
 
-    `label_selector`: only those with matching labels, as kubectl writes it. An object that a write of ours
-    takes out of the selection is gone from the cache at once.
+    `label_selector` selects objects by labels, in kubectl's notation. An object that one of our writes
+    removes from the selection leaves the cache at once.
 
-    `field_selector`: only those with matching fields, as kubectl writes it. Only the server knows the fields,
-    so an object that we create ourselves appears only when the watch brings it: reading one's own writes is
-    limited to objects already cached.
+    `field_selector` selects objects by fields, in kubectl's notation. Only the server can compare the fields.
+    So an object that we create appears only with its watch event: reading our own writes is limited to
+    objects that are already cached.
 
-    `namespaces`: only those in these namespaces, "" for all, instead of those of the manager. Without
-    meaning for a cluster-scoped kind.
+    `namespaces` selects objects in these namespaces, "" for all, instead of the manager's. It has no effect
+    for a cluster-scoped kind.
 
-    `keeps`: only these parts of each object, and its metadata: paths as `index_by` takes them, such as
-    `status.phase`. Such an object cannot be written back as a whole (`client.update`): that would remove the
-    rest of it.
+    `keeps` lists the only parts of each object to keep, besides its metadata: paths in the notation of
+    `index_by`, such as `status.phase`. Such an object cannot be written back as a whole (`client.update`),
+    because that would remove its other fields.
     """
 
     label_selector: str
@@ -144,7 +144,7 @@ class Selection(NamedTuple):
 
     @classmethod
     def of(cls, **options: Unpack[SelectionOptions]) -> Self:
-        """Normalise options; raises ValueError for a bad selector or path, TypeError for a bare string."""
+        """Normalise options; raises ValueError for an invalid selector or path, TypeError for a `str`."""
         for name, items in (("namespaces", "names"), ("keeps", "paths")):
             if isinstance(given := options.get(name), str):
                 raise TypeError(f"{name} are a sequence of {items}, not {given!r}")
@@ -161,7 +161,7 @@ class Selection(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """Format the selection as keyword arguments of the call that requests it."""
+        """Return the selection as keyword arguments of the call that requests it."""
         named = zip(self._fields, self, strict=True)
         return ", ".join(f"{name}={value!r}" for name, value in named if value)
 
@@ -171,9 +171,9 @@ WHOLE = Selection()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSpec:
-    """A kind, how much of each object to keep, and which objects.
+    """The specification of a watch: the kind, the objects, and the part of each object to keep.
 
-    `namespaces` holds "" alone for all namespaces, else one watch runs for each.
+    `namespaces` is only "" for all namespaces, else one watch runs for each.
     """
 
     gvk: GroupVersionKind
@@ -193,7 +193,7 @@ class WatchSpec:
         metadata_only: bool = False,
         selection: Selection = WHOLE,
     ) -> WatchSpec:
-        """Make the spec of a kind in `namespaces` (none or "" means all), or in those of the selection."""
+        """Return the spec of a kind in `namespaces` (none or "" means all) or in those of the selection."""
         namespaces = selection.namespaces or namespaces
         if not kind.namespaced or not namespaces or "" in namespaces:
             namespaces = ("",)
@@ -202,10 +202,10 @@ class WatchSpec:
 
     @property
     def resource(self) -> str:
-        """Return the kind's name for people: `pods`, `memcacheds.cache.example.com`."""
+        """Return the kind's name for people, such as `pods` or `memcacheds.cache.example.com`."""
         return f"{self.plural}.{self.gvk.group}" if self.gvk.group else self.plural
 
     @property
     def projection(self) -> str:
-        """Return how much of each object is kept: `full`, `parts` or `metadata`."""
+        """Return the kept part of each object: `full`, `parts` or `metadata`."""
         return "metadata" if self.metadata_only else "parts" if self.keeps else "full"

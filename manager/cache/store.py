@@ -1,17 +1,17 @@
 """The store of one kind's objects, and the rules by which it changes.
 
-The store relies on two facts. Versions grow: of two states of an object the one with the higher
-resourceVersion is the later one, however it arrived. And a watch leaves nothing out: once it has reached a
+The store relies on two facts. First, versions grow: of two states of an object, the one with the higher
+resourceVersion is later, in whatever order they arrive. Second, a watch is complete: when it has reached a
 version (the store's progress), it has sent every change up to that version.
 
-So the store takes the answer to an own write as an event, and publishes it at once; the watch event that
-follows has the same version and is dropped. If the answer to a write is no newer than the progress, and the
-store does not hold the object, the object was deleted since. A list that is older than a write neither undoes
-nor hides the write, because the watch that continues from that list will report it.
+So the store treats the answer to an own write as an event, and publishes it at once; the later watch event
+has the same version and is dropped. If the answer to a write is not newer than the progress, and the store
+lacks the object, the object has been deleted since. A list that is older than a write neither undoes nor
+hides the write, because the watch after that list will report it.
 
-The first fact fails if this process has deleted an object and a restored backup brings it back: it is the
-same object, and no watch will report its end. So the store doubts every new state of a deleted object, until
-a watch reports its end or the reflector has asked the server.
+The first fact is wrong if this process has deleted an object and a restored backup brings it back: it is the
+same object, and no watch will report its deletion. So the store doubts every new state of a deleted object,
+until a watch reports the deletion or the reflector has read the object.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from manager.cache.record import CacheEvent, Meta, Record, steps_on
 from manager.cache.spec import Selector
 from manager.util.loop import Portions
 
-# Indexes: which objects have a value, without looking at the others.
+# Indexes: find the objects with a value without reading the others.
 
 IndexFunction = Callable[[Record, Meta], Iterable[str]]
-"""Returns the values under which an object is found. It must depend on nothing but its arguments."""
+"""Returns the values by which an object is found. It must not depend on anything but its arguments."""
 
 IndexFailed = Callable[[str, ObjectKey, Exception], None]
-"""Gets an index's name, and the exception that its function raised on an object."""
+"""Gets an index's name, an object's key, and the exception that the index function raised."""
 
 _STEPS = "steps"
 
@@ -47,13 +47,13 @@ def index_by(path: str) -> IndexFunction:
 
         cache.informer(Foo).add_index("friend", index_by("spec.name"))
 
-    The path has the names that the API uses, with `[*]` for every item of a list, and a backslash before a
-    dot within a name: `spec.template.spec.volumes[*].secret.secretName`,
+    The path consists of the API's field names, with `[*]` for every item of a list, and a backslash before a
+    dot in a name: `spec.template.spec.volumes[*].secret.secretName`,
     `metadata.annotations.example\.com/site`. Numbers and booleans are written as in JSON. An object has no
-    value if the path leads to nothing, to null, to an empty string, or through a value of another shape. The
-    function decodes only the path. Raises ValueError for a malformed path.
+    value if the path leads to nothing, to null, to an empty string, or through a value of an unexpected type.
+    The function decodes only the path. Raises ValueError for a malformed path.
 
-    Equal paths return the same function, so two controllers may register it under one name.
+    Equal paths return the same function, so two controllers may register it with the same name.
     """
     steps = steps_on(path)
     shape: Any = str | int | bool | None
@@ -68,7 +68,7 @@ def index_by(path: str) -> IndexFunction:
         try:
             found = [decode(record.raw)]
         except msgspec.DecodeError:
-            return ()  # stored under another schema; its reader reports the error
+            return ()  # stored with another schema; its reader reports the error
         for is_list in lists:
             found = [step.value for step in found if step is not None]
             if is_list:
@@ -80,7 +80,7 @@ def index_by(path: str) -> IndexFunction:
 
 
 def steps_of(function: IndexFunction) -> tuple[tuple[str, bool], ...]:
-    """Return an `index_by` path as names, each with whether it covers list items; () for other functions."""
+    """Return the steps of an `index_by` path, each with a flag for "every item"; () for other functions."""
     steps: tuple[tuple[str, bool], ...] = getattr(function, _STEPS, ())
     return steps
 
@@ -90,20 +90,20 @@ def _text(value: str | int) -> str:
 
 
 class KeyGroups:
-    """Object keys by index value; a single key needs no set, which costs five times the memory."""
+    """Object keys by index value; a single key is stored without a set, which needs five times the memory."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ObjectKey | set[ObjectKey]] = {}
 
     def keys(self, value: str) -> Collection[ObjectKey]:
-        """Return the keys that have the value; callers must not change or keep the collection."""
+        """Return the keys that have the value; callers must not change or store the collection."""
         found = self._groups.get(value)
         if found is None:
             return ()
         return found if isinstance(found, set) else (found,)
 
     def add(self, value: str, key: ObjectKey) -> None:
-        """Note that a key has the value."""
+        """Add a key to the value."""
         held = self._groups.get(value)
         if held is None:
             self._groups[value] = key
@@ -113,7 +113,7 @@ class KeyGroups:
             self._groups[value] = {held, key}
 
     def discard(self, value: str, key: ObjectKey) -> None:
-        """Forget that a key has the value, if it was known."""
+        """Remove a key from the value, if it is there."""
         held = self._groups.get(value)
         if isinstance(held, set):
             held.discard(key)
@@ -144,7 +144,7 @@ class Index(KeyGroups):
             self.add(value, event.key)
 
     def insert(self, record: Record) -> None:
-        """Add the values of an object that was not there."""
+        """Add the values of a new object."""
         for value in self._values(record, record.meta()):
             self.add(value, record.key)
 
@@ -154,7 +154,7 @@ class Index(KeyGroups):
         try:
             return frozenset(self.function(record, meta))
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
-            # It must not stop the watch of a kind that others use too.
+            # The error must not stop the watch of a kind that others also use.
             self._failed(self._name, record.key, error)
             return frozenset()
 
@@ -162,25 +162,25 @@ class Index(KeyGroups):
 class Indexes:
     """The indexes of keys by namespace, owner, label, or an operator's own function.
 
-    An index is built when it is first asked for, and kept current from then on. `prepare` builds it with
-    turns for others.
+    An index is built at its first use, and then kept up to date. `prepare` builds it in portions, between
+    which other tasks run.
     """
 
     def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
-        """Take `failed`, which gets each exception of an operator's function, and the object."""
+        """Create indexes; `failed` gets each exception of an operator's function, with an object's key."""
         self._records = records
         self._failed = failed
         self._indexes: dict[str, Index] = {}
-        # Apart from the others, because it needs no look at the object: the namespace is in the key.
+        # Separate, because it needs only the key, which contains the namespace.
         self._namespaces: KeyGroups | None = None
         # Incomplete indexes, which cannot be used yet.
         self._growing: dict[str, Index] = {}
         self._grows = asyncio.Lock()
 
     def add(self, name: str, function: IndexFunction) -> None:
-        """Register an index; raises ValueError when the name is taken by another function."""
+        """Register an index; raises ValueError if another function has the name."""
         if self._built(f"own {name}", function).function != function:
-            raise ValueError(f"there is already an index {name!r} with another function")
+            raise ValueError(f"another function already has the index name {name!r}")
 
     def narrow(
         self,
@@ -202,11 +202,15 @@ class Indexes:
         for label, value in (labels or {}).items():
             found.append(self._built(f"label {label}", partial(_label, label)).keys(value))
         if namespace:
-            found.append(self._in_namespace(namespace))
+            if self._namespaces is None:
+                self._namespaces = KeyGroups()
+                for key in self._records:
+                    self._namespaces.add(key.namespace, key)
+            found.append(self._namespaces.keys(namespace))
         return found
 
     async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
-        """Build the indexes that these conditions need, in portions that let other tasks run."""
+        """Build the indexes for these conditions, in portions between which other tasks run."""
         for label in labels or ():
             await self._grow(f"label {label}", partial(_label, label))
         if owner_uid is not None:
@@ -224,27 +228,20 @@ class Indexes:
                 for key in list(self._records):
                     if (record := self._records.get(key)) is not None:
                         await portions.begin(len(record.raw))
-                    if (record := self._records.get(key)) is not None:  # it may have changed, or gone
+                    if (record := self._records.get(key)) is not None:  # it may have changed or be gone
                         index.insert(record)
             finally:
                 del self._growing[name]
             self._indexes.setdefault(name, index)
 
     def changed(self, event: CacheEvent) -> None:
-        """Follow a change of the store."""
+        """Update the indexes after a change of the store."""
         if self._namespaces is not None and event.old is None:
             self._namespaces.add(event.key.namespace, event.key)
         elif self._namespaces is not None and event.new is None:
             self._namespaces.discard(event.key.namespace, event.key)
         for index in (*self._indexes.values(), *self._growing.values()):
             index.follow(event)
-
-    def _in_namespace(self, namespace: str) -> Collection[ObjectKey]:
-        if self._namespaces is None:
-            self._namespaces = KeyGroups()
-            for key in self._records:
-                self._namespaces.add(key.namespace, key)
-        return self._namespaces.keys(namespace)
 
     def _built(self, name: str, function: IndexFunction) -> Index:
         if (index := self._indexes.get(name)) is None:
@@ -263,28 +260,29 @@ def _label(key: str, _: Record, meta: Meta) -> Iterable[str]:
     return () if value is None else (value,)
 
 
-# The most names for which the store refuses old states. A watch lags behind by fewer; forgetting a name too
-# early shows a deleted object for a moment.
+# The number of names for which the store refuses old states. A watch is late by fewer objects; forgetting a
+# name too early shows a deleted object for a moment.
 FLOORS = 10_000
 
 
 class _Floor(NamedTuple):
-    """The old states that the store refuses of an absent name: up to a version, and of a deleted UID."""
+    """The old states of a missing object that the store refuses: up to a version, and of a deleted UID."""
 
     version: int
     deleted: str = ""
 
 
 class Store:
-    """Records by key, with indexes. Every method that changes it returns the applied changes as events.
+    """Records by key, with indexes. Every method that changes the store returns the changes as events.
 
-    `selector` is the label selector of the stored objects. `filtered` says that the server applies a field
-    selector too, which the store cannot evaluate: then an own write changes held objects, and never adds one.
+    `selector` is the label selector of the stored objects. `filtered` says that the server also applies a
+    field selector, which the store cannot evaluate: then our own writes change cached objects, and never add
+    one.
 
     Attributes:
         records: all records by key; only the store may change the map.
         indexes: the indexes of the records.
-        bytes: the bytes of JSON held.
+        bytes: the bytes of the stored JSON.
     """
 
     def __init__(
@@ -294,16 +292,16 @@ class Store:
         filtered: bool = False,
         index_failed: IndexFailed = lambda *_: None,
     ) -> None:
-        """Take `index_failed`, which gets each exception of an index function, and the object."""
+        """Create the store; `index_failed` gets each exception of an index function, and the object's key."""
         self.records: dict[ObjectKey, Record] = {}
         self.indexes = Indexes(self.records, index_failed)
         self._selector = selector or Selector()
         self._filtered = filtered
         self.bytes = 0
-        # How far the watch of each namespace has come; "" is the watch of all namespaces.
+        # The version that the watch of each namespace has reached; "" is the watch of all namespaces.
         self._progress: dict[str, int] = {}
         self._floors: dict[ObjectKey, _Floor] = {}
-        # The UIDs of deleted objects that the server has sent again, and whose end it has not reported yet.
+        # The UIDs of deleted objects that the server has sent again without reporting their deletion.
         self._doubted: dict[ObjectKey, str] = {}
 
     def __len__(self) -> int:
@@ -335,8 +333,8 @@ class Store:
         """Return the records that meet every condition, in the order of their keys.
 
         No namespace, or "", means all. `labels` is a map of labels that must be equal; `index` is (name,
-        value) of an index of `Informer.add_index`. Costs what the most selective condition lets through.
-        Raises KeyError for an index that is not registered.
+        value) of an index of `Informer.add_index`. The cost depends on the most selective condition. Raises
+        KeyError for an index that is not registered.
         """
         narrowed = self.indexes.narrow(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
         if narrowed:
@@ -348,7 +346,7 @@ class Store:
             keys = sorted(fewest)
         else:
             keys = sorted(self.records)
-        # An index function that fails on an object now and then may leave a key behind.
+        # An index function that sometimes fails for an object may leave an outdated key behind.
         return [record for key in keys if (record := self.records.get(key)) is not None]
 
     # Changes by watches and lists.
@@ -358,17 +356,17 @@ class Store:
         return self._progress.get(namespace, 0)
 
     def advance(self, namespace: str, version: int) -> None:
-        """Note that the watch has reached a version."""
+        """Record that the watch has reached a version."""
         self._progress[namespace] = version
 
     def put(self, record: Record, meta: Meta | None = None, *, initial: bool = False) -> Sequence[CacheEvent]:
-        """Take in a state of an object, unless it is old."""
+        """Store a state of an object, unless it is old."""
         if not self.is_news(record.key, record.uid, record.version):
             return ()
         return self.accept(record, meta, initial=initial)
 
     def is_news(self, key: ObjectKey, uid: str, version: int) -> bool:
-        """Return whether `put` would take in this state of an object."""
+        """Return whether `put` would store this state of an object."""
         floor = self._floors.get(key)
         if floor is not None and (version <= floor.version or uid == floor.deleted):
             if uid == floor.deleted:
@@ -378,19 +376,19 @@ class Store:
         return held is None or version > held.version
 
     def remove(self, record: Record) -> Sequence[CacheEvent]:
-        """Take in that an object went, or left the selection, in this last state."""
+        """Remove an object that was deleted, or left the selection, in this last state."""
         held = self.records.get(record.key)
         if held is None:
             floor = self._floors.get(record.key)
-            # It went for good, so no more news of it will come. (Where things are selected, it may only have
-            # left the selection.)
+            # The object was deleted for good, so no later state will arrive. (With a selection, it may only
+            # have left the selection.)
             if floor is not None and floor.deleted == record.uid:
                 self._doubted.pop(record.key, None)
                 if not self._filtered and not self._selector.requirements:
                     del self._floors[record.key]
             return ()
         if record.version < held.version and (not self._filtered or held.uid != record.uid):
-            return ()  # we wrote it since
+            return ()  # we have written the object since
         return (self._drop(held),)
 
     def replace(
@@ -405,11 +403,11 @@ class Store:
         """Replace the objects of a namespace ("" for all) by a list at a version, in one step.
 
         With `restored`, or a version below the watch's, the server's storage was restored from a backup: the
-        held objects belong to a history that did not happen, and do not overrule the list.
+        cached objects then belong to a lost history, and the list replaces them.
         """
         events: list[CacheEvent] = []
         restored = restored or version < self.progress(namespace)
-        # The store holds most of the list already. No other task runs during this loop.
+        # The store already has most of the list. No other task runs during this loop.
         news = [record for key, record in listed.items() if self.records.get(key) is not record]
         gone: Sequence[Record] = ()
         if len(self.records) > len(listed) - len(news):
@@ -427,7 +425,7 @@ class Store:
             floor = self._floors.get(record.key)
             if floor is not None and record.uid != floor.deleted and floor.version < version:
                 del self._floors[record.key]
-            # A list knows every change up to its own version, so a later state that is not in it never was.
+            # A list knows every change up to its own version, so a later state that it lacks never existed.
             if (
                 known is not None
                 and known.raw != record.raw
@@ -444,7 +442,7 @@ class Store:
         return {each for each in self._doubted.items() if not namespace or each[0].namespace == namespace}
 
     def settle(self, key: ObjectKey, record: Record | None) -> Sequence[CacheEvent]:
-        """Take in the server's answer for a doubted object; None means that it does not exist."""
+        """Store the server's answer for a doubtful object; None means that it does not exist."""
         uid = self._doubted.pop(key, "")
         if record is None:
             return ()
@@ -453,13 +451,13 @@ class Store:
         return self.put(record)
 
     def hand_over(self, gone: Iterable[Record]) -> Sequence[CacheEvent]:
-        """Remove objects that no longer pass a filter; they may come back in any state."""
+        """Remove objects that no longer pass a filter; they may return in any state."""
         return [self._change(record, None, handed_over=True) for record in gone]
 
     # Changes by our own writes.
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
-        """Take in the state that a write of ours led to."""
+        """Store the state after one of our writes."""
         if not self.is_news(record.key, record.uid, record.version):
             return ()
         if self._selector.requirements and not self._selector.matches(meta.labels):
@@ -472,23 +470,23 @@ class Store:
         return self.accept(record, meta)
 
     def observe_deletion(self, key: ObjectKey, uid: str, version: int = 0) -> Sequence[CacheEvent]:
-        """Take in that a write of ours removed an object; nothing that arrives late brings it back.
+        """Remove an object that one of our writes has deleted; late events do not bring it back.
 
-        `version` is one that the object had, where that is known.
+        `version` is a version that the object had, if known.
         """
         held = self.records.get(key)
         if held is not None and held.uid != uid and held.version > version:
-            return ()  # another one has the name by now
+            return ()  # another object has the name by now
         self._raise_floor(key, _Floor(max(version, held.version if held else 0), uid))
         return () if held is None else (self._change(held, None),)
 
     def _leave(self, record: Record) -> Sequence[CacheEvent]:
-        """Take in that a write of ours took an object out of the selection."""
+        """Remove an object that one of our writes has moved out of the selection."""
         held = self.records.get(record.key)
         if held is not None and held.version >= record.version:
             return ()
         if record.version > self._reached(record.key):
-            # States in between, in which it still matched, may yet arrive.
+            # Earlier states, in which the object still matched, may yet arrive.
             self._raise_floor(record.key, _Floor(record.version))
         return () if held is None else (self._change(held, None),)
 
@@ -496,7 +494,7 @@ class Store:
         return self._progress.get("") or self._progress.get(key.namespace, 0)
 
     def _raise_floor(self, key: ObjectKey, floor: _Floor) -> None:
-        # Put back at the end, so that the first to be forgotten is the oldest.
+        # Insert it at the end again, so that the oldest floor is removed first.
         before = self._floors.pop(key, floor)
         self._floors[key] = floor._replace(version=max(floor.version, before.version))
         if len(self._floors) > FLOORS:
@@ -507,22 +505,22 @@ class Store:
     def _drop(self, held: Record) -> CacheEvent:
         """Remove an object that is not in the selection according to the server."""
         if self._filtered:
-            # The server may have said so before it got our last write, and whether that brought the object
-            # back is not to be judged here. If it did, the watch will tell of the very version that we
-            # wrote; until then nothing older may show.
+            # The server may have sent this before it got our last write, which may have brought the object
+            # back. In that case the watch will report exactly the version that we wrote; until then, older
+            # states must not appear.
             self._raise_floor(held.key, _Floor(held.version - 1))
         return self._change(held, None)
 
-    # The only places where records change.
+    # The only methods that change records.
 
     def accept(
         self, record: Record, meta: Meta | None = None, *, initial: bool = False
     ) -> Sequence[CacheEvent]:
-        """Take in a state of an object that is known to be new."""
+        """Store a state of an object that is known to be new."""
         held = self.records.get(record.key)
         if held is None or held.uid == record.uid:
             return (self._change(held, record, meta, initial=initial),)
-        # Another object under the same name: no reader should take one for a change of the other.
+        # Another object has the same name: no reader should see it as a change of the first.
         return (self._change(held, None), self._change(None, record, meta, initial=initial))
 
     def _change(
@@ -539,7 +537,7 @@ class Store:
             self.bytes -= len(old.raw)
         if new is not None:
             if old is not None:
-                # The store and its indexes hold on to these already.
+                # The store and its indexes already reference these strings.
                 new.key, new.uid = old.key, old.uid
             self.bytes += len(new.raw)
             self.records[new.key] = new

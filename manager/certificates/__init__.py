@@ -1,6 +1,6 @@
-"""Certificates of the webhook server that look after themselves.
+"""Certificates of the webhook server, which are created and renewed automatically.
 
-`rotation` has the rules, which lead from stored and observed state to the next step, and the loop that takes
-it. A `store` (a Secret or a folder) keeps the certificates, and `targets` are the objects with a CA bundle.
-`factory` puts all together.
+`rotation` contains the rules that derive the next step from stored and observed state, and the loop that
+performs the steps. A `store` (a Secret or a folder) keeps the certificates, and `targets` are the objects
+with a CA bundle. `factory` connects all of them.
 """

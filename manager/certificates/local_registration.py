@@ -1,7 +1,8 @@
-"""Local registrations: webhooks that point to a manager on its developer's machine, and their removal.
+"""Local registrations: webhooks that point to a manager on a developer's machine, and their removal.
 
-Each is marked with the configuration that it replaces, which is restored when the manager stops or the next
-one starts. Otherwise the API server would refuse every write that the unreachable webhooks match.
+An annotation of each registration contains the replaced configuration, which is restored when the manager
+stops or the next one starts. Otherwise the API server would refuse every write that matches the unreachable
+webhooks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from manager.telemetry.logs import get_logger
 from manager.util.address import is_loopback
 
 _PATIENCE = 5.0
-"""Seconds for the removal of each object, and for a connection to a URL."""
+"""Seconds for the removal of each registration, and for a connection to a URL."""
 
 _HTTPS = 443
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -31,7 +32,7 @@ _log = get_logger("webhook.certificates")
 
 
 async def take_away(targets: Iterable[Target], url: str) -> None:
-    """Put back what was there before, wherever the API server still asks at `url`. Raises nothing."""
+    """Restore the earlier configuration of each target that still points to `url`. Raises nothing."""
     for target in targets:
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -51,30 +52,30 @@ async def take_away(targets: Iterable[Target], url: str) -> None:
 
 
 async def remove_left_over(transport: Transport, targets: Iterable[Target]) -> None:
-    """Put back what was there before a manager of this machine was killed, where nothing listens any more.
+    """Restore the configurations that a killed manager of this machine has replaced, if nothing listens.
 
-    The API server has to run on this machine: the loopback address of another one is not ours.
+    The API server has to run on this machine: another machine's loopback address is not ours.
     """
     for target in targets:
-        with contextlib.suppress(KubeError):  # not there
+        with contextlib.suppress(KubeError):  # the object does not exist
             if not await may(transport, "get", target.path):
-                continue  # a refused request would look as if a role lacked something
+                continue  # a refused request would look as if a role lacked a rule
             found = await target.read()
             for base in {f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls_in(found))}:
                 here = is_loopback(urlsplit(base).hostname or "")
                 if here and target.is_marked(found) and not await _listens(base):
                     await target.restore(found)
-                    event = "removed what a killed manager had left: nobody answers there"
+                    event = "removed the webhooks of a killed manager: nothing listens at their URL"
                     _log.warning(event, object=target.name, url=base)
 
 
 def _log_stored_version(found: Mapping[str, Any]) -> None:
-    """Log in which version a CRD's objects remain usable while no manager converts them."""
+    """Log the version in which a CRD's objects stay usable while no manager converts them."""
     spec = found.get("spec") or {}
     for each in spec.get("versions") or ():
         if each.get("storage"):
             kind = f"{spec['names']['plural']}.{each['name']}.{spec['group']}"
-            _log.info("until a manager runs, objects can be used only in the stored version", kind=kind)
+            _log.info("objects can be used only in the stored version until a manager runs", kind=kind)
 
 
 async def may(transport: Transport, verb: str, path: str) -> bool:

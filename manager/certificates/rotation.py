@@ -1,12 +1,12 @@
 """Rotation of the webhooks' certificates by the leader, and their CA bundles for the API server.
 
-A step depends on the stored material, the observed targets and the time alone. So a new leader continues
-where the last one was killed. When others change the Secret or a bundle, the rules that create it repair it.
+A step depends only on the stored material, the observed targets and the time. So a new leader continues where
+the last one was killed. When others change the Secret or a bundle, the rules that create it repair it.
 
-One invariant holds at every moment, also between two steps: every certificate that may be served is valid,
-and every bundle in use trusts it. The order of the rules ensures this. A new authority goes into the stored
-bundle first, then into every target. Its certificate is served only when all targets have had the authority
-for a while. The old authority leaves the bundle long after that.
+One invariant holds at every moment, also between two steps: every certificate that a replica may serve is
+valid, and every bundle in use trusts it. The order of the rules ensures this. A new authority is added to the
+stored bundle first, then to every target. Its certificate is served only when all targets have had the
+authority for a while. The old authority is removed from the bundle long after that.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from manager.util import clock
 _RENEWED_AFTER = 2 / 3
 
 _MOST_FOREIGN = 64
-"""A bundle with more authorities than this is not ours: somebody trusts the public ones, which are over a
-hundred. Ours has two in a renewal, and one more for each time that somebody destroys the stored ones, until
-an old one may be retired."""
+"""The number of authorities above which a bundle is not ours: somebody trusts the public ones, which are over
+a hundred. Our bundle has two during a renewal, and one more each time that somebody destroys the stored ones,
+until the old ones are removed."""
 
 _UNDERWAY = 1.0
 _AFTER_FAILURE = 2.0
@@ -50,23 +50,25 @@ _log = get_logger("webhook.certificates")
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """Lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
+    """The lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
-    So an obstacle to the renewal (no leader, no API server, missing rights) may last for a third. A serving
-    certificate may live for a third of its authority's time, and `settle`, which is less than `retire`, and
-    `retire` together take less than that: otherwise a certificate would end before it can be replaced.
+    So the renewal may be impossible (no leader, no API server, missing rights) for a third of the lifetime.
+    The lifetime of a serving certificate must be less than a third of its authority's. `settle` must be less
+    than `retire`, and their sum less than a third of the serving lifetime. Otherwise a certificate would end
+    before its replacement.
     """
 
     authority: timedelta = timedelta(days=365)
     serving: timedelta = timedelta(days=90)
 
     settle: timedelta = timedelta(seconds=15)
-    """How long every bundle has to be seen with a new authority before a certificate of it is served. An API
-    server hears of a changed configuration by a watch: in milliseconds, or seconds if it is very busy."""
+    """How long every bundle must have been seen with a new authority before a certificate of it is served. An
+    API server learns about a changed configuration by a watch: in milliseconds, or seconds if it is very
+    busy."""
 
     retire: timedelta = timedelta(hours=1)
     """How long an old authority stays trusted after the first certificate of the new one. Replicas have the
-    new certificate within seconds, unless one cannot reach the API server that its callers come from."""
+    new certificate within seconds, unless one cannot reach the API server that calls it."""
 
     def is_due(self, certificate: Certificate, now: datetime) -> bool:
         """Return whether the certificate, possibly from another issuer, is due for replacement."""
@@ -80,22 +82,22 @@ class _Watched:
 
     target: Target
     found: Found | None = None
-    """None while it is absent or unknown."""
+    """The target's state; None while it is missing or unknown."""
 
     since: float = 0.0
-    """When these bundles were first seen, on the loop's clock: other machines' clocks have no part in it."""
+    """The loop time at which these bundles were first seen; clocks of other machines do not matter."""
 
     stuck: bool = False
-    """Whether it has just refused to be written."""
+    """Whether the last write of the target was refused."""
 
     complaint: str = ""
 
     async def look(self) -> None:
-        """Look at the target, and note since when it has its bundles."""
+        """Read the target, and record since when it has had its current bundles."""
         try:
             found = await self.target.look()
         except (Absent, Forbidden) as error:
-            # The others go on, rather than stop all for one that is unknown.
+            # Rotation continues for all other targets, instead of stopping because of one.
             self.found = None
             self.complain(
                 str(error) if isinstance(error, Absent) else f"{self.target} cannot be read: {error}"
@@ -108,13 +110,13 @@ class _Watched:
             self.complaint = ""
 
     def complain(self, text: str) -> None:
-        """Log what keeps the target from having our bundle, once for as long as it stays the same."""
+        """Log why the target cannot get our bundle, once until the reason changes."""
         if text != self.complaint:
             self.complaint = text
             _log.warning("cannot maintain a webhook's CA bundle", reason=text)
 
     async def inject(self, bundle: bytes) -> None:
-        """Write the bundle. Raises `Changed`, and what the target raises except for a refusal."""
+        """Write the bundle. Raises `Changed`, and the target's errors except for a refusal."""
         target, found = self.target, self.found
         assert found is not None
         try:
@@ -122,7 +124,7 @@ class _Watched:
         except (Conflict, NotFound):
             raise Changed(str(target)) from None
         except (Forbidden, Invalid) as error:
-            # A patch whose test fails is `Invalid` too. If nothing has changed, it is not that.
+            # A patch whose JSON Patch `test` fails is `Invalid`, too, but then the object has changed.
             if isinstance(error, Invalid) and await self._has_changed():
                 raise Changed(str(target)) from None
             self.stuck = True
@@ -138,22 +140,22 @@ class _Watched:
 
     @property
     def bundles(self) -> list[tuple[Certificate, ...]]:
-        """Return the certificates in the CA bundle of each of its webhooks."""
+        """Return the certificates in the CA bundle of each of the target's webhooks."""
         return [] if self.found is None else [certificates_in(each) for each in self.found.bundles]
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
-        """Return the CAs that at least one of its webhooks trusts."""
+        """Return the CAs that at least one of the target's webhooks trusts."""
         return tuple(dict.fromkeys(each for some in self.bundles for each in some if each.is_authority))
 
     def has_trusted(self, authority: Certificate, settle: timedelta) -> bool:
-        """Return whether each of its webhooks has trusted the authority for so long, without a break."""
+        """Return whether each of the target's webhooks has trusted the authority for at least `settle`."""
         seen_for = timedelta(seconds=clock.monotonic() - self.since)
         return bool(self.bundles) and all(authority in each for each in self.bundles) and seen_for >= settle
 
 
 class Save(NamedTuple):
-    """Step that writes new material into the store; `event` and `details` are for the log."""
+    """The step that writes new material into the store; `event` and `details` are for the log."""
 
     event: str
     material: Material
@@ -161,7 +163,7 @@ class Save(NamedTuple):
 
 
 class Inject(NamedTuple):
-    """Step that writes the bundle into one target."""
+    """The step that writes the bundle into one target."""
 
     target: _Watched
     bundle: bytes
@@ -169,27 +171,27 @@ class Inject(NamedTuple):
 
 @dataclass(frozen=True)
 class Rotation:
-    """State of all certificates at one moment, and the rules for the next step.
+    """The state of all certificates at one moment, and the rules for the next step.
 
     Each property takes some milliseconds to compute.
     """
 
     material: Material
-    """The stored one."""
+    """The stored certificates and keys."""
 
     now: datetime
     targets: Sequence[_Watched] = ()
-    """Those that exist."""
+    """The existing targets."""
 
     default_names: Sequence[str] = ()
-    """Host names and IP addresses of a first certificate while no target names a host."""
+    """Host names and IP addresses of a first certificate while no target has a host name."""
 
     lifetimes: Lifetimes = Lifetimes()
     authority: str = ""
     """The name of a new authority."""
 
     chance: Chance | None = None
-    """Source of keys in a simulation."""
+    """The source of keys in a simulation."""
 
     @cached_property
     def authorities(self) -> tuple[Certificate, ...]:
@@ -201,12 +203,12 @@ class Rotation:
     def signers(self) -> tuple[Certificate, ...]:
         """Return the authorities with a stored key, the newest first."""
         able = [each for each in self.authorities if each.public_key in self.keys]
-        # Of two of the same second, the one that stands first was made later.
+        # Of two authorities from the same second, the first one in the bundle is newer.
         return tuple(sorted(able, key=lambda each: each.since, reverse=True))
 
     @cached_property
     def serving(self) -> Certificate | None:
-        """Return the stored certificate that has its key; it may be invalid, or of any issuer."""
+        """Return the stored certificate that matches its key; it may be invalid, or from any issuer."""
         found = certificates_in(self.material.certificate)
         if not found or public_key_of(self.material.key) != found[0].public_key:
             return None
@@ -214,7 +216,7 @@ class Rotation:
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """Return the host names and IP addresses that the serving certificate must cover."""
+        """Return the host names and IP addresses that the serving certificate must contain."""
         hosts = tuple(dict.fromkeys(host for each in self.targets if each.found for host in each.found.hosts))
         # Do not renew an existing certificate for names that no target uses.
         return hosts or (sorted(self.serving.names) if self.serving else ()) or self.default_names
@@ -226,7 +228,7 @@ class Rotation:
         return {public: key for key in keys if (public := public_key_of(key)) is not None}
 
     def next_step(self) -> Save | Inject | None:
-        """Return the step of the first rule that has one; None if nothing has to be written now."""
+        """Return the step of the first rule that has one; None if no write is needed now."""
         rules = (self._begin, self._adopt, self._issue, self._inject, self._succeed, self._retire)
         steps: Iterator[Save | Inject | None] = (rule() for rule in rules)
         return next((step for step in steps if step is not None), None)
@@ -239,11 +241,11 @@ class Rotation:
     def _begin(self) -> Save | None:
         if self.signers:
             return None
-        # Keep the authorities that are trusted now: any replica may serve a certificate of theirs.
+        # Keep the trusted authorities: any replica may serve one of their certificates.
         return self._authorize(self._known, "there is no authority that could sign")
 
     def _adopt(self) -> Save | None:
-        """Restore authorities to the stored bundle that targets still use."""
+        """Restore authorities that targets still use to the stored bundle."""
         known = self._known
         if known == self.authorities or self._is_all_in_use_stored():
             return None
@@ -261,7 +263,7 @@ class Rotation:
         return None
 
     def _issue(self) -> Save | None:
-        """Make a serving certificate, and drop the keys of authorities that are older than its signer."""
+        """Create a serving certificate, and delete the keys of authorities older than its signer."""
         signer = self._signer
         if signer is None or (why := self._flaw(signer)) is None:
             return None
@@ -277,7 +279,7 @@ class Rotation:
         return self._authorize(self.authorities, "two thirds of the authority's life are over")
 
     def _retire(self) -> Save | None:
-        """Leave all authorities but the newest out of the bundle, once all replicas serve its certificate."""
+        """Remove all authorities but the newest from the bundle, after all replicas serve its certificate."""
         newest, serving = self.signers[0], self.serving
         if len(self.authorities) == 1 or not self.is_settled or serving is None:
             return None
@@ -287,7 +289,6 @@ class Rotation:
         return Save("removed the old CA of the webhooks", material)
 
     def _authorize(self, kept: Sequence[Certificate], why: str) -> Save:
-        """Create an authority and put it before the `kept` ones in the bundle."""
         made = new_authority(self.authority, self.now, self.lifetimes.authority, chance=self.chance)
         keys = made.key + self._keys_of(each for each in self.signers if each in kept)
         material = replace(self.material, bundle=made.certificate + bundled(kept), authority_keys=keys)
@@ -309,17 +310,17 @@ class Rotation:
         return next((each for each in self.signers if self._may_sign(each)), None)
 
     def _is_all_in_use_stored(self) -> bool:
-        """Return whether an authority of the stored bundle signed whatever any replica may serve."""
+        """Return whether authorities in the stored bundle signed every certificate that may be served."""
         serving = self.serving
         return (
             serving is not None
             and any(serving.vouched_for_by(each) for each in self.authorities)
-            # Until then, some replica may serve the one before, which another authority may have signed.
+            # Until then, a replica may still serve the previous certificate, from another authority.
             and self.now >= _issued(serving) + self.lifetimes.settle
         )
 
     def _may_sign(self, signer: Certificate) -> bool:
-        """Return whether all targets that trust the served certificate would trust one of this authority."""
+        """Return whether all targets that trust the served certificate would trust one by `signer`."""
         serving = self.serving
         if serving is not None and serving.vouched_for_by(signer):
             return True
@@ -334,8 +335,9 @@ class Rotation:
         trusted = [each for each in target.authorities if each.valid_at(self.now)]
         if serving is not None:
             return serving.valid_at(self.now) and any(serving.vouched_for_by(each) for each in trusted)
-        # The stored certificate is gone, and replicas serve from memory whatever they had: perhaps one that
-        # is trusted here. That is worth the wait, but a target that refuses to be written would never end it.
+        # The stored certificate is gone, and replicas serve an earlier one from memory, which this target may
+        # trust. So it is worth waiting, but not for a target whose writes are refused, because that would
+        # take for ever.
         return not target.stuck and any(each != signer for each in trusted)
 
     def _flaw(self, signer: Certificate) -> str | None:
@@ -348,50 +350,51 @@ class Rotation:
             return f"it is not for {', '.join(missing)}"
         if not serving.vouched_for_by(signer):
             return "another authority has taken over"
-        # One that ends with its authority would not last longer if it were made again.
+        # A certificate that ends with its authority would not last longer if it were issued again.
         if serving.until < signer.until and self.lifetimes.is_due(serving, self.now):
             return "two thirds of its life are over"
         return None
 
 
 def _issued(certificate: Certificate) -> datetime:
-    """Return when we issued the certificate; for another issuer's, the approximate time."""
+    """Return when we issued the certificate; for another issuer's certificate, the approximate time."""
     return certificate.since + CLOCK_SKEW
 
 
 @dataclass(eq=False)
 class CertificateRotator:
-    """Control loop that reads the store and all targets, and takes the next step.
+    """The control loop that reads the store and all targets, and performs the next step.
 
-    Killed at any point, another one goes on. Two at once do no harm, as every write is conditional.
+    After a crash at any point, another rotator continues. Two at once do no harm, because every write is
+    conditional.
     """
 
     store: Store
     targets: Sequence[Target]
     _: KW_ONLY
     names: Sequence[str]
-    """Host names of the certificate while no target names a host."""
+    """Host names of the certificate while no target has a host name."""
 
     authority: str
     """The name of a new authority."""
 
     lifetimes: Lifetimes = Lifetimes()
     look_every: float = 10.0
-    """Seconds between two looks while nothing has to be done: a read of the store and of each target.
-    So long may a bundle stay wrong that `kubectl apply` or an upgrade of a chart has reset."""
+    """Seconds between two reads of the store and of each target while no step is needed. For at most this
+    time, a bundle stays wrong after `kubectl apply` or an upgrade of a chart has reset it."""
 
     chance: Chance | None = None
-    """Source of keys in a simulation."""
+    """The source of keys in a simulation."""
 
     def __post_init__(self) -> None:
         self._watched = [_Watched(each) for each in self.targets]
         self._complaint = ""
-        self._steps = 0  # since there was nothing to do
+        self._steps = 0  # the number of steps since no step was needed
         self._most_steps = 8 + 2 * len(self.targets)
         """No renewal takes more: another program undoes what we do, and we do not race it."""
 
     async def run(self) -> None:
-        """Go on until cancelled. A failure is logged once, and tried again."""
+        """Perform steps until cancelled. A failure is logged once, and retried."""
         while True:
             try:
                 pause = await self._turn()
@@ -409,7 +412,7 @@ class CertificateRotator:
             await asyncio.sleep(pause)
 
     async def _turn(self) -> float:
-        """Look once, do one step and return the seconds until the next look."""
+        """Read everything, perform one step and return the seconds until the next read."""
         snapshot = await self.store.read()
         for each in self._watched:
             await each.look()

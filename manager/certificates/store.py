@@ -1,4 +1,4 @@
-"""Storage of certificates that outlives a process: a Secret that replicas share, or a folder here."""
+"""Storage of certificates that outlives a process: a Secret shared by replicas, or a local folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEADLINE = 10.0
 """Seconds for a request about the Secret."""
 
 _READ_FIRST, READ_EVERY = 1.0, 5.0
-"""Seconds between two reads of the Secret by a replica, without a certificate and with one."""
+"""Seconds between a replica's reads of the Secret, without a certificate and with one."""
 
 _FILE, _BUNDLE, _LOCK = "certificates.json", "ca.crt", ".lock"
 
@@ -41,7 +41,7 @@ class Material:
     """PEM texts as stored; any of them may be empty, damaged or written by another program."""
 
     certificate: bytes = b""
-    """`tls.crt`: what servers present."""
+    """`tls.crt`: the certificate that servers present."""
 
     key: bytes = field(default=b"", repr=False)
     """`tls.key`: its private key."""
@@ -50,11 +50,11 @@ class Material:
     """`ca.crt`: the authorities for clients to trust, the newest first."""
 
     authority_keys: bytes = field(default=b"", repr=False)
-    """`ca.key`: the private keys of those that still sign."""
+    """`ca.key`: the private keys of the authorities that still sign."""
 
     @classmethod
     def decode(cls, data: Mapping[str, Any] | None) -> Material:
-        """Read the data of a Secret of type kubernetes.io/tls; a damaged entry counts as missing."""
+        """Return the material in the data of a kubernetes.io/tls Secret; damaged entries count as missing."""
         texts = []
         for name in _ENTRIES:
             try:
@@ -70,53 +70,53 @@ class Material:
 
     @property
     def pair(self) -> KeyPair | None:
-        """Return the certificate and key that servers present; None if either is missing."""
+        """Return the certificate and key that servers present; None if one of them is missing."""
         return KeyPair(self.certificate, self.key) if self.certificate and self.key else None
 
 
 class StoreUnusable(Exception):
-    """The store cannot be read or written; the one-line message says why, and never quotes its content."""
+    """The store cannot be read or written; the one-line message gives the reason, but no content."""
 
 
 class Changed(Exception):
-    """Conflict: another process wrote meanwhile, so this write did not happen."""
+    """A conflict: another process wrote meanwhile, so this write did not happen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Content of a store at the time of reading."""
+    """The content of a store at the time of reading."""
 
     material: Material
 
     version: Any = field(repr=False)
-    """The store's own mark, by which a write recognises a change in between."""
+    """The store's own version, by which a write detects a change in between."""
 
 
 class Store(Protocol):
-    """Storage of one material."""
+    """The storage of one material."""
 
     def __str__(self) -> str:
-        """Return the place of the material, for messages."""
+        """Return the name of the storage, for messages."""
 
     async def read(self) -> Snapshot:
         """Return the current content; an empty material if nothing is stored.
 
-        Raises `StoreUnusable` for a problem that does not go away by itself, otherwise a `KubeError`.
+        Raises `StoreUnusable` for a problem that needs a person, otherwise a `KubeError`.
         """
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """Replace what was read as a whole; raises what `read` raises, and `Changed` if it has changed since.
+        """Replace the content that was read; raises the errors of `read`, and `Changed` after a change since.
 
-        After another error it may have been written all the same.
+        After any other error, the write may have succeeded nevertheless.
         """
 
 
 class SecretStore:
-    """`Store` in a Secret of type kubernetes.io/tls, and `CertificateSource` for every replica.
+    """A `Store` in a Secret of type kubernetes.io/tls, and the `CertificateSource` of every replica.
 
-    The Secret has the bundle in `ca.crt`, as with cert-manager, and `ca.key`. Other entries, labels and
-    annotations stay unchanged. A replica polls it every five seconds instead of watching: one GET by name
-    costs little, and a certificate is renewed a month before it expires.
+    The Secret contains the bundle in `ca.crt`, as with cert-manager, and `ca.key`. Other entries, labels and
+    annotations are not changed. A replica polls the Secret every five seconds instead of watching: one GET by
+    name costs little, and a certificate is renewed a month before it expires.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class SecretStore:
         name: str,
         read_every: float = READ_EVERY,
     ) -> None:
-        """`read_every` has the seconds between two reads of a replica with a certificate."""
+        """Create a store; `read_every` is the number of seconds between reads once there is a certificate."""
         self._transport = transport
         self._program = program
         self._namespace = namespace
@@ -167,7 +167,7 @@ class SecretStore:
             }
             method, path = "POST", self._collection
         else:
-            # With the version that was read in its metadata, so that it replaces that one or none.
+            # The metadata contain the version that was read, so that the write replaces only that version.
             method, path, secret = "PUT", self._object, dict(known)
         secret["data"] = (secret.get("data") or {}) | material.encode()
         query = {"fieldManager": field_manager_of(self._program)}
@@ -180,25 +180,25 @@ class SecretStore:
                 raise StoreUnusable(f"{self} cannot be created: {error}") from error
             raise Changed(str(error)) from error
         except (Forbidden, Invalid) as error:
-            # An invalid one is immutable, or its type requires other entries; neither can be changed.
+            # An invalid Secret is immutable, or its type requires other entries; neither can be changed.
             raise StoreUnusable(f"{self} cannot be written: {_without_values(error)}") from error
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`; returns at once the pair that `follow` read last."""
+        """See `CertificateSource`; returns at once the pair that `follow` has read last."""
         del now
         if self._pair is None:
             raise CertificateUnusable(self._problem)
         return self._pair
 
     async def follow(self) -> None:
-        """Poll the Secret until cancelled; log a problem when it changes."""
+        """Poll the Secret until cancelled; log each new problem."""
         logged = ""
         while True:
             try:
                 self._pair = (await self.read()).material.pair
                 self._problem = problem = "" if self._pair else _not_made(self)
             except (StoreUnusable, KubeError) as error:
-                # Keep serving the last certificate: an unreachable API server has not replaced it.
+                # Keep serving the last certificate, which is valid even if the API server is unreachable.
                 self._problem = problem = str(error)
                 if problem != logged:
                     _log.warning("cannot read the certificate of the webhooks", error=problem)
@@ -207,10 +207,10 @@ class SecretStore:
 
 
 class FolderStore:
-    """`Store` and `CertificateSource` in one file of a private folder of ours.
+    """A `Store` and `CertificateSource` in one file of a private folder.
 
-    `certificates.json` has certificates and keys as in a Secret, so readers never see one without the other.
-    `ca.crt` beside it is a copy of the bundle for manual calls of the webhooks.
+    `certificates.json` contains certificates and keys like a Secret, so readers never see one without the
+    other. `ca.crt` beside it is a copy of the bundle for manual calls of the webhooks.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -220,7 +220,7 @@ class FolderStore:
         return str(self._folder / _FILE)
 
     def look(self) -> Snapshot:
-        """Read like `read`, but block."""
+        """Read like `read`, but blocking."""
         try:
             self._check_folder()
             content = read_small_file(self._folder / _FILE)
@@ -251,7 +251,7 @@ class FolderStore:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_folder()
             with os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed, however the process ends
+                fcntl.flock(lock, fcntl.LOCK_EX)  # locked until the file is closed, however the process ends
                 if self.look().version != instead_of.version:
                     raise Changed(f"{self} was changed by another process")
                 self._put(_FILE, orjson.dumps(material.encode(), option=orjson.OPT_INDENT_2))
@@ -260,7 +260,7 @@ class FolderStore:
             raise StoreUnusable(f"{self} cannot be written: {error.strerror}") from error
 
     def _check_folder(self) -> None:
-        """Raise `StoreUnusable` if other users could put a CA of theirs into the folder."""
+        """Raise `StoreUnusable` if other users could put their own CA into the folder."""
         found = self._folder.stat()
         if found.st_uid not in {os.geteuid(), 0}:
             raise StoreUnusable(f"{self._folder} belongs to another user")
@@ -278,11 +278,11 @@ class FolderStore:
 
 
 def _not_made(store: Store) -> str:
-    return f"{store} has no certificate yet: the leader makes it"
+    return f"{store} has no certificate yet: the leader creates it"
 
 
 def _mapping(body: bytes) -> dict[str, Any] | None:
-    """Decode a JSON object; None for anything else. An error of the decoder would quote the content."""
+    """Decode a JSON object; None for anything else. The decoder's error would quote the content."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Objects that tell the API server which CAs to trust: webhook configurations and converted CRDs."""
+"""Objects that tell the API server which CAs to trust: webhook configurations and CRDs with conversion."""
 
 from __future__ import annotations
 
@@ -36,40 +36,40 @@ _ADMISSION = "admissionregistration.k8s.io/v1"
 _DEADLINE = 10.0
 
 _NARROWING = ("matchConditions", "namespaceSelector", "objectSelector")
-"""Fields of a webhook that leave objects out: the server adds them empty where we do not set them."""
+"""Fields of a webhook that exclude objects: the server adds empty ones if we do not set them."""
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which kubectl keeps what it has applied, as JSON."""
+"""The annotation in which kubectl stores the last applied configuration as JSON."""
 
 
 class Absent(Exception):
-    """Missing place for a CA bundle; the one-line message says why, and what would change that."""
+    """A place for a CA bundle is missing; the one-line message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A target as it is now."""
+    """The current state of a target."""
 
     bundles: tuple[bytes, ...]
-    """The CA bundle of each of its webhooks; empty texts where there is none."""
+    """The CA bundle of each of its webhooks; an empty text without a bundle."""
 
     hosts: tuple[str, ...]
-    """The names under which the API server calls them, in order."""
+    """The host names by which the API server calls its webhooks, sorted."""
 
     intact: bool
-    """Whether all else is as we want it."""
+    """Whether everything except the bundles is as we want it."""
 
     body: Mapping[str, Any] = field(repr=False)
     """The object; empty if it has to be created."""
 
 
 class Target:
-    """Object of the API server that holds CA bundles: a webhook configuration or a CustomResourceDefinition.
+    """An object with CA bundles: a webhook configuration or a CustomResourceDefinition.
 
-    An installed one stays as it is, except for the CA bundles of our webhooks. With `whole`, this program
-    writes its webhooks or its conversion as a whole, instead of applying them: that would keep other
-    managers' fields, such as the Service of an installation, beside our URL, and the API server accepts only
-    one of the two. A later installation takes the object back (see `_noted`).
+    In an installed object, only the CA bundles of our webhooks are changed. With `whole`, this program
+    replaces all its webhooks or the whole conversion. An apply would keep other managers' fields, such as the
+    Service of an installation, beside our URL, and the API server accepts only one of the two. A later
+    installation replaces our fields again (see `_noted`).
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class Target:
         whole: bool = False,
         until_stopped: bool = False,
     ) -> None:
-        """Select an object by its `kind` and `name`.
+        """Create a target for the object of this `kind` and `name`.
 
-        `wanted` is our `webhooks` or `spec.conversion`, without bundles. `until_stopped` marks the object
-        with what it replaces, for `restore`.
+        `wanted` is our `webhooks` or `spec.conversion`, without bundles. With `until_stopped`, an annotation
+        of the object contains the replaced configuration, for `restore`.
         """
         self._transport = transport
         self._kind, self.name = kind, name
@@ -104,7 +104,7 @@ class Target:
 
     @property
     def is_used(self) -> bool:
-        """Return whether this program has a webhook for it."""
+        """Return whether this program has a webhook in the object."""
         return bool(self._wanted)
 
     async def read(self) -> JsonObject:
@@ -112,7 +112,7 @@ class Target:
         return json_object(await self._transport.request("GET", self.path, deadline=_DEADLINE), "an object")
 
     async def look(self) -> Found:
-        """Read the object's current state. Raises `Absent`, and `KubeError` when it cannot be read."""
+        """Read the object's current state. Raises `Absent`, and `KubeError` if it cannot be read."""
         is_definition = self._kind == DEFINITION
         try:
             body = await self.read()
@@ -139,9 +139,9 @@ class Target:
         )
 
     async def inject(self, found: Found, bundle: bytes) -> None:
-        """Put the bundle everywhere in it, if it is still as it was found.
+        """Write the bundle to all our webhooks in the object, if it is unchanged since `found`.
 
-        Raises `KubeError`: `Invalid` or `Conflict`, with nothing written, when it has changed meanwhile.
+        Raises `KubeError`; after a change meanwhile, `Invalid` or `Conflict`, and nothing is written.
         """
         text = base64.b64encode(bundle).decode()
         if self._whole:
@@ -160,9 +160,9 @@ class Target:
         await self._send("PATCH", self.path, operations)
 
     async def restore(self, body: Mapping[str, Any]) -> None:
-        """Put back what the mark of `body` holds, if that is still the object; without a mark, do nothing.
+        """Restore the configuration in the annotation of `body`, if any, unless the object has changed.
 
-        A configuration that was not there before is deleted. Raises `KubeError`.
+        A configuration that did not exist before is deleted. Raises `KubeError`.
         """
         annotations = annotations_of(body)
         if (noted := annotations.pop(self._before, None)) is None:
@@ -178,11 +178,11 @@ class Target:
         await self._replace(body, part, annotations, labels)
 
     def is_marked(self, body: Mapping[str, Any]) -> bool:
-        """Return whether a program has written `body` until it stops."""
+        """Return whether a program has written `body` only until it stops."""
         return self._before in annotations_of(body)
 
     async def _write(self, body: Mapping[str, Any], part: Any) -> None:
-        """Create the object with our part, or replace the part in the version that was found."""
+        """Create the object with our part, or replace the part in the version that was read."""
         is_definition = self._kind == DEFINITION
         written: JsonObject = {
             "apiVersion": _API_VERSIONS.get(self._kind, _ADMISSION),
@@ -192,12 +192,12 @@ class Target:
         }
         labels = None
         if self._until_stopped and not is_definition:
-            # By this, `make uninstall` finds the configurations.
+            # By this label, `make uninstall` finds the configurations.
             ours = written["metadata"]["labels"] = {self._label: "true"}
             labels = {**((body.get("metadata") or {}).get("labels") or {}), **ours}
         annotations = _noted(body, written)
         if self._until_stopped:
-            if urls_in(body):  # ours, or those of a manager that was killed
+            if urls_in(body):  # our own URLs, or those of a manager that was killed
                 annotations.setdefault(self._before, "null")
             else:
                 annotations[self._before] = orjson.dumps(part_of(body)[1]).decode()
@@ -214,7 +214,6 @@ class Target:
         annotations: Mapping[str, str],
         labels: Mapping[str, str] | None,
     ) -> None:
-        """Replace those that are not None, in the version of `body`."""
         version = body["metadata"]["resourceVersion"]
         values = {part_of(body)[0]: part, "/metadata/annotations": annotations, "/metadata/labels": labels}
         operations: list[JsonObject] = [
@@ -228,7 +227,7 @@ class Target:
         await self._send("PATCH", self.path, operations)
 
     async def _send(self, method: str, path: str, body: object) -> None:
-        """Send a request. Raises `KubeError`, `Invalid` when a test of a JSON patch fails."""
+        """Send a request. Raises `KubeError`; `Invalid` if a `test` of a JSON Patch fails."""
         await self._transport.request(
             method,
             path,
@@ -248,9 +247,10 @@ class Target:
 def targets_of(
     transport: Transport, webhooks: Webhooks, program: Program, at: ClientConfig, prefix: str, **how: bool
 ) -> list[Target]:
-    """Return both configurations and all converted CRDs of a program, whose webhooks are called `at` a place.
+    """Return both webhook configurations of a program, and its CRDs with conversion.
 
-    `prefix` begins the names of the configurations; `how` has options of `Target`.
+    `at` is the place of the webhooks. The names of the configurations begin with `prefix`; `how` has options
+    of `Target`.
     """
     made = webhook_configurations(webhooks, at, program, prefix=prefix)
     wanted = {each["kind"]: each["webhooks"] for each in made}
@@ -268,7 +268,7 @@ def targets_of(
 
 
 def part_of(body: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the JSON pointer and the value of `webhooks` or `spec.conversion`, whichever the object has."""
+    """Return the JSON pointer and the value of the object's `webhooks` or `spec.conversion`."""
     if (spec := body.get("spec")) is not None:
         return "/spec/conversion", spec.get("conversion")
     return "/webhooks", body.get("webhooks")
@@ -280,7 +280,7 @@ def annotations_of(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def webhooks_in(part: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the webhooks in `webhooks` or `spec.conversion`, by their JSON pointers in there."""
+    """Return the webhooks in `webhooks` or `spec.conversion`, by their JSON pointers inside."""
     if isinstance(part, list):
         return {f"/{index}": each for index, each in enumerate(part)}
     webhook = (part or {}).get("webhook")
@@ -297,7 +297,7 @@ def _configs(webhooks: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any
 
 
 def bundle_of(client_config: Mapping[str, Any]) -> bytes:
-    """Return the CA bundle of a clientConfig; empty when it is missing or not base64."""
+    """Return the CA bundle of a clientConfig; empty if it is missing or not base64."""
     try:
         return base64.b64decode(client_config.get("caBundle") or "", validate=True)
     except (binascii.Error, ValueError, TypeError):
@@ -323,7 +323,7 @@ def hosts_of(client_config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _normal(host: str) -> str:
-    """Return the host with an IP address in canonical form, as certificates show it."""
+    """Return the host; an IP address in the canonical form of certificates."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -338,8 +338,8 @@ def _with_bundle(part: Any, text: str) -> Any:
 
 
 def _is_intact(found: Any, wanted: Any) -> bool:
-    """Return whether our part of an object is as wanted, except for the CA bundles."""
-    # A clientConfig with a Service and a URL would not have been stored.
+    """Return whether our part of an object is as wanted, without comparing the CA bundles."""
+    # The API server does not store a clientConfig with both a Service and a URL.
     return _contains(found, wanted) and (
         not isinstance(wanted, list)
         or all(
@@ -351,7 +351,7 @@ def _is_intact(found: Any, wanted: Any) -> bool:
 
 
 def _contains(found: object, wanted: object) -> bool:
-    """Return whether `found` contains everything in `wanted`; fields that the server added are ignored."""
+    """Return whether `found` contains everything in `wanted`; fields added by the server are ignored."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         return all(name in found and _contains(found[name], value) for name, value in wanted.items())
     if isinstance(found, list) and isinstance(wanted, list):
@@ -360,15 +360,15 @@ def _contains(found: object, wanted: object) -> bool:
 
 
 def _noted(found: Mapping[str, Any], written: JsonObject) -> dict[str, str]:
-    """Return an object's annotations with `written` in the last-applied annotation, as `kubectl apply` does.
+    """Return an object's annotations with `written` in the last-applied annotation, like `kubectl apply`.
 
-    `kubectl apply` removes recorded fields that a later apply no longer names, and keeps unrecorded ones.
-    Without the record, our URL would remain beside the Service of a later installation. The API server
-    accepts only one of the two, and would refuse the apply until an administrator removed the URL.
+    `kubectl apply` removes recorded fields that a later apply lacks, and keeps unrecorded ones. Without the
+    record, our URL would remain beside the Service of a later installation. The API server accepts only one
+    of the two, and would refuse the apply until an administrator removed the URL.
     """
     annotations = annotations_of(found)
     before: JsonObject = {}
-    with suppress(orjson.JSONDecodeError):  # kubectl rejects an unreadable record too
+    with suppress(orjson.JSONDecodeError):  # kubectl rejects an unreadable record, too
         if isinstance(decoded := orjson.loads(annotations.get(_LAST_APPLIED, "")), dict):
             before = decoded
     note = {**before, **written}

@@ -1,6 +1,6 @@
-"""The machinery that turns changes into reconciles: sources, handlers, predicates, the queue and workers.
+"""The controllers: sources, handlers, predicates, the queue and workers turn changes into reconciles.
 
-`manager.operator` builds it from the declaration of an operator.
+`manager.operator` creates them from the declaration of an operator.
 """
 
 from __future__ import annotations

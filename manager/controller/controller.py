@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 _STUCK = 60.0
-"""Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck."""
+"""Seconds after the time limit of a cancelled reconcile; then the reconcile counts as stuck."""
 
 _PERSISTENT = 10
-"""A race lost so often in a row, over some five seconds, is no longer one."""
+"""The number of consecutive conflicts, in some five seconds, that count as a real failure."""
 
 _REPORT_WITHIN = 5.0
-"""Seconds in which a reconciler may report its failure, and keeps its worker."""
+"""Seconds in which a reconciler may report its failure before its worker continues."""
 
 _COUNTED = ("success", "requeue", "requeue_after", "error")
 
@@ -61,7 +61,7 @@ class ControllerMetrics:
     """Metrics of reconciles; all series exist from the start, so that an alert sees the first increase."""
 
     def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
-        """`active` is asked whenever someone scrapes how many reconciles are running."""
+        """Create the series. `active` returns the number of running reconciles for each scrape."""
         self._outcomes = {each: counting(metrics.reconcile_total.labels(name, each)) for each in _COUNTED}
         self._failed = counting(metrics.reconcile_errors.labels(name))
         self._failures = {
@@ -77,7 +77,7 @@ class ControllerMetrics:
         metrics.active_workers.labels(name).set_function(active)
 
     def count(self, run: ReconcileRecord, exemplar: dict[str, str] | None = None) -> None:
-        """Count a finished reconcile; `exemplar` leads to its trace."""
+        """Count a finished reconcile; `exemplar` identifies its trace."""
         for trigger in run.triggers:
             if trigger.why in ("event", "freed"):
                 self._event_latency(run.started - trigger.at)
@@ -96,36 +96,35 @@ class ControllerMetrics:
 
 
 class ControllerState(Enum):
-    """The states follow one another as they are listed; any may be followed by the last."""
+    """The states of a controller, in their order; STOPPED may follow any of them."""
 
     STANDBY = "standby"
     """Not started, for instance because another replica leads."""
 
     SYNCING = "syncing"
-    """Waiting until its caches hold what exists."""
+    """Waiting until its caches have all existing objects."""
 
     RUNNING = "running"
-    """Working through the queue."""
+    """Reconciling the keys of the queue."""
 
     STOPPING = "stopping"
-    """Taking no more work; what is running may finish."""
+    """Starting no more reconciles; the running ones may finish."""
 
     STOPPED = "stopped"
-    """Nothing of it runs any more, and it does not start again."""
+    """Finished for good: no task of the controller runs."""
 
 
 class Controller:
     """A controller, which calls a reconciler for every object that its sources request.
 
-    It has no task, queue or subscription until `run`, so a standby controller costs nothing but its warm
-    caches.
+    It has no task, queue or subscription before `run`, so a standby controller costs only its warm caches.
 
-    `stop` stops it within a grace period. Cancelling `run` stops it at once, reconciles included.
+    `stop` stops it within a grace period. Cancelling `run` stops it at once, including its reconciles.
 
-    | outcome                      | counted as          | back-off  | next run                 |
+    | result                       | counted as          | back-off  | next reconcile           |
     |------------------------------|---------------------|-----------|--------------------------|
     | None, or an empty result     | success             | forgotten | when something changes   |
-    | requeue_after                | requeue_after       | forgotten | then                     |
+    | requeue_after                | requeue_after       | forgotten | after these seconds      |
     | requeue, or a moment passed  | requeue             | grows     | after the back-off       |
     | TerminalError                | error, and terminal | stays     | when something changes   |
     | its own object is Undecodable | error, and terminal | stays    | when something changes   |
@@ -133,8 +132,8 @@ class Controller:
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
 
-    A change always runs it again, and at once. An object that waits for a dependency to answer may run before
-    its back-off is over (see `FailingObjects`).
+    A change always triggers a reconcile at once. If an object waits for a dependency to answer, its reconcile
+    may be repeated before the end of its back-off (see `FailingObjects`).
     """
 
     def __init__(
@@ -151,11 +150,11 @@ class Controller:
         history: History | None = None,
         owned_objects: OwnedObjects | None = None,
     ) -> None:
-        """`name` is the `controller` label of metrics and log lines, and the controller's name in flags.
+        """Create a controller. `name` is its label in metrics and logs, and its name in flags.
 
-        `primary` is the kind of the requested objects, if they have one. `skips_own_writes` is as in
-        `Operator.skips_own_writes`. `history` keeps the reconcile records; default a new one.
-        `owned_objects` says which objects belong to this replica; default all.
+        `primary` is the kind of the requested objects, if any. For `skips_own_writes` see `Operator`.
+        `history` keeps the reconcile records; by default it is a new one. `owned_objects` decides which
+        objects this replica owns; by default all.
         """
         self.name = name
         self.options = options
@@ -183,7 +182,7 @@ class Controller:
         )
         rate = options.rate_limit
         self._pace = None if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))
-        # Failures of single objects have a log line each, as long as they are few.
+        # While few objects fail, each failure is logged.
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
         self._deadlines = Deadlines()
@@ -195,17 +194,17 @@ class Controller:
 
     @property
     def needs_leader_election(self) -> bool:
-        """Return whether only the leader may run it."""
+        """Return whether only the leader may run the controller."""
         return self.options.needs_leader_election
 
     def ready_problem(self) -> str | None:
-        """Why it does not work, in words for people; None when it does, or is in standby."""
+        """Return the reason why the controller does not work; None if it works or is in standby."""
         match self.state:
             case ControllerState.STANDBY | ControllerState.RUNNING:
                 return None
             case ControllerState.SYNCING:
-                # Two sources may wait for the same cache. When none has a problem, work is about to begin: a
-                # warm standby that is elected stays ready.
+                # Two sources may wait for the same cache. Without a problem, the controller starts in a
+                # moment: a warm standby that is elected stays ready.
                 problems = dict.fromkeys(source.problem for source in self._sources)
                 listed = "; ".join(problem for problem in problems if problem is not None)
                 return f"waiting for caches: {listed}" if listed else None
@@ -213,9 +212,9 @@ class Controller:
                 return str(self.state.value)
 
     def stuck_problem(self) -> str | None:
-        """Why only another process would get its work done; None while there is a worker that gets any done.
+        """Return the reason why only a restart of the process helps; None while any worker makes progress.
 
-        A reconcile that goes on for a minute after it ran out of time keeps its worker for good.
+        A reconcile that continues for a minute after its time limit blocks its worker for good.
         """
         if self._timeout is None or not self._running:
             return None
@@ -223,15 +222,15 @@ class Controller:
         stuck = [request for request, run in self._running.items() if run.started < since]
         if len(stuck) < self.options.max_concurrent_reconciles:
             return None
-        return f"no worker is left: {len(stuck)} reconciles do not end, that of {stuck[0]} among them"
+        return f"no worker is left: {len(stuck)} reconciles do not end, including {stuck[0]}"
 
     @property
     def failing(self) -> int:
-        """How many objects there are whose last reconcile failed."""
+        """Return the number of objects whose last reconcile failed."""
         return 0 if self.queue is None else len(self._failing)
 
     def next_timer(self) -> float | None:
-        """Return when the next timer asks for each object, on the loop's clock; None without timers."""
+        """Return the loop time of the next timer that requests each object; None without timers."""
         timers = (each for each in self._sources if isinstance(each, TickerSource) and each.why == "timer")
         return min((each.next_at for each in timers if each.next_at is not None), default=None)
 
@@ -240,18 +239,18 @@ class Controller:
         return None if self.queue is None else self.queue.waiting(key)
 
     def ask(self, key: Request, by: str) -> None:
-        """Request a reconcile of an object now, on behalf of a person."""
+        """Request a reconcile of an object now, for a user."""
         trigger = Trigger("person", asyncio.get_running_loop().time(), name=by)
         if self.queue is not None:
             self.queue.add(key, priority=Priority.HIGH, trigger=trigger)
 
     async def run(self) -> None:
-        """Work until stopped; a controller runs once.
+        """Run the controller until it is stopped; it can run only once.
 
         Raises an `ExceptionGroup` with the exceptions of sources.
         """
         if self.state is ControllerState.STOPPED:
-            return  # stopped before it was started
+            return  # stopped before the start
         if self.state is not ControllerState.STANDBY:
             raise RuntimeError(f"controller {self.name} was started twice")
         self._log = self._log.bind(controller=self.name)
@@ -264,7 +263,7 @@ class Controller:
         self._series.failing(self._failing.__len__)
         try:
             async with asyncio.TaskGroup() as group:
-                # Sources start before caches are in sync, so that the caches know which objects to hold.
+                # Sources start before the caches are in sync, so that the caches know which objects to keep.
                 feeds = [
                     group.create_task(source.run(queue), name=f"{self.name}-source-{number}")
                     for number, source in enumerate(self._sources)
@@ -283,7 +282,7 @@ class Controller:
     async def stop(self, *, grace: float) -> None:
         """Start no more reconciles, give running ones `grace` seconds to finish, and cancel the rest.
 
-        Returns when no task of the controller runs any more: never, if a reconcile resists cancellation.
+        Returns when no task of the controller runs any more: never, if a reconcile ignores its cancellation.
         """
         match self.state:
             case ControllerState.STANDBY:
@@ -302,7 +301,7 @@ class Controller:
                     await self._idle.wait()
         except TimeoutError:
             self._log.warning("reconciles cancelled", count=len(self._running), grace=grace)
-        # Also without a reconcile one may be waiting for the rate limit.
+        # A worker may also wait for the rate limit without reconciling.
         for worker in self._workers:
             worker.cancel()
         await self._stopped.wait()
@@ -312,7 +311,6 @@ class Controller:
             await source.wait_synced()
 
     async def _work(self, queue: WorkQueue[Request]) -> None:
-        """Run the workers until the queue is shut down."""
         self.state = ControllerState.RUNNING
         count = self.options.max_concurrent_reconciles
         self._log.info("controller started", workers=count)
@@ -327,13 +325,13 @@ class Controller:
         self._log.info("controller stopped")
 
     async def _reconcile_keys(self, queue: WorkQueue[Request], name: str) -> None:
-        """Reconcile the queue's keys, one after the other."""
         task = asyncio.current_task()
         assert task is not None
-        # A reconciler may swallow a cancellation, but it does not get to go on.
+        # A reconciler may swallow a cancellation, but its worker ends nevertheless.
         while not task.cancelling() and (item := await queue.get()) is not None:
             try:
-                # A dump of tasks then names the object, above all one whose reconcile does not end.
+                # In a dump of tasks, the name shows the object, which helps most if its reconcile does not
+                # end.
                 task.set_name(f"{name} {item.key}")
                 if self._owned_objects is None and self._pace is None:
                     await self.reconcile(item)
@@ -344,16 +342,16 @@ class Controller:
                 queue.done(item.key)
                 if not self._running:
                     self._idle.set()
-            # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would
-            # hold up the loop, and with it the renewal of the lease.
+            # A reconcile that waits for nothing lets no other task run; many of them in a row would block the
+            # loop, and the renewal of the lease.
             await asyncio.sleep(0)
 
     async def _reconcile_when_due(self, item: QueueItem[Request]) -> None:
-        """Reconcile an object of this replica's, when the pace allows it."""
+        """Reconcile an object if this replica owns it, when the rate limit allows it."""
         owned = self._owned_objects
         async with nullcontext(True) if owned is None else owned.work_on(item.key) as ours:
             if not ours:
-                # Another replica works on the object: forget how often it failed here.
+                # Another replica owns the object: forget its failures here.
                 self._queue.forget(item.key)
                 self._failing.ended(item.key)
                 return
@@ -366,7 +364,7 @@ class Controller:
         """Reconcile once. Raises only exceptions that should end the worker, such as its cancellation.
 
         Threads that the reconciler has started belong to the reconcile. If they outlast it, for example after
-        a timeout, the worker waits for them: no other reconcile may work on the object meanwhile.
+        a timeout, the worker waits for them, because no other reconcile may work on the object meanwhile.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -405,7 +403,7 @@ class Controller:
             reset_reconcile_log(token)
 
     def _ended(self, run: ReconcileRecord, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
-        """Report a finished reconcile to metrics, trace, log and history; no other code knows all of it."""
+        """Report a finished reconcile to metrics, trace, log and history, which need all its results."""
         self._series.count(run, None if trace is None else trace.exemplar)
         if trace is not None:
             trace.ended()
@@ -429,7 +427,7 @@ class Controller:
         own_writes: AbstractSet[Hashable] | None,
         log: FilteringBoundLogger,
     ) -> str:
-        """Call the reconciler once; return the outcome in a word."""
+        """Call the reconciler once; return its result as a word for the metrics."""
         limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
         try:
             try:
@@ -441,9 +439,9 @@ class Controller:
             finally:
                 self._deadlines.stop(limit)
             if limit.expired:
-                # The reconciler swallowed its cancellation, and how far it got is unknown.
+                # The reconciler has swallowed its cancellation, so its progress is unknown.
                 self._ran_out_of_time(None)
-            # Only after a success: a failed reconcile may not have looked at its own writes.
+            # Only after a success: a failed reconcile may not have read the results of its own writes.
             if own_writes is not None and self._queue.discard_if_only(item.key, own_writes):
                 run.skipped = True
             return self._finish(item, run, result)
@@ -458,7 +456,7 @@ class Controller:
         raise TimeoutError(f"it took longer than {self._timeout:g} s") from cause
 
     async def _report(self, key: Request, error: BaseException, log: FilteringBoundLogger) -> None:
-        """Let the reconciler report its failure on the object, while no other worker has the object."""
+        """Call the reconciler's `failed` for the object, while no other worker has the object."""
         if (report := getattr(self.reconciler, "failed", None)) is None:
             return
         try:
@@ -504,7 +502,7 @@ class Controller:
         failure = Failure.of(error, primary=self.primary, key=item.key)
         text = explain(error)
         run.error_type = type(error).__name__
-        # The message of a foreign error may contain parts of an object that readers here must not see.
+        # The message of an unknown exception may quote parts of an object that users here must not see.
         told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
         run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
         run.failure, run.timed_out = failure.name.lower(), timed_out
@@ -516,8 +514,8 @@ class Controller:
             retry_in = run.next_in = self._queue.add_rate_limited(item.key, priority=item.priority)
             fields.update(retries=retries, retry_in=round(retry_in, 3))
         if failure is Failure.RACE and retries < _PERSISTENT:
-            self._log_recovery(self._failing.ended(item.key))  # there was an answer
-            # An object that was deleted before the cache knew of it needs no further work.
+            self._log_recovery(self._failing.ended(item.key))  # the server has answered
+            # An object that was deleted before the cache knew of it needs no further reconcile.
             times = None if isinstance(error, NotFound) else self._races.count()
             log.log(logging.DEBUG if times is None else logging.INFO, "reconcile failed", **fields)
             return
@@ -542,11 +540,12 @@ class Controller:
             )
 
     def _is_news(self, key: Request, cause: Cause, fields: dict[str, object]) -> bool:
-        """Return whether to log the failure; otherwise it is counted for a later line."""
+        """Return whether to log the failure; otherwise it is only counted for a later log line."""
         group, joined = self._failing.failed(key, cause)
         times = group.repeats.count()
         if times is None:
-            # A dependency's failure is the same for all objects; other failures may differ for each object.
+            # All objects fail in the same way because of a dependency; other failures may differ for each
+            # object.
             return joined and cause.awaited is None and self._lines.try_acquire()
         if times > 1:
             fields.update(times=times, objects=len(group.keys))
@@ -554,9 +553,9 @@ class Controller:
 
 
 def _is_meant_for_worker(error: BaseException) -> bool:
-    """Return whether the exception has to end the worker, rather than count as a failed reconcile."""
+    """Return whether the exception ends the worker instead of counting as a failed reconcile."""
     if isinstance(error, asyncio.CancelledError):
-        # Without anyone having cancelled this task, it comes from something that the reconciler waited for.
+        # If nobody has cancelled this task, a task that the reconciler awaited was cancelled.
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     if isinstance(error, BaseExceptionGroup):

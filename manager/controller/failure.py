@@ -1,4 +1,4 @@
-"""The classification of failures, and shared reporting and retries for objects that fail for one cause."""
+"""The classes of failures, and common reporting and retries for objects that fail for the same cause."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from manager.util.author_code import line_in
 from manager.util.backoff import Backoff
 from manager.util.rate_limit import Repeats, TokenBucket
 
-# A write meets what happened since the cache last heard: changed, created, deleted, or no longer our turn.
+# The object has changed since the cache was updated, or another client was faster, or leads now.
 _RACES = (AlreadyExists, Conflict, Fenced, NotFound)
 
-# Found out about by running, not by asking the world: a retry meets them again, a release mends them.
+# Errors in the program: a retry raises them again, and only another release helps.
 _PANICS = (
     ArithmeticError,
     AssertionError,
@@ -62,13 +62,14 @@ _SERVER, _SERVER_HERE = "the API server", "the API server for this namespace"
 _PERMISSION, _DEFINITION = "a permission", "a definition"
 
 _OF_A_NAMESPACE = {_SERVER_HERE, _PERMISSION}
-"""Each namespace waits for its own. A quota, or a role, may be of one of them. A 500 may be of some objects,
-which a webhook or the store cannot take: whoever may write those makes none of the others wait."""
+"""These dependencies are separate for each namespace: quotas and roles may concern one namespace only, and so
+may a 500 that a webhook or the store causes. So failures in one namespace do not delay other namespaces."""
 
 _FURTHER = (_SERVER, _SERVER_HERE, _PERMISSION, _DEFINITION, None)
-"""From no answer to one that is the object's own: a write that gets further has had an answer."""
+"""The order from no answer to an answer for the object itself: a write that gets further had an answer."""
 
-# Failures that objects do not cause and that changes to objects rarely fix. The first matching type counts.
+# Causes that are no fault of an object, and that changes of objects rarely fix. The first matching type
+# counts.
 _AWAITED: dict[type[Exception], str] = {
     TransportError: _SERVER,
     ServiceUnavailable: _SERVER,
@@ -81,45 +82,45 @@ _AWAITED: dict[type[Exception], str] = {
 }
 
 _TRANSIENT = (*_RACES, ServerError, TooManyRequests, TransportError, Unauthorized)
-"""Errors that a later attempt may well not meet, although nobody has changed anything for it."""
+"""Errors that a later attempt may avoid although nobody has changed anything."""
 
 _refuses_one = re.compile(r"denied (the )?request|violates PodSecurity| usage per |failed quota").search
-"""Whether admission refuses an object for what it has in it: an answer, whatever its status code is."""
+"""Matches a refusal by admission because of the object's content: an answer, whatever its status code."""
 
 _calls_webhook = re.compile(r"failed calling webhook|conversion webhook for ").search
-"""Whether the API server could not call a webhook: that is over when somebody mends it."""
+"""Matches errors that the API server could not call a webhook, until someone repairs the webhook."""
 
 _particulars = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\W0-9]|[.-])*[0-9][\w.-]* """, re.VERBOSE)
 
 
 class Failure(IntEnum):
-    """The kinds of failed reconciles. A group of exceptions is of the highest kind among them."""
+    """The classes of failed reconciles. A group of exceptions has the highest class of its members."""
 
     TERMINAL = 0
-    """No retry can mend it: the reconciler says so, or its own object is not of its model's shape."""
+    """No retry helps: the reconciler says so, or the reconciled object does not fit its model."""
 
     RACE = 1
-    """Somebody else was quicker; the next attempt sees what they did. Nothing is wrong."""
+    """Another client was faster; the next attempt sees its changes. This is no error."""
 
     FAULT = 2
-    """The API server, the network or a time-out: what is to be said is in the message."""
+    """A failure of the API server or the network, or a time-out: the message contains everything."""
 
     UNEXPECTED = 3
-    """An exception nobody planned for; where it came from matters."""
+    """An unexpected exception; its traceback is important."""
 
     PANIC = 4
-    """An exception that only a fault in the program raises."""
+    """An exception that only an error in the program raises."""
 
     @classmethod
     def of(
         cls, error: BaseException, *, primary: GroupVersionKind | None = None, key: ObjectKey | None = None
     ) -> Failure:
-        """Classify a reconciler's exception for `key`, the key of a `primary`."""
+        """Classify a reconciler's exception; `key` and `primary` are the reconciled object and its kind."""
         if isinstance(error, BaseExceptionGroup):
             return max(cls.of(each, primary=primary, key=key) for each in error.exceptions)
         if isinstance(error, TerminalError):
             return cls.TERMINAL
-        # The repair of another object does not requeue this one, so only a further attempt helps.
+        # A repair of another object does not requeue this one, so only a retry helps.
         if isinstance(error, Undecodable) and (error.gvk, error.key) == (primary, key):
             return cls.TERMINAL
         if isinstance(error, _RACES) and not isinstance(error, ApplyConflict):
@@ -142,15 +143,15 @@ class Cause:
     """The type of the error."""
 
     detail: str
-    """What tells it from others of the type: what the server said, without names and whatever has digits,
-    or where in the program it was raised."""
+    """The difference from other causes with the same type: the server's message without names and numbers, or
+    the line in the program that raised the error."""
 
     awaited: str | None
-    """What has to answer again, or answer differently, if that is all that is wrong."""
+    """The dependency that has to answer again, or to answer differently, if only that is wrong."""
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """Return the cause of a reconciler's exception; of a group, the cause of its worst member."""
+        """Return the cause of a reconciler's exception; for a group, the cause of its worst member."""
         leaves = list(_leaves(error))
         worst = max(leaves, key=Failure.of)
         awaited = {_awaited(leaf) for leaf in leaves}
@@ -167,7 +168,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the error is a lost race, or an API server that is away or busy for the moment."""
+    """Return whether the error is a conflict, or an API server that is briefly unreachable or busy."""
     return all(
         isinstance(leaf, _TRANSIENT)
         and not isinstance(leaf, ApplyConflict)
@@ -196,7 +197,7 @@ def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tu
 
 
 def _camel_case(error: BaseException) -> str:
-    """Return the name of the error's type as conditions and Events take it for a reason."""
+    """Return the name of the error's type in the form of a reason for conditions and Events."""
     if isinstance(error, TimeoutError):
         return "Timeout"
     return re.sub(r"[^A-Za-z0-9]|^[0-9_]+", "", type(error).__name__)[:128] or "Failed"
@@ -214,7 +215,7 @@ def _detail(error: BaseException) -> str:
     if isinstance(error, OSError):
         return str(error.errno)
     if isinstance(error, NoMatch):
-        return str(error)  # names the kind
+        return str(error)  # the message names the kind
     place = error.__traceback__
     if not Failure.of(error).has_traceback or place is None:
         return ""
@@ -224,7 +225,7 @@ def _detail(error: BaseException) -> str:
 
 
 def explain(error: BaseException) -> str:
-    """Describe the error in a line: its message, else its type; of a group, each of its errors."""
+    """Describe the error in a line: its message, or else its type; for a group, each of its errors."""
     _note_lines(error)
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(explain, error.exceptions))
@@ -232,9 +233,9 @@ def explain(error: BaseException) -> str:
 
 
 def _text_of(error: BaseException) -> str:
-    """Return the message, as UTF-8 can carry it; empty if the error cannot say any.
+    """Return the message as valid UTF-8; empty if the error cannot be converted to text.
 
-    A file name that is no UTF-8 has lone surrogates in Python, which JSON does not take.
+    A file name that is not UTF-8 has lone surrogates in Python, which JSON does not allow.
     """
     try:
         text = str(error)
@@ -244,7 +245,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _note_lines(error: BaseException, around: str = "") -> None:
-    """Note where in the author's code a request came from that another task has sent."""
+    """Add the author's line that caused a request which another task has sent."""
     if isinstance(error, BaseExceptionGroup):
         found = line_in(error.__traceback__) or around
         for each in error.exceptions:
@@ -254,14 +255,14 @@ def _note_lines(error: BaseException, around: str = "") -> None:
 
 
 _MOST, _MORE = 64, 60.0
-"""So many causes are told apart, and one more after each so many seconds, as some messages never come twice.
-Of other causes, only the type of the error counts."""
+"""The number of causes that are distinguished, plus one for each so many seconds, because some messages never
+repeat. Further causes are distinguished only by the type of the error."""
 
 _PROBE_AFTER = (1.0, 15.0)
-"""Seconds between two attempts at something that does not answer, at first and at last."""
+"""The first and the longest pause, in seconds, between two attempts at a dependency that does not answer."""
 
 _RELEASED, _SPREAD = 2, 0.2
-"""How many of those that wait may try for each one that has had an answer, spread over so many seconds."""
+"""After an object has had an answer, so many others may retry, spread over so many seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -270,30 +271,30 @@ class FailureGroup:
 
     cause: Cause
     since: float
-    """Since when, on the loop's clock."""
+    """The loop time of the first failure."""
     failures: int = 0
-    """How many reconciles have failed for it."""
+    """The number of reconciles that have failed for the cause."""
     keys: set[Request] = field(default_factory=set)
     repeats: Repeats = field(default_factory=Repeats)
 
 
 @dataclass(slots=True)
 class _Awaited:
-    """A dependency that does not answer, and the objects that wait for it, least recently tried first."""
+    """A dependency that does not answer, and the objects waiting for it, least recently tried first."""
 
     pause: Backoff
     keys: OrderedDict[Request, None] = field(default_factory=OrderedDict)
     probe: Request | None = None
-    """Who tries next, soon, whatever its own back-off is; always one of the keys, if there are any."""
+    """The object that tries next, whatever its own back-off is; None only if no object waits."""
 
 
 class FailingObjects:
     """The failing objects of a controller, by the cause of their failure.
 
-    If objects wait for a dependency to answer again (`Cause.awaited`), their back-off does not predict when
-    it will. So one of the waiting objects tries every few seconds. When it gets an answer, two others may
-    try, then two more for each of these, and so on. All objects retry soon, at the pace of the answers, and
-    none does if the answer was a single one.
+    If objects wait for a dependency to answer again (`Cause.awaited`), their back-off cannot predict when. So
+    one waiting object tries every few seconds. When it gets an answer, two others may try, then two more for
+    each of these, and so on. If the dependency works again, all objects retry soon; after a single answer, no
+    further objects do.
 
     Memory is at most one entry for each failing object.
     """
@@ -308,13 +309,12 @@ class FailingObjects:
         self._new = TokenBucket(rate=1 / _MORE, burst=_MOST)
 
     def __len__(self) -> int:
-        """How many objects fail."""
         return len(self._of)
 
     def failed(self, key: Request, cause: Cause) -> tuple[FailureGroup, bool]:
         """Record that the reconcile of `key` failed for `cause`; the queue already has its next attempt.
 
-        Returns the group, and whether the object has newly joined it.
+        Returns the group, and whether the object has just joined it.
         """
         group, before = self._find(cause), self._of.get(key)
         if before is not None and before.cause.awaited != cause.awaited:
@@ -330,7 +330,7 @@ class FailingObjects:
         return group, before is not group
 
     def ended(self, key: Request) -> FailureGroup | None:
-        """Record that the reconcile of `key` did not fail; return the group that this ends, if any."""
+        """Record that the reconcile of `key` did not fail; return the group if no object is left in it."""
         group = self._of.pop(key, None)
         if group is None:
             return None
@@ -339,7 +339,7 @@ class FailingObjects:
         return None if group.keys else group
 
     def forget_ended(self) -> None:
-        """Let the next failure of a cause that nothing fails for be the first."""
+        """Forget causes without failing objects, so that their next failure counts as the first one."""
         self._groups = {cause: group for cause, group in self._groups.items() if group.keys}
 
     def _find(self, cause: Cause) -> FailureGroup:
@@ -372,7 +372,7 @@ class FailingObjects:
         self._queue.add(key, priority=Priority.LOW, after=after, trigger=trigger)
 
     def _leave(self, key: Request, group: FailureGroup, then: str | None) -> None:
-        """End the wait of `key` for one dependency, and begin its wait for `then`, if any."""
+        """End the wait of `key` for one dependency, before it waits for `then` (if any)."""
         name = group.cause.awaited
         if name is None:
             return

@@ -1,4 +1,4 @@
-"""The queue of keys that a controller works through."""
+"""The queue of keys for the workers of a controller."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeyBackoff(Generic[K]):
-    """A counter of each key's failures, which returns the wait after each.
+    """A counter of each key's failures, which returns the delay after each failure.
 
-    The wait grows only after it has been waited out. Otherwise an object that changes often during an outage
-    of seconds would wait for a quarter of an hour after it.
+    The delay grows only if the earlier delay has ended. Otherwise an object that changes often during an
+    outage of seconds would wait for a quarter of an hour afterwards.
     """
 
     def __init__(
         self, *, base: float = 0.005, cap: float = 1000.0, jitter: float = 0.1, rng: random.Random
     ) -> None:
-        """Take delays in seconds; `manager.util.backoff.ExponentialDelay` describes them."""
+        """Set the delays, in seconds; see `manager.util.backoff.ExponentialDelay`."""
         self._delay = ExponentialDelay(base=base, cap=cap, jitter=jitter, rng=rng)
-        # How often each key has failed, and until when it waits.
+        # The number of failures of each key, and the end of its delay.
         self._failures: dict[K, tuple[int, float]] = {}
 
     def __len__(self) -> int:
-        """How many keys have failed and not been forgotten."""
         return len(self._failures)
 
     def next_delay(self, key: K, *, now: float) -> float:
-        """Note a failure of `key` at the time `now`; return the seconds until the next attempt."""
+        """Record a failure of `key` at the time `now`; return the seconds until the next attempt."""
         failures, due = self._failures.get(key, (0, now))
         if now < due:
             return due - now
@@ -52,30 +51,30 @@ class KeyBackoff(Generic[K]):
         return delay
 
     def retries(self, key: K) -> int:
-        """How many waits of `key` have begun since it was last forgotten."""
+        """Return the number of delays of `key` since it was last forgotten."""
         return self._failures.get(key, (0, 0.0))[0]
 
     def forget(self, key: K) -> None:
-        """Start afresh with `key`."""
+        """Reset the failures of `key`."""
         self._failures.pop(key, None)
 
 
 @dataclass(slots=True, eq=False)
 class QueueItem(Generic[K]):
-    """A key that wants to be worked on. All times are seconds on the loop's clock."""
+    """A requested key in the queue. All times are seconds on the loop's clock."""
 
     key: K
     priority: int
     triggers: tuple[Trigger, ...] = ()
-    """The first requests for it."""
+    """The first requests for the key."""
     triggered: int = 1
-    """How many requests there were in all."""
+    """The number of all requests."""
     due: float | None = None
-    """When its delay ends; None without one."""
+    """The end of the delay; None without one."""
     since: float = 0.0
-    """Since when it has been ready to be worked on; meaningless while it is delayed."""
+    """The time since when the key is ready for a worker; meaningless during a delay."""
     causes: set[Hashable] | None = None
-    """All causes of the requests, if each named one and the key was being worked on; else None."""
+    """All causes of the requests if each had one, and a worker had the key meanwhile; else None."""
 
     def asked_again(self, trigger: Trigger | None, cause: Hashable | None) -> None:
         """Count another request for the key."""
@@ -89,28 +88,28 @@ class QueueItem(Generic[K]):
 
 
 _SLACK = 64
-"""So many dead entries are not worth a rebuild of the heap."""
+"""The number of dead entries up to which the heap is not rebuilt."""
 
 AGED_TURN = 8
-"""One turn in so many goes to an aged item while there are any."""
+"""One in so many turns goes to an aged item, if there is one."""
 
 _Level: TypeAlias = "OrderedDict[K, QueueItem[K]]"
 
 
 class ReadyItems(Generic[K]):
-    """Ready items: higher priorities first, by arrival within each, and no priority ever starves another.
+    """Ready items: higher priorities first, in order of arrival within each, and without starvation.
 
-    Once the first item of a lower priority has waited `ageing` seconds, at least one turn in `AGED_TURN` goes
-    to such an item, the longest-waiting first. So an item with n others in front of it at or below its
-    priority waits for its ageing and then for at most `AGED_TURN * (n + 1)` turns, whatever arrives above it;
-    and a fresh item of a higher priority has, for each `AGED_TURN - 1` of its own kind before it, one old
-    item in front of it, not the whole backlog.
+    When the first item of a lower priority has waited for `ageing` seconds, at least one in `AGED_TURN` turns
+    goes to such an item, the oldest first. So an item with n items of its own or lower priorities before it
+    waits for its ageing and then for at most `AGED_TURN * (n + 1)` turns, however many items of higher
+    priorities arrive. A new item of a higher priority waits for one aged item per `AGED_TURN - 1` items of
+    its own priority, not for the whole backlog.
     """
 
     def __init__(self, *, ageing: float) -> None:
         self._ageing = ageing
-        # A dict per priority would do for the order, but finding its first item again and again takes
-        # time quadratic in the number of removed items before it; the ordered one has links.
+        # A plain dict would keep the order, too, but finding its first item repeatedly takes time quadratic
+        # in the number of removed items; an OrderedDict is linked.
         self._levels: dict[int, _Level[K]] = {
             priority: OrderedDict() for priority in sorted(Priority, reverse=True)
         }
@@ -119,32 +118,32 @@ class ReadyItems(Generic[K]):
         self._passed_over = 0
 
     def depth(self, priority: Priority) -> int:
-        """How many items of this priority wait."""
+        """Return the number of waiting items with this priority."""
         return len(self._levels[priority])
 
     def oldest(self, now: float) -> float:
-        """For how many seconds the oldest key has waited."""
+        """Return for how many seconds the oldest key has waited."""
         return max((now - _waiting_since(level) for level in self._levels.values() if level), default=0.0)
 
     def push(self, item: QueueItem[K]) -> None:
-        """Put `item` last in its priority."""
+        """Add `item` as the last one of its priority."""
         self._levels[item.priority][item.key] = item
         self.length += 1
 
     def remove(self, item: QueueItem[K]) -> None:
-        """Take an item out that waits here."""
+        """Remove a waiting item."""
         del self._levels[item.priority][item.key]
         self.length -= 1
 
     def pop(self, now: float) -> QueueItem[K]:
-        """Take the item whose turn it is; there has to be one."""
+        """Remove and return the next item; there has to be one."""
         waiting = [level for level in self._levels.values() if level]
         level = waiting[0] if len(waiting) == 1 else self._choose(waiting, now)
         self.length -= 1
         return level.popitem(last=False)[1]
 
     def clear(self) -> None:
-        """Let all items go."""
+        """Remove all items."""
         self.length = 0
         for level in self._levels.values():
             level.clear()
@@ -164,20 +163,20 @@ def _waiting_since(level: _Level[K]) -> float:
 
 
 class WorkQueue(Generic[K]):
-    """A queue of keys to work on: it has each key once, and hands it to one worker at a time.
+    """A queue of keys that has each key once, and gives it to one worker at a time.
 
-    A key that is added while it is worked on is handed out again after `done`, so that no change goes
-    unseen. Adding a waiting key can only raise its priority or bring its time forward: the higher of the two
-    priorities and the earlier of the two times count. A delayed key that is added without a delay is
-    therefore ready at once, and its old time is gone: the next reconcile decides anew when to come back.
+    A key that is added while a worker has it is returned again after `done`, so that no change is missed.
+    Adding a waiting key again can only raise its priority or shorten its delay: the higher priority and the
+    earlier time count. So a delayed key that is added without a delay is ready at once, and its old time is
+    forgotten: the next reconcile decides anew when to requeue.
 
-    Higher priorities go first, and none starves: see `ReadyItems`.
+    Higher priorities go first, without starving the others: see `ReadyItems`.
 
-    All methods but `get` return at once. Make and use a queue in one running event loop.
+    All methods except `get` return at once. Create and use a queue in one running event loop.
     """
 
     def __init__(self, name: str, *, metrics: Metrics, backoff: KeyBackoff[K], ageing: float = 10.0) -> None:
-        """`name` labels the metrics. `ageing` is how many seconds a lower priority waits for its turns."""
+        """Create an empty queue. `name` labels the metrics. For `ageing`, in seconds, see `ReadyItems`."""
         self._loop = asyncio.get_running_loop()
         self._count_added = counting(metrics.queue_adds.labels(name, name))
         self._count_retried = counting(metrics.queue_retries.labels(name, name))
@@ -185,15 +184,15 @@ class WorkQueue(Generic[K]):
         self._observe_worked = observing(metrics.work_duration.labels(name, name))
         self._backoff = backoff
         self.forget, self.retries = backoff.forget, backoff.retries
-        # Every key that wants to run is in here, and besides in one of: the delayed ones, the ready ones,
-        # or (added while it is worked on) among the keys in progress.
+        # Every requested key is in this map, and also in one of these: the delayed items, the ready items, or
+        # (if it was added while a worker has it) the keys in progress.
         self._items: dict[K, QueueItem[K]] = {}
-        # One timer for all delayed items. The heap's order is by time and arrival. An item that is no longer
-        # due at the time of its entry has left the entry for dead.
+        # One timer serves all delayed items. The heap is ordered by time and arrival. An entry is dead if its
+        # item has another time by now.
         self._heap: list[tuple[float, int, QueueItem[K]]] = []
         self._arrivals = count()
         self._timer: asyncio.Handle | None = None
-        self._armed_for = math.inf  # uvloop's handle of a callback that is due at once has no time
+        self._armed_for = math.inf  # uvloop's handle has no time if the callback is due at once
         self._ready: ReadyItems[K] = ReadyItems(ageing=ageing)
         self.depth = self._ready.depth
         """How many keys of a priority could be handed out now."""
@@ -211,7 +210,6 @@ class WorkQueue(Generic[K]):
         metrics.longest_running.labels(name, name).set_function(self.longest_running)
 
     def __len__(self) -> int:
-        """How many keys could be handed out now."""
         return self._ready.length
 
     def add(
@@ -223,10 +221,10 @@ class WorkQueue(Generic[K]):
         trigger: Trigger | None = None,
         cause: Hashable | None = None,
     ) -> None:
-        """Request work on `key`, `after` seconds from now.
+        """Request `key`, to be ready after `after` seconds.
 
         `trigger` explains the request in the reconcile record, and `cause` identifies it for
-        `discard_if_only`. Does nothing once the queue is shut down.
+        `discard_if_only`. A queue that is shut down ignores the request.
         """
         if self.is_shut_down:
             return
@@ -248,9 +246,9 @@ class WorkQueue(Generic[K]):
             self._make_ready(item)
 
     def add_rate_limited(self, key: K, *, priority: int = Priority.NORMAL) -> float:
-        """Ask for `key` to be worked on after its back-off; answers the seconds.
+        """Request `key` after its back-off; return the back-off in seconds.
 
-        This lengthens the back-off if it was waited out since the last time.
+        The back-off grows if its last delay has ended before this call.
         """
         now = self._loop.time()
         delay = self._backoff.next_delay(key, now=now)
@@ -260,9 +258,9 @@ class WorkQueue(Generic[K]):
         return delay
 
     def discard_if_only(self, key: K, causes: AbstractSet[Hashable]) -> bool:
-        """Drop the next work on `key`, which is in progress, if only `causes` have requested it since.
+        """Drop the next request for `key`, which a worker has, if only `causes` have requested it since.
 
-        Returns whether they have. Requests for a later time stay.
+        Returns whether only they did. Delayed requests stay.
         """
         item = self._items.get(key)
         if item is None or item.due is not None or item.causes is None or not item.causes <= causes:
@@ -275,9 +273,9 @@ class WorkQueue(Generic[K]):
         return self._items.get(key)
 
     async def get(self) -> QueueItem[K] | None:
-        """Wait for the next item to work on; the caller must call `done` for its key.
+        """Wait for the next item; the caller must call `done` for its key.
 
-        Returns None once the queue is shut down.
+        Returns None if the queue is shut down.
         """
         while not self._ready.length or self._paused:
             if self.is_shut_down:
@@ -288,10 +286,10 @@ class WorkQueue(Generic[K]):
                 await getter
             except BaseException:
                 if getter.cancelled():
-                    with suppress(ValueError):  # `_wake_one` may have met it first
+                    with suppress(ValueError):  # `_wake_one` may have removed it first
                         self._getters.remove(getter)
                 else:
-                    # This getter was woken for a key and cancelled before it took it: wake another one.
+                    # This getter was woken for a key and cancelled before taking the key: wake another one.
                     self._wake_one()
                 raise
         now = self._loop.time()
@@ -302,7 +300,7 @@ class WorkQueue(Generic[K]):
         return item
 
     def done(self, key: K) -> None:
-        """End the work on `key`, whatever its result. Raises `KeyError` unless `get` has returned the key."""
+        """Return `key` to the queue, whatever the result; raises `KeyError` unless `get` returned it."""
         started = self._in_progress.pop(key)
         self._observe_worked(self._loop.time() - started)
         item = self._items.get(key)
@@ -310,27 +308,27 @@ class WorkQueue(Generic[K]):
             self._offer(item)
 
     def pause(self, key: K) -> None:
-        """Stop handing out `key` until `resume`; the queue keeps requests for it meanwhile."""
+        """Stop returning `key` from `get` until `resume`; the queue keeps requests for it meanwhile."""
         if (item := self._takeable(key)) is not None:
             self._ready.remove(item)
         self._paused_keys.add(key)
 
     def resume(self, key: K) -> None:
-        """Hand `key` out again."""
+        """Return `key` from `get` again."""
         if key not in self._paused_keys:
             return
         self._paused_keys.remove(key)
         if (item := self._takeable(key)) is not None:
-            item.since = self._loop.time()  # it did not wait for a worker
+            item.since = self._loop.time()  # the paused time does not count as waiting for a worker
             self._offer(item)
 
     def is_paused(self, key: K) -> bool:
-        """Return whether `pause` was called for the key."""
+        """Return whether the key is paused."""
         return key in self._paused_keys
 
     @property
     def paused(self) -> bool:
-        """Return whether the queue hands out no key at all; it keeps requests meanwhile."""
+        """Return whether `get` returns no key at all; the queue keeps requests meanwhile."""
         return self._paused
 
     @paused.setter
@@ -340,7 +338,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def shut_down(self) -> None:
-        """Take no more keys, and drop the waiting ones. May be called again."""
+        """Accept no more keys, and drop the waiting ones. May be called again."""
         self.is_shut_down = True
         self._heap.clear()
         self._arm()
@@ -351,29 +349,29 @@ class WorkQueue(Generic[K]):
 
     @property
     def delayed(self) -> int:
-        """How many keys wait for a time to come."""
+        """Return the number of delayed keys."""
         return sum(item.due is not None for item in self._items.values())
 
     @property
     def running(self) -> int:
-        """How many keys are worked on."""
+        """Return the number of keys that workers have."""
         return len(self._in_progress)
 
     def oldest(self) -> float:
-        """Return for how many seconds the first key that could be handed out now has waited."""
+        """Return for how many seconds the oldest ready key has waited."""
         return self._ready.oldest(self._loop.time())
 
     def next_retry(self) -> float:
-        """In how many seconds the next delay ends; 0 where there is none."""
+        """Return the seconds until the next delay ends; 0 if there is none."""
         due = self._first_due()
         return 0.0 if due == math.inf else max(due - self._loop.time(), 0.0)
 
     def unfinished(self) -> float:
-        """Sum of the ages of the work in progress, in seconds."""
+        """Return the sum of the ages of the work in progress, in seconds."""
         return len(self._in_progress) * self._loop.time() - sum(self._in_progress.values())
 
     def longest_running(self) -> float:
-        """Age of the oldest work in progress, in seconds."""
+        """Return the age of the oldest work in progress, in seconds."""
         now = self._loop.time()
         return now - min(self._in_progress.values(), default=now)
 
@@ -387,7 +385,6 @@ class WorkQueue(Generic[K]):
             self._arm()
 
     def _first_due(self) -> float:
-        """Return when the first delay ends; infinity where there is none."""
         while self._heap and self._heap[0][2].due != self._heap[0][0]:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf
@@ -417,7 +414,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def _takeable(self, key: K) -> QueueItem[K] | None:
-        """Return the item of a key that is ready, unless the key is paused or worked on."""
+        """Return the ready item of a key, unless the key is paused or a worker has it."""
         item = self._items.get(key)
         kept = item is None or item.due is not None or key in self._in_progress or key in self._paused_keys
         return None if kept else item

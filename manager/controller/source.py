@@ -1,12 +1,12 @@
-"""The sources of requests: predicates, handlers, and what brings events.
+"""The sources of requests: predicates, handlers, and sources of events.
 
-A predicate is any callable that takes a `CacheEvent` and returns whether it is worth a reconcile. Those named
-`…_changed` judge changes only, and let creations and deletions pass. They compare the object before and after
-the event, so an event that combines several changes is judged by all of them.
+A predicate is any callable that gets a `CacheEvent` and returns whether the event needs a reconcile.
+Predicates whose names end with `_changed` check only changes, and pass creations and deletions. They compare
+the object before and after the event, so an event that combines several changes is compared as a whole.
 
-A handler is any callable that takes a `CacheEvent` and answers with requests. When an event moves an object
-from one owner or label to another, both sides have to look: the handlers here map the object as it was and
-as it is.
+A handler is any callable that gets a `CacheEvent` and returns requests. If an event changes an object's owner
+or label, both the old and the new owner have to be reconciled: the handlers here map the old and the new
+object.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Predicate: TypeAlias = Callable[[CacheEvent], bool]
 
 
 def termination_started(event: CacheEvent) -> bool:
-    """Return whether the object's deletion begins; the object stays until its finalizers are gone."""
+    """Return whether the object's deletion begins; the object exists until its finalizers are gone."""
     return event.old is not None and event.new is not None and event.new.deleting > event.old.deleting
 
 
 def created_or_deleted(event: CacheEvent) -> bool:
-    """Return whether the object is new, gone, or begins its deletion."""
+    """Return whether the object is new or gone, or its deletion begins."""
     return event.old is None or event.new is None or _is_replaced(event) or termination_started(event)
 
 
 def presence_changed(event: CacheEvent) -> bool:
-    """Return whether the object is new or gone; an object counts as gone when its deletion begins."""
+    """Return whether the object is new or gone; at the beginning of its deletion, it counts as gone."""
     return _is_present(event.old) is not _is_present(event.new) or _is_replaced(event)
 
 
@@ -64,10 +64,10 @@ def annotation_changed(event: CacheEvent) -> bool:
 def desired_state_changed(event: CacheEvent) -> bool:
     """Return whether the spec, labels, annotations or finalizers changed, or the object is being deleted.
 
-    Status changes do not pass, whichever client wrote them. An operator's default predicate also passes
-    status changes by other clients: `any_of(desired_state_changed, status_changed)`.
+    Status changes by any client do not pass. An operator's default predicate also passes status changes by
+    other clients: `any_of(desired_state_changed, status_changed)`.
     """
-    # Written out, because it judges every event of most operators.
+    # Written without helpers, because most operators call it for every event.
     old, new = event.old, event.new
     if old is None or new is None or new.generation != old.generation or new.generation == 0:
         return True
@@ -95,7 +95,7 @@ def status_changed(event: CacheEvent) -> bool:
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """Make a predicate that passes an event if at least one of `predicates` does."""
+    """Return a predicate that passes an event if at least one of `predicates` does."""
 
     def passes(event: CacheEvent) -> bool:
         for predicate in predicates:  # noqa: SIM110 - a generator costs more than most predicates
@@ -107,17 +107,17 @@ def any_of(*predicates: Predicate) -> Predicate:
 
 
 def all_of(*predicates: Predicate) -> Predicate:
-    """Make a predicate that passes an event if all of `predicates` do."""
+    """Return a predicate that passes an event if all of `predicates` do."""
     return _made_of(lambda event: all(predicate(event) for predicate in predicates), predicates)
 
 
 def not_(predicate: Predicate) -> Predicate:
-    """Make a predicate that passes an event if `predicate` does not."""
+    """Return a predicate that passes an event if `predicate` does not."""
     return _made_of(lambda event: not predicate(event), (predicate,))
 
 
 def compares_status(predicate: Predicate) -> bool:
-    """Return whether it is `status_changed`, or made of it."""
+    """Return whether the predicate is `status_changed`, or a combination with it."""
     return predicate is status_changed or any(map(compares_status, getattr(predicate, _PARTS, ())))
 
 
@@ -141,7 +141,7 @@ def _is_present(record: Record | None) -> bool:
 
 
 def _is_replaced(event: CacheEvent) -> bool:
-    """Return whether another object of the same name has replaced the old one between two events."""
+    """Return whether a new object with the same name has replaced the old one between two events."""
     return event.old is not None and event.new is not None and event.new.uid != event.old.uid
 
 
@@ -155,7 +155,7 @@ def _differs(event: CacheEvent, part: Callable[[Meta], object]) -> bool:
 Handler: TypeAlias = Callable[[CacheEvent], Iterable[Request]]
 
 MapTo: TypeAlias = Callable[[Meta], Iterable[Request]]
-"""From an object's metadata to the requests it stands for."""
+"""Maps an object's metadata to requests."""
 
 
 def enqueue_object(event: CacheEvent) -> Iterable[Request]:
@@ -164,21 +164,21 @@ def enqueue_object(event: CacheEvent) -> Iterable[Request]:
 
 
 def enqueue_mapped(map_to: MapTo) -> Handler:
-    """Make a handler that requests reconciles of the objects that `map_to` returns for the metadata."""
+    """Return a handler that requests the objects that `map_to` returns for the event's metadata."""
 
     def handle(event: CacheEvent) -> Iterable[Request]:
         requests = list(map_to(event.meta))
         before = event.old_meta if event.new is not None else None
         if before is not None:
             requests += map_to(before)
-        # Once each, in order.
+        # Each one once, in order.
         return dict.fromkeys(requests)
 
     return handle
 
 
 def enqueue_owner(owner: type[Resource]) -> Handler:
-    """Make a handler that requests a reconcile of the object's controller, if that is of kind `owner`."""
+    """Return a handler that requests the object's controller, if the controller is of kind `owner`."""
 
     def owner_of(meta: Meta) -> Iterable[Request]:
         controller = meta.controller
@@ -190,42 +190,42 @@ def enqueue_owner(owner: type[Resource]) -> Handler:
 
 
 _RETRY_BASE = 1.0
-"""Seconds until a handler that failed is asked again; twice as long after each further failure."""
+"""Seconds until a failed handler is called again; twice as long after each further failure."""
 
 _RETRY_CAP = 300.0
 _RETRIES = 12
-"""How often it is asked again about one event: for some twenty-five minutes."""
+"""The number of further calls for one event, in some twenty-five minutes."""
 
 _UNDELIVERED = 10_000
-"""Objects of which an event waits for another attempt; beyond that the oldest is given up."""
+"""The number of objects with an event that waits for another call; then the oldest event is dropped."""
 
 _TICK_SPREAD = 0.1
-"""The part of the interval over which the requests of one tick are spread."""
+"""The fraction of the interval over which the requests of one tick are spread."""
 
 _TICK_PAUSE = 0.05
-"""Seconds between two portions of them, at least."""
+"""Minimum seconds between two portions of a tick's requests."""
 
 
 class Source:
-    """Something that asks for reconciles."""
+    """A source of requests for reconciles."""
 
     problem: str | None = None
-    """What keeps it from delivering, in words for people; None when nothing does."""
+    """The reason why the source does not work, for people; None if it works."""
 
     async def wait_synced(self) -> None:
         """Wait until a reconciler can rely on seeing all existing objects, however long that takes."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
-        """Add to `queue` until cancelled. What it raises ends the process."""
+        """Add requests to `queue` until cancelled. Its exceptions end the process."""
         raise NotImplementedError
 
 
 class KindSource(Source):
     """A source that turns the changes of one shared watch into requests.
 
-    Objects that exist when the controller starts get low priority, so that later changes do not wait behind
-    them. An event passes if a predicate raises on it: a needless reconcile does no harm. If the handler
-    raises, it is asked again later.
+    Objects that exist at the start of the controller get low priority, so that later changes do not wait for
+    them. If a predicate raises, the event passes: a needless reconcile does no harm. If the handler raises,
+    it is called again later.
     """
 
     def __init__(
@@ -236,28 +236,28 @@ class KindSource(Source):
         predicates: Sequence[Predicate] = (),
         relation: str = "",
     ) -> None:
-        """Every one of `predicates` has to let an event pass. `relation` is a `Trigger.source`.
+        """Create the source. An event must pass all `predicates`. `relation` is a `Trigger.source`.
 
-        Without a handler nothing is asked for; the controller only waits until the kind is in sync, because
-        its reconciler reads it.
+        Without a handler, there are no requests; the controller only waits until the kind is in sync, because
+        its reconciler reads the kind.
         """
         self._informer = informer
         self._delivers, self._handler = handler is not None, handler or enqueue_object
         self._predicates = tuple(predicates)
         self._kind, self._relation = informer.spec.gvk.kind, relation
-        self._found = Trigger("found", source=relation, kind=self._kind)  # one for all, which may be many
+        self._found = Trigger("found", source=relation, kind=self._kind)  # one for all objects
         self._queue: WorkQueue[Request]
         self._undelivered: dict[ObjectKey, tuple[CacheEvent, asyncio.TimerHandle]] = {}
         self.reconciling: Callable[[ObjectKey], bool] | None = None
         """Says of the kind that the controller is for whether an object is being reconciled."""
 
     @property
-    def problem(self) -> str | None:  # type: ignore[override] # it is only ever read
-        """Describe why the watch is not in sync or not current; None when it is."""
+    def problem(self) -> str | None:  # type: ignore[override] # only read
+        """Return the reason why the watch is not in sync or not current; None if it is."""
         return self._informer.problem
 
     async def wait_synced(self) -> None:
-        """Return once the first list is complete."""
+        """Return when the first list is complete."""
         await self._informer.wait_synced()
 
     async def run(self, queue: WorkQueue[Request]) -> None:
@@ -267,8 +267,9 @@ class KindSource(Source):
         self._queue = queue
         cancel = self._informer.subscribe(self._hear, replay=False)
         try:
-            # A warm cache may hold very many objects, so this loop delivers them in portions, and the
-            # subscription delivers changes meanwhile. An object deleted before its turn is requested in vain.
+            # A warm cache may have very many objects, so this loop adds them in portions, and the
+            # subscription adds changes meanwhile. The request for an object that is deleted before its turn
+            # does nothing.
             portions = Portions()
             for record in self._informer.list():
                 await portions.begin(len(record.raw))
@@ -323,7 +324,7 @@ class KindSource(Source):
 
 
 def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger:
-    """Describe an event of a `kind` object as a trigger for the reconcile record."""
+    """Return a trigger for the reconcile record that describes an event of a `kind` object."""
     old, new, key = event.old, event.new, event.key
     return Trigger(
         why,
@@ -342,7 +343,7 @@ def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:
     """Combine two events of one object into one that covers all changes."""
     old = earlier.old
     if old is None and later.new is None:
-        old = later.old  # the object came and went: its old state still says which requests it concerns
+        old = later.old  # the object was created and deleted: its old state still determines the requests
     event = CacheEvent(
         old, later.new, initial=earlier.initial and later.initial, handed_over=later.handed_over
     )
@@ -351,9 +352,9 @@ def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:
 
 
 class ChannelSource(Source):
-    """A source for requests from code: a listener of another system, a webhook, another controller.
+    """A source of requests from code, such as a listener of another system or another controller.
 
-    It keeps requests that arrive while the controller does not run, each once.
+    It stores requests that arrive while the controller does not run, each of them once.
     """
 
     def __init__(self) -> None:
@@ -378,7 +379,7 @@ class ChannelSource(Source):
             self._queue.add(request, priority=priority, after=after, trigger=trigger)
 
     async def run(self, queue: WorkQueue[Request]) -> None:
-        """Pass on the stored requests, and then new ones, until cancelled."""
+        """Add the stored requests, and then new ones, until cancelled."""
         self._queue = queue
         for request, (priority, trigger) in self._kept.items():
             queue.add(request, priority=priority, trigger=trigger)
@@ -401,7 +402,7 @@ class TickerSource(Source):
         why: str = "resync",
         rng: random.Random,
     ) -> None:
-        """Ask for `requests()` every `interval` seconds, give or take the part `jitter` of it.
+        """Call `requests()` every `interval` seconds, plus or minus the fraction `jitter`.
 
         The requests are spread over a tenth of the interval. `why` is a `Trigger.why`.
         """
@@ -418,14 +419,13 @@ class TickerSource(Source):
         now = asyncio.get_running_loop().time
         tick = now()
         while True:
-            # Counted from the last tick, not from where its requests had all been asked for.
+            # Counted from the last tick, not from the end of its requests.
             tick = max(now(), tick + self._interval * (1 + self._rng.uniform(-self._jitter, self._jitter)))
             self.next_at = tick
             await asyncio.sleep(tick - now())
             await self._ask(queue)
 
     async def _ask(self, queue: WorkQueue[Request]) -> None:
-        """Ask for all, a portion at a time."""
         requests = tuple(self._requests())
         spread, count = self._interval * _TICK_SPREAD, len(requests)
         trigger = Trigger(self.why, asyncio.get_running_loop().time())

@@ -1,7 +1,7 @@
-"""Configuration of the way to the API server, from a kubeconfig or the pod.
+"""Configuration of the connection to the API server, from a kubeconfig or from the pod.
 
-Kubeconfig files are merged as kubectl merges them. Credentials are for servers over TLS only: to any other
-they would go in the clear.
+Kubeconfig files are merged as in kubectl. Credentials are sent only over TLS: over plain HTTP anyone could
+read them.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ T = TypeVar("T")
 _log = get_logger("kube")
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token, the cluster's CA certificate and its namespace."""
+"""The folder of a pod with its token, the cluster's CA certificate and its namespace."""
 
 IN_CLUSTER = "in the cluster"
-"""The `source` of a configuration that a pod has found there."""
+"""The `source` of a configuration from the pod's own files."""
 
 
 @dataclass(kw_only=True, eq=False)
 class ClusterConfig:
-    """API server address and client identity.
+    """Address of the API server and identity of the client.
 
     Attributes:
-        server: the API server's URL; its path, if any, comes before every request's.
+        server: the API server's URL; its path, if any, precedes the path of every request.
         source: the origin of the configuration, for messages and logs.
-        credentials: the source of the Authorization header; it is not asked for plain HTTP.
+        credentials: the source of the Authorization header; unused for plain HTTP.
         tls: the source of TLS contexts; None for plain HTTP.
         namespace: the namespace of the kubeconfig's context, or of the pod; None if unknown.
-        proxy: the proxy to go through, or None.
-        tls_server_name: the name that the server's certificate must have, None for its host's.
+        proxy: the proxy to use, or None.
+        tls_server_name: the name that the server's certificate must have; None for the URL's host.
         headers: further headers for every request.
     """
 
@@ -72,14 +72,14 @@ class ClusterConfig:
     _certificate: tuple[Pem, Pem] | None = field(init=False, default=None)
 
     async def authorization(self, *, rejected: str | None = None) -> str | None:
-        """Return the Authorization header to send now; None to send none, as always over plain HTTP.
+        """Return the current Authorization header; None for no header, as always over plain HTTP.
 
         Args:
-            rejected: the header that the server just answered with 401. The result is another header if other
-                credentials can be obtained, else the same.
+            rejected: the header that the server has just answered with 401. The result is another header if
+                other credentials can be obtained, else the same one.
 
         Raises:
-            ConfigError: credentials could never be obtained.
+            ConfigError: credentials could not be obtained, and there are no earlier ones.
         """
         if self.server.scheme != "https":
             return None
@@ -90,15 +90,15 @@ class ClusterConfig:
         return obtained.header
 
     async def ssl_context(self) -> ssl.SSLContext | None:
-        """Return the TLS context for new connections, None for plain HTTP; a new object after files change.
+        """Return the TLS context for new connections, None for plain HTTP; changed files give a new object.
 
         Raises:
-            ConfigError: the files do not make a valid context.
+            ConfigError: the files do not give a valid context.
         """
         return None if self.tls is None else await self.tls.context()
 
     def tls_failed(self) -> None:
-        """Check the TLS files soon for replacements, after a connection failed because of certificates."""
+        """Schedule a check for changed TLS files, after a connection failed because of certificates."""
         if self.tls is not None:
             self.tls.check_at = 0.0
 
@@ -106,18 +106,18 @@ class ClusterConfig:
 async def load_config(
     *, kubeconfig: str | None, context: str | None, environ: Mapping[str, str]
 ) -> ClusterConfig:
-    """Find out how to reach the API server, and make sure that credentials can be obtained.
+    """Find the configuration of the API server, and make sure that credentials can be obtained.
 
-    The first that applies: the `kubeconfig` flag, the files in KUBECONFIG, the pod this runs in,
-    `~/.kube/config`. Naming a context leaves out the pod.
+    The first one found is used: the `kubeconfig` flag, the files in KUBECONFIG, the pod in which the process
+    runs, `~/.kube/config`. With a `context`, the pod's own configuration is skipped.
 
     Args:
         kubeconfig: path of a kubeconfig file, from the flag.
-        context: which context of the kubeconfig to use, instead of its current one.
+        context: the context of the kubeconfig to use instead of its current one.
         environ: the process's environment.
 
     Raises:
-        ConfigError: nothing was found, or what was found cannot be used; one line that says which.
+        ConfigError: no configuration, or an invalid one; the message is one line.
     """
     config = await asyncio.to_thread(_find, kubeconfig, context, environ)
     await config.authorization()
@@ -138,7 +138,7 @@ def _find(kubeconfig: str | None, context: str | None, environ: Mapping[str, str
         paths, source = [default], str(default)
         if not default.exists():
             raise ConfigError(
-                f"no cluster to talk to: give --kubeconfig, set KUBECONFIG, run in a pod, or have {default}"
+                f"no cluster: give --kubeconfig, set KUBECONFIG, run in a pod, or have {default}"
             )
     chosen, cluster, user = _choose(paths, source, context)
     server = _server(cluster, user)
@@ -178,7 +178,7 @@ def _expand(name: str, environ: Mapping[str, str]) -> Path:
     return Path(name)
 
 
-# Kubeconfig files. An empty text and null are as good as an absent field, as for kubectl.
+# Kubeconfig files. As in kubectl, an empty string or null has the same meaning as a missing field.
 
 
 class _Extension(msgspec.Struct):
@@ -241,7 +241,7 @@ class _Kubeconfig(msgspec.Struct, rename="kebab"):
 
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[T]):
-    """A cluster, user or context; relative paths in its `value` start from the folder of `path`."""
+    """A cluster, user or context; relative paths in its `value` start at the folder of `path`."""
 
     kind: str
     name: str
@@ -252,7 +252,7 @@ class _Entry(Generic[T]):
         return f"{self.path}: {self.kind} {self.name!r}"
 
     def pem(self, key: str) -> Pem | None:
-        """Return the certificate or key that is there as `<key>-data`, or in the file at `<key>`."""
+        """Return the certificate or key at `<key>-data`, or in the file at `<key>`."""
         attribute = key.replace("-", "_")
         if not (data := getattr(self.value, f"{attribute}_data")):
             path = self.file(key, getattr(self.value, attribute))
@@ -260,17 +260,17 @@ class _Entry(Generic[T]):
         label = f"{self}: {key}-data"
         try:
             if data.endswith("=") and len(data.rstrip("=")) % 4 == 0:
-                raise ValueError("Excess padding")  # noqa: TRY301 - which Python before 3.13 passes over
+                raise ValueError("Excess padding")  # noqa: TRY301 - Python before 3.13 does not report it
             return Pem(label, data=base64.b64decode(data, validate=True))
         except ValueError as error:  # text that is not ASCII raises no binascii.Error
             raise ConfigError(f"{label}: not base64: {error}") from error
 
     def file(self, key: str, name: str | None) -> Path | None:
-        """Return the path that the text at a key names; None without one."""
+        """Return the path that the text at a key names; None if there is none."""
         if not name:
             return None
         if not _is_line(name):
-            # Not quoted: some put the key itself there.
+            # The value is not quoted: some users put the key itself there.
             raise ConfigError(f"{self}: {key} cannot be the name of a file")
         return self.path.parent / name
 
@@ -278,9 +278,9 @@ class _Entry(Generic[T]):
 def _choose(
     paths: Sequence[Path], source: str, context: str | None
 ) -> tuple[_Entry[_Context], _Entry[_Cluster], _Entry[_User]]:
-    """Merge the files that exist, and select a context, the current one by default, with what it names.
+    """Merge the existing files, and return a context (by default the current one) with its entries.
 
-    Of several entries of one name, and of several current contexts, the first counts.
+    Of several entries with the same name, and of several current contexts, the first one counts.
     """
     kinds = {"cluster": _Cluster, "user": _User, "context": _Context}
     known: dict[str, dict[str, _Entry[Any]]] = {kind: {} for kind in kinds}
@@ -316,10 +316,10 @@ def _load(path: Path) -> _Kubeconfig:
         text = read_small_file(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    from manager.util import yaml_text  # noqa: PLC0415 - 15 ms and 0.9 MB, and a pod has no kubeconfig
+    from manager.util import yaml_text  # noqa: PLC0415 - 10 ms, 0.6 MB, and a pod has no kubeconfig
 
     try:
-        # By way of JSON, which has no text and no number that a header or a program could not get.
+        # Convert to JSON first, which has no strings and numbers that would not fit a header or a program.
         raw = orjson.dumps(yaml_text.load(text) or {}, option=orjson.OPT_NON_STR_KEYS)
         return msgspec.json.decode(raw, type=_Kubeconfig)
     except yaml_text.NotYaml as error:
@@ -331,14 +331,14 @@ def _load(path: Path) -> _Kubeconfig:
 # The chosen cluster.
 
 _OF_TLS = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
-"""Keys of a cluster without a meaning in plain HTTP."""
+"""Keys of a cluster that have no meaning for plain HTTP."""
 
 
 def _server(cluster: _Entry[_Cluster], user: _Entry[_User]) -> URL:
     address, label = cluster.value.server, f"{cluster}: server"
     if not address:
         raise ConfigError(f"{cluster} names no server")
-    implied = "" if "://" in address else "http://"  # as kubectl takes it, whatever else the cluster says
+    implied = "" if "://" in address else "http://"  # as in kubectl, whatever else the entry contains
     server = _url(f"{implied}{address}", label)
     if server.scheme == "https":
         return server
@@ -346,7 +346,8 @@ def _server(cluster: _Entry[_Cluster], user: _Entry[_User]) -> URL:
     if any(getattr(user.value, each) for each in _UserCredentials.__struct_fields__):
         lost.insert(0, f"the credentials of user {user.name!r} are not sent")
         if not implied:
-            # As kubectl does: what serves plain HTTP (kubectl proxy, say) has its own, or wants none.
+            # As in kubectl: a server with plain HTTP (such as kubectl proxy) has its own credentials or needs
+            # none.
             _log.warning("credentials are not sent over plain HTTP", server=str(server), user=user.name)
     if implied and lost:
         raise ConfigError(
@@ -356,10 +357,8 @@ def _server(cluster: _Entry[_Cluster], user: _Entry[_User]) -> URL:
 
 
 def _url(address: str, label: str) -> URL:
-    if "@" in address:  # a password may precede the "@", and part of it may look like a host or a path
-        raise ConfigError(
-            f"{label}: a user or a password is no part of it: they belong into the user's entry"
-        )
+    if "@" in address:  # a password may precede the "@", and a part of it may look like a host or a path
+        raise ConfigError(f"{label}: must not contain a user or password: put them into the user's entry")
     if (url := http_url(address)) is None:
         raise ConfigError(f"{label}: {address!r} is not an http:// or https:// URL")
     return url
@@ -398,11 +397,11 @@ def _proxy(server: URL, environ: Mapping[str, str], cluster: _Entry[_Cluster] | 
 # The chosen user.
 
 _NAME_OF_HEADER = "!#$&'*+^`|"
-"""What else than letters, digits and "-._~" the name of a header may hold; the server decodes the rest."""
+"""Special characters that a header's name may contain unescaped; the server decodes all others."""
 
 
 def _credentials(cluster: _Entry[_Cluster], user: _Entry[_User], environ: Mapping[str, str]) -> Credentials:
-    """Return the source of the chosen user's credentials, client certificates aside."""
+    """Return the source of the chosen user's credentials, without client certificates."""
     value = user.value
     if value.auth_provider is not None:
         raise ConfigError(
@@ -452,7 +451,7 @@ def _impersonation(user: _Entry[_User]) -> list[tuple[str, str]]:
 
 
 def _line(user: _Entry[_User], key: str, value: str) -> str:
-    """Return `value` if it can be a header's value, otherwise raise `ConfigError`."""
+    """Return `value` if it is valid for a header, otherwise raise `ConfigError`."""
     if not _is_line(value):
         raise ConfigError(f"{user}: {key}: {value!r} is not one line of text")
     return value

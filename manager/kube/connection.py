@@ -1,7 +1,7 @@
-"""HTTP/1.1 connection that sends one request at a time and waits for its response.
+"""An HTTP/1.1 connection that sends one request at a time and waits for its response.
 
 It is cheaper than a general HTTP client because it does less: no redirects, decompression, cookies, retries
-or HEAD. The head and the body of a request leave in one piece.
+or HEAD. The head and the body of a request are sent together.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.wire import LONGEST
 
 PIECE = 256 * 1024
-"""Bytes handed to the socket at once: what takes longer to encrypt would hold up the event loop."""
+"""Bytes written to the socket at once: encrypting more would block the event loop for too long."""
 
 READ_AHEAD = 256 * 1024
-"""Bytes of a stream that may wait for its reader, before no more is read from the connection."""
+"""Bytes of a stream that may wait for their reader; then the connection pauses reading."""
 
 HEAD_LIMIT = 256 * 1024
-"""Bytes of an answer before its body, between two parts of it, or after it.
+"""Bytes of an answer before its body, between two parts of the body, or after it.
 
 The warnings of admission policies can be long.
 """
@@ -37,20 +37,20 @@ _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
 class Headers(Mapping[str, str]):
-    """The headers of an answer; of those that came several times, one with all values, separated by commas.
+    """The headers of an answer; a repeated header has all its values, separated by commas.
 
-    Of most answers none is looked up, so they stay as they came until then.
+    For most answers no header is read, so the lines are parsed only at the first use.
     """
 
     __slots__ = ("_found", "_head")
 
     def __init__(self, head: bytes) -> None:
-        """Take the head of an answer, without the empty line that ends it."""
+        """Create the headers from the head of an answer, without its final empty line."""
         self._head = head
         self._found: CIMultiDict[str] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a header, or the default."""
+        """Return the value of a header, or the default."""
         there = name.lower().encode() in self._head.lower()
         return self._parsed().get(name, default) if there else default
 
@@ -64,7 +64,7 @@ class Headers(Mapping[str, str]):
         return len(self._parsed())
 
     def _parsed(self) -> CIMultiDict[str]:
-        """Read the lines once, in which the parser of the connection has found no fault."""
+        """Parse the lines once; the connection's parser has already checked them."""
         if self._found is None:
             values: dict[str, tuple[str, list[str]]] = {}
             for line in self._head.decode("utf-8", "replace").split("\r\n")[1:]:
@@ -76,47 +76,47 @@ class Headers(Mapping[str, str]):
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """`manager.kube.wire.WireResponse` that its connection fills in, and the caller reads."""
+    """A `manager.kube.wire.WireResponse` that the connection fills and the caller reads."""
 
     transport: asyncio.Transport
     status: int = 0
-    """The HTTP status code; 0 until the whole head is there."""
+    """The HTTP status code; 0 until the head is complete."""
 
     headers: Headers = field(init=False)
     """Set together with `status`."""
 
     parts: list[bytes] = field(default_factory=list)
-    """The body as far as it has arrived and was not read, of `held` bytes."""
+    """The unread part of the body, with `held` bytes."""
 
     held: int = 0
     limit: int = READ_AHEAD
-    """The bytes that may be held before the connection pauses reading."""
+    """The number of unread bytes after which the connection pauses reading."""
 
     whole: bool = False
-    """Whether the caller waits for all of the body."""
+    """Whether the caller waits for the whole body."""
 
     paused: bool = False
     complete: bool = False
     error: ConnectionLost | None = None
-    """The reason why no more of it will arrive."""
+    """The reason why no more of the body will arrive."""
 
     waiter: asyncio.Future[None] | None = None
-    """The future of a caller that waits for news."""
+    """The future of a caller that waits for more."""
 
     def wake(self) -> None:
-        """Wake the caller for news."""
+        """Wake the waiting caller."""
         waiter, self.waiter = self.waiter, None
-        if waiter is not None and not waiter.done():  # a caller that was cancelled is done
+        if waiter is not None and not waiter.done():  # the future of a cancelled caller is done
             waiter.set_result(None)
 
     def resume(self) -> None:
-        """Let the connection read on."""
+        """Let the connection continue to read."""
         self.paused = False
         if not self.transport.is_closing():
             self.transport.resume_reading()
 
     async def news(self) -> None:
-        """Wait until more has arrived, or nothing more will."""
+        """Wait until more of the body has arrived, or the answer has ended."""
         if self.error is not None:
             raise self.error
         self.waiter = asyncio.get_running_loop().create_future()
@@ -151,8 +151,8 @@ class Connection(asyncio.Protocol):
     """The protocol on one socket.
 
     Attributes:
-        context: the TLS context it was made with, None for plain HTTP.
-        idle_since: the loop time at which the pool got it back.
+        context: the connection's TLS context, None for plain HTTP.
+        idle_since: the loop time at which the connection returned to the pool.
     """
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
@@ -161,29 +161,29 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
-        self._head: list[bytes] = []  # the parts of an unfinished head of the answer
+        self._head: list[bytes] = []  # the parts of an incomplete head
         self._sending = False
-        self._besides = 0  # bytes of the answer since the last ones of its body
+        self._besides = 0  # bytes of the answer since the last part of its body
         self._may_end_with_connection = False
         self._writable: asyncio.Future[None] | None = None
         self._lost = asyncio.get_running_loop().create_future()
 
     @property
     def is_idle(self) -> bool:
-        """Return whether it is open and the next request can be sent."""
+        """Return whether the connection is open and ready for the next request."""
         return self._answer is None and self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, head: bytes, body: bytes, permit: Callable[[], None] | None) -> Answer:
         """Send a request and wait for the head of its answer.
 
         Args:
-            head: request line and headers, up to and with the empty line.
-            body: what comes after it.
-            permit: `WireRequest.permit`, asked before each piece. If the first is refused, nothing was sent
-                and the connection is as it was; if a later one, the request can never become complete.
+            head: request line and headers, including the empty line.
+            body: the bytes of the request's body.
+            permit: `WireRequest.permit`, called before each piece. If it refuses the first piece, nothing was
+                sent and the connection is unchanged; if a later one, the request stays incomplete for ever.
 
         Raises:
-            ConnectionLost: it broke; if it had before, nothing was sent.
+            ConnectionLost: the connection broke; if it was broken before, nothing was sent.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -197,20 +197,20 @@ class Connection(asyncio.Protocol):
         else:
             transport.write(head + body[:PIECE])
             self._sending = True
-            # Of a request that stays incomplete the server would take the next one for the rest.
+            # The server would take the next request for the rest of an incomplete one.
             self._sending = not await self._send_rest(transport, answer, body, permit)
         while not answer.status:
             await answer.news()
         return answer
 
     def abort(self) -> None:
-        """Drop the connection; an answer that is under way is lost."""
+        """Close the connection at once; an unfinished answer is lost."""
         self._may_end_with_connection = False
         if self._transport is not None:
             self._transport.abort()
 
     def hand_over(self) -> asyncio.Transport:
-        """Give the transport up to another protocol; nothing was sent over it yet."""
+        """Return the transport for another protocol; nothing was sent over it yet."""
         transport, self._transport = self._transport, None
         if transport is None or transport.is_closing():
             raise ConnectionLost("the connection broke before anything was sent")
@@ -218,22 +218,22 @@ class Connection(asyncio.Protocol):
         return transport
 
     async def wait_closed(self) -> None:
-        """Return once the connection is closed."""
-        await asyncio.shield(self._lost)  # a cancelled waiter must not cancel the others
+        """Return when the connection is closed."""
+        await asyncio.shield(self._lost)  # a cancelled caller must not cancel the others
 
     async def _send_rest(
         self, transport: asyncio.Transport, answer: Answer, body: bytes, permit: Callable[[], None] | None
     ) -> bool:
-        """Send the rest after the first piece; return False if an answer or the end comes before."""
+        """Send the rest after the first piece; return False if the answer or the end comes first."""
         for start in range(PIECE, len(body), PIECE):
             await asyncio.sleep(0)  # let other tasks run
             if self._writable is not None:
                 await self._writable
             if answer.status or transport.is_closing():
-                return False  # the server has heard enough
+                return False  # the server needs no more of the request
             if permit is not None:
                 permit()
-            # Nothing may come in between: the permit is of this moment.
+            # No await may stand between: the permit is valid only now.
             transport.write(body[start : start + PIECE])
         return True
 
@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; drop the connection on anything but the answer to a request."""
+        """Feed the parser; close the connection on any data except the answer to a request."""
         answer = self._answer
         if answer is None:
             self.abort()  # data without a request
@@ -272,11 +272,11 @@ class Connection(asyncio.Protocol):
         self._lost.set_result(None)
 
     def pause_writing(self) -> None:
-        """Block writers, as the server reads too slowly."""
+        """Block writers, because the server reads too slowly."""
         self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """Release blocked writers, as the server caught up or the connection is gone."""
+        """Release blocked writers, because the server has caught up or the connection is closed."""
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
         assert answer is not None
         status: int = self._parser.get_status_code()
         if status < HTTPStatus.OK:
-            return  # the answer proper is still to come
+            return  # the final answer is still to come
         head = b"".join(self._head).lstrip()
         self._head.clear()
         while head.startswith(_INFORMATIONAL):
@@ -301,10 +301,10 @@ class Connection(asyncio.Protocol):
         self._may_end_with_connection = True
         answer.wake()
         if self._sending:
-            self.resume_writing()  # the server need not take the rest any more
+            self.resume_writing()  # the server does not need the rest of the request
 
     def on_body(self, part: bytes) -> None:
-        """Add a part of the body, and pause reading if it is too much."""
+        """Add a part of the body, and pause reading if too much is unread."""
         answer = self._answer
         assert answer is not None
         self._besides = 0
@@ -327,7 +327,7 @@ class Connection(asyncio.Protocol):
         self._answer = None
         answer.complete = True
         if answer.paused:
-            answer.resume()  # for the next response, in case the caller stopped reading this one
+            answer.resume()  # for the next response, if the caller stopped reading this one
         answer.wake()
         if (self._sending or not self._parser.should_keep_alive()) and self._transport is not None:
             self._transport.close()
@@ -345,6 +345,6 @@ class Connection(asyncio.Protocol):
 
 
 def _has_no_end(answer: Answer) -> bool:
-    """Return whether an answer goes on until the server hangs up."""
+    """Return whether an answer ends only when the server closes the connection."""
     framed = "Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers
     return not framed and answer.status not in _WITHOUT_BODY

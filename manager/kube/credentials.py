@@ -1,4 +1,4 @@
-"""Credentials of this process for the API server: fixed, from a file or from a program, and kept fresh."""
+"""Credentials of this process for the API server: fixed, from a file or from a program, with renewal."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _log = get_logger("kube")
 FOREVER = float("inf")
 
 RETRY_INTERVAL = 3.0
-"""Seconds after a failed renewal, and between two that the server asks for by its 401: several fit into the
-time that a leader has to renew its lease."""
+"""Seconds before the next attempt after a failed renewal, or after a renewal because of a 401: several
+attempts fit into the time in which a leader has to renew its lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Obtained:
     """Credentials from a source.
 
     Attributes:
-        header: the Authorization header; None to send none.
-        lifetime: seconds after which to obtain new ones.
-        validity: seconds for which these will do while new ones are being obtained.
-        certificate: a client certificate to present, and its key, if the source gives them.
+        header: the Authorization header; None for no header.
+        lifetime: seconds after which new credentials are obtained.
+        validity: seconds for which these credentials may be used while new ones are being obtained.
+        certificate: a client certificate and its key, if the source returns them.
     """
 
     header: str | None
@@ -50,7 +50,7 @@ class Obtained:
 
 
 def one_line(header: str, label: str) -> str:
-    """Return the header if it can be sent; raise `ConfigError` if not, without repeating the header.
+    """Return the header if it is valid; otherwise raise `ConfigError` without quoting the header.
 
     `label` names the header's origin in messages.
     """
@@ -60,12 +60,12 @@ def one_line(header: str, label: str) -> str:
 
 
 class Credentials(ABC):
-    """Cache of credentials from `obtain` for their lifetime; concurrent callers share one call.
+    """A cache of credentials from `obtain` for their lifetime; concurrent callers share one call.
 
     Attributes:
-        REJECTED_INTERVAL: seconds between two calls of `obtain` that the server asks for by its 401.
-        latest: the last ones obtained, None before the first.
-        renew_at: the loop time from which on they have to be obtained anew.
+        REJECTED_INTERVAL: minimum seconds between two calls of `obtain` because of a 401.
+        latest: the last credentials obtained, None before the first.
+        renew_at: the loop time at which new credentials have to be obtained.
     """
 
     REJECTED_INTERVAL = RETRY_INTERVAL
@@ -79,20 +79,19 @@ class Credentials(ABC):
 
     @abstractmethod
     async def obtain(self) -> Obtained:
-        """Get credentials from where they come from; raise `ConfigError` if they cannot be obtained."""
+        """Get credentials from their source; raise `ConfigError` if they cannot be obtained."""
 
     async def current(self, *, rejected: str | None = None) -> Obtained:
-        """Return credentials that are good to use now.
+        """Return valid credentials.
 
-        A renewal that fails leaves the earlier ones in use, as long as there are any: the server
-        is the judge of them.
+        If a renewal fails, earlier credentials stay in use: the server decides whether they are still valid.
 
         Args:
-            rejected: the header that the server just answered with 401. The result has another one if others
-                can be obtained.
+            rejected: the header that the server has just answered with 401. The result has another header if
+                other credentials can be obtained.
 
         Raises:
-            ConfigError: there have never been any.
+            ConfigError: credentials could not be obtained, and there are no earlier ones.
         """
         now = asyncio.get_running_loop().time()
         is_good = now < self.renew_at or (self._renewing.locked() and now < self._good_until)
@@ -106,7 +105,7 @@ class Credentials(ABC):
         if self.latest is not None:
             is_due = now >= self.renew_at
             if rejected is not None:
-                # Many requests may meet a 401 at once, and a server may reject whatever it is given.
+                # Many requests may get a 401 at once, and a server may reject any credentials.
                 is_due = rejected == self.latest.header and now >= self._rejected_at + self.REJECTED_INTERVAL
             if not is_due:
                 return self.latest
@@ -127,7 +126,7 @@ class Credentials(ABC):
 
 
 class FixedCredentials(Credentials):
-    """A header that never changes, or none."""
+    """Credentials that never change, or none."""
 
     def __init__(self, header: str | None) -> None:
         super().__init__()
@@ -139,15 +138,15 @@ class FixedCredentials(Credentials):
 
 
 class TokenFile(Credentials):
-    """Bearer token in a file that another program renews, as the kubelet does for a service account."""
+    """A bearer token in a file that another program renews, such as the kubelet for a service account."""
 
     # A token is replaced long before it expires.
     LIFETIME = 60.0
-    # To read a file costs less than the request that was rejected, and it may be a new one by now.
+    # Reading a file costs less than the rejected request, and the file may have a new token.
     REJECTED_INTERVAL = 0.0
 
     def __init__(self, path: Path, *, label: str) -> None:
-        """Read the token from `path`, which messages call `label`."""
+        """Create a source for the file `path`; messages name it `label`."""
         super().__init__()
         self._path = path
         self._label = label
@@ -155,7 +154,7 @@ class TokenFile(Credentials):
     async def obtain(self) -> Obtained:
         """Read the current token from the file."""
         content = await in_thread(Pem(self._label, path=self._path).read)
-        # The line end that many a token file has must not get into a header.
+        # Many token files end with a newline, which must not get into a header.
         token = content.decode("utf-8", "replace").strip()
         if not token:
             raise ConfigError(f"{self._label}: {self._path} is empty")
@@ -165,16 +164,16 @@ class TokenFile(Credentials):
 # Credentials from an external program.
 
 TIMEOUT = 120.0
-"""Seconds for the program; it may have to ask a person to log in."""
+"""Seconds for the program, which may have to ask a person to log in."""
 
 MARGIN = 60.0
-"""Seconds before their expiry at which credentials are renewed, or less if they live but shortly."""
+"""Seconds before the expiry of credentials at which they are renewed, or less for a short lifetime."""
 
 LARGEST = 1_000_000
 """Bytes that the program may print: a token, or a certificate and its key."""
 
 _COMPLAINT = 2_000
-"""Bytes that are kept of the end of its error output."""
+"""Bytes that are kept of the end of the program's error output."""
 
 _STDERR = 2
 
@@ -187,7 +186,7 @@ class _EnvironmentVariable(msgspec.Struct):
 
 
 class ExecSpec(msgspec.Struct, rename="camel"):
-    """The `exec` part of a user; it refuses what kubectl refuses before it runs the program."""
+    """The `exec` part of a user; values that kubectl refuses are refused before the program runs."""
 
     command: _Text
     api_version: Literal["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"]
@@ -216,7 +215,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """Collected output of the program, which is `complete` at its end or when it is too much."""
+    """The collected output of the program, which is `complete` at its end or when it is too long."""
 
     def __init__(self) -> None:
         self.printed = bytearray()
@@ -241,20 +240,20 @@ class _Output(asyncio.SubprocessProtocol):
 
 
 class ExecCredentials(Credentials):
-    """Credentials from a program, as the `exec` of a kubeconfig's user configures, until they expire.
+    """Credentials from a program (`exec` of a kubeconfig's user), used until they expire.
 
-    The program is ended when it takes too long or no caller waits any more.
+    The program is stopped when it takes too long, or when no caller waits any more.
     """
 
     def __init__(
         self, spec: ExecSpec, label: str, folder: Path, cluster: Mapping[str, Any], environ: Mapping[str, str]
     ) -> None:
-        """Take the `label` for messages, the `folder` in which a relative command starts, and its inputs."""
+        """Create a source; `label` is for messages, and a relative command starts in `folder`."""
         super().__init__()
         self.spec, self.label, self.folder, self.cluster, self.environ = spec, label, folder, cluster, environ
 
     async def obtain(self) -> Obtained:
-        """Start the program and wait for what it prints."""
+        """Run the program and parse its output."""
         output = await self._output()
         if is_too_deep(output):
             raise ConfigError(f"{self.label}: prints no ExecCredential: {TOO_DEEP}")
@@ -271,7 +270,8 @@ class ExecCredentials(Credentials):
     async def _output(self) -> bytes:
         loop, command = asyncio.get_running_loop(), self.spec.command
         if os.sep in command:
-            # Not `folder / command`: of "." and "./plugin" that makes "plugin", which is looked for in PATH.
+            # Not `folder / command`: for "." and "./plugin", the result would be "plugin", which is searched
+            # in PATH.
             command = os.path.join(self.folder, command)  # noqa: PTH118
         try:
             transport, output = await loop.subprocess_exec(
@@ -283,7 +283,7 @@ class ExecCredentials(Credentials):
             )
         except (OSError, ValueError) as error:
             hint = f" ({' '.join(self.spec.install_hint.split())})" if self.spec.install_hint else ""
-            # A ValueError is about what no argument of a program can hold.
+            # A ValueError means text that cannot be an argument of a program.
             reason = getattr(error, "strerror", None) or str(error)
             raise ConfigError(f"{self.label}: cannot be started: {reason}{hint}") from error
         try:
@@ -295,7 +295,7 @@ class ExecCredentials(Credentials):
             with contextlib.suppress(ProcessLookupError):
                 transport.kill()
             await output.ended.wait()
-            # Children of the program may still hold its pipes.
+            # Child processes may still use the program's pipes.
             transport.close()
         if len(output.printed) > LARGEST:
             raise ConfigError(f"{self.label}: prints more than {LARGEST} bytes")

@@ -1,7 +1,7 @@
-"""Decoding of response bodies: objects, lists by pages, and watches with one JSON event per line.
+"""Decoding of response bodies: objects, paged lists, and watches with one JSON event per line.
 
-Every fault in a body raises a `ProtocolError` that does not quote it: the body may contain a Secret, and
-errors go into logs, statuses and Events.
+Every error in a body raises a `ProtocolError` that does not quote the body: it may contain a Secret, and
+errors are written to logs, statuses and Events.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from manager.util.nesting import MOST_LEVELS, TOO_DEEP, is_too_deep
 T = TypeVar("T")
 
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
-"""What decoders raise, UnicodeDecodeError and orjson's own error among them."""
+"""The exceptions of decoders, including UnicodeDecodeError and orjson's own error."""
 
 
 class Decoder(Generic[T]):
-    """Decoder of JSON into a type; raises `ProtocolError` for anything else.
+    """A decoder of JSON into a type; raises `ProtocolError` for anything else.
 
-    Fields that the type does not name may have any number of levels. Where the interpreter's stack ends, the
-    deeper levels are cut off first.
+    Fields that the type does not name may be nested to any depth. If that exceeds the interpreter's stack,
+    the deeper levels are removed first.
     """
 
     __slots__ = ("_around", "_decode", "_what")
 
     def __init__(self, kind: type[T], what: str, *, around: int = 0) -> None:
-        """Prepare a decoder.
+        """Create a decoder.
 
-        `what` names the decoded body in messages, with its article: "a list". `around` is the number of JSON
-        levels around each object in it.
+        `what` names the decoded body in messages, with its article, such as "a list". `around` is the number
+        of JSON levels around each object in the body.
         """
         self._decode = msgspec.json.Decoder(kind).decode
         self._what = what
         self._around = around
 
     def __call__(self, raw: bytes | msgspec.Raw) -> T:
-        """Return the value."""
+        """Return the decoded value."""
         try:
             try:
                 return self._decode(raw)
@@ -56,7 +56,7 @@ class Decoder(Generic[T]):
             raise not_a(self._what, error, raw) from None
 
     async def large(self, raw: bytes) -> T:
-        """Return the value of an answer that may hold many objects; a thread does what would take long."""
+        """Return the value of an answer that may have many objects; a thread does slow work."""
         try:
             try:
                 return self._decode(raw)
@@ -69,7 +69,7 @@ class Decoder(Generic[T]):
 def json_object(raw: bytes, what: str) -> dict[str, Any]:
     """Return a JSON object as plain values, with `null` for values that are nested too deeply.
 
-    Raises `ProtocolError`, in which `what` names it, for anything else.
+    Raises `ProtocolError` for anything else; `what` names the body in the message.
     """
     try:
         found = orjson.loads(shallow_at_once(raw))
@@ -85,13 +85,13 @@ def not_a(
 ) -> ProtocolError:
     """Return the error for an answer `raw` of an unexpected form.
 
-    To be raised `from None`: a traceback shows causes too, and those quote what they could not read.
+    Raise the error `from None`: a traceback also shows causes, and those quote the unreadable text.
     """
     reason = ""
     if is_for_depth(error, raw):
         reason = f": {TOO_DEEP}"
     elif isinstance(error, msgspec.DecodeError):
-        reason = f": {error}"  # of a field its name and type, of a text its position
+        reason = f": {error}"  # for a field its name and type, for text its position
     elif isinstance(error, UnicodeDecodeError):
         reason = ": it is not UTF-8"
     elif isinstance(error, orjson.JSONDecodeError):
@@ -100,14 +100,14 @@ def not_a(
 
 
 def is_for_depth(error: Exception | None, raw: bytes | bytearray | msgspec.Raw) -> bool:
-    """Return whether a decoder failed for the nesting of `raw`, whatever it says on this Python."""
+    """Return whether a decoder failed because of deep nesting; Python versions raise different errors."""
     if isinstance(error, RecursionError):
         return True
     return isinstance(error, MALFORMED) and not isinstance(error, _OF_PLACES) and is_too_deep(raw)
 
 
 _OF_PLACES = (msgspec.ValidationError, UnicodeDecodeError)
-"""Errors of values, which each Python finds in the same place."""
+"""Errors of values, which all Python versions report at the same position."""
 
 _TOKEN = re.compile(rb'"[^"]*+"?|[\[{\]}]')
 _QUOTE, _OPENING = ord('"'), b"[{"
@@ -116,20 +116,20 @@ _PIECE = 64 * 1024
 """Bytes that are searched in one step, during which no other thread runs."""
 
 _LARGEST = 4 * 1024 * 1024
-"""Bytes of an object, and some more: an API server takes 3 MiB."""
+"""The largest size in bytes of an object, with a margin: an API server accepts 3 MiB."""
 
 
 async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
-    """Return JSON with `null` below the limit for objects with `around` levels around them.
+    """Return JSON with `null` below the level limit of objects inside `around` further levels.
 
-    Any writer of an object can nest its managedFields so, and would hide the objects in the same list. This
-    takes up to a second for each object of the largest size, and runs in a thread.
+    Any client that may write an object can nest its managedFields so deeply, which would make the list
+    unreadable. The work takes up to a second for the largest object, and runs in a thread.
     """
     return await asyncio.to_thread(_shallow, raw, around)
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """Cut one object as `shallow` does, in the calling thread; leave a text longer than any object."""
+    """Cut one object as `shallow` does, in the calling thread; larger texts are returned unchanged."""
     return _shallow(raw) if len(raw) <= _LARGEST and is_too_deep(raw) else raw
 
 
@@ -148,15 +148,15 @@ def _shallow(raw: bytes | bytearray, around: int = 0, piece: int = _PIECE) -> by
                 parts += raw[kept:cut], b"null"
                 kept, cut = at + 1, -1
     if cut >= 0:
-        return b"".join((*parts, raw[kept:cut]))  # it has no end, and is no JSON
+        return b"".join((*parts, raw[kept:cut]))  # the JSON has no end, and is invalid
     return b"".join((*parts, raw[kept:])) if parts else bytes(raw)
 
 
 def _brackets(raw: bytes | bytearray, piece: int) -> Iterator[int]:
-    """Yield the places of all brackets that are not in texts."""
+    """Yield the positions of all brackets outside of strings."""
     begin, in_text = 0, False
     while begin < len(raw):
-        # What is escaped in a text becomes as many other characters.
+        # Replace each escape sequence in a string by as many other characters.
         plain = raw[begin : begin + piece].replace(b"\\\\", b"__").replace(b'\\"', b"__")
         start = plain.find(b'"') + 1 if in_text else 0
         if start or not in_text:
@@ -165,17 +165,17 @@ def _brackets(raw: bytes | bytearray, piece: int) -> Iterator[int]:
                 if plain[token.start()] != _QUOTE:
                     yield begin + token.start()
                 elif plain[token.end() - 1] != _QUOTE or token.end() - token.start() == 1:
-                    in_text = True  # it goes on in the next piece
-        # A backslash at the end escapes what is there.
+                    in_text = True  # the string continues in the next piece
+        # A backslash at the end escapes the character after the piece.
         begin += len(plain) + plain.endswith(b"\\")
 
 
 LINE_LIMIT = 64 * 1024 * 1024
-"""Bytes of the longest line taken. An object is a few megabytes at most; a longer line is no watch event."""
+"""Bytes of the longest accepted line. A longer line is no watch event: an object has a few megabytes."""
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """Event of a watch.
+    """An event of a watch.
 
     Attributes:
         type: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
@@ -223,9 +223,9 @@ _USUAL = {b'{"type":"%b' % kind.encode(): kind for kind in ("ADDED", "MODIFIED",
 
 
 def _usual_event(line: bytes) -> WatchEvent | None:
-    """Parse an event in the form that API servers write; leave the object undecoded for the caller.
+    """Parse an event in the usual format of API servers; the object stays undecoded.
 
-    Return None for any other form, and for an event that is slow to decode if deeply nested.
+    Returns None for any other format, and for an event that deep nesting makes slow to decode.
     """
     if len(line) > SMALL:
         return None
@@ -239,7 +239,7 @@ def _usual_event(line: bytes) -> WatchEvent | None:
 async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
     """Yield the events of a watch.
 
-    Raises the `ApiError` of an ERROR event, and `ProtocolError` for a line that is no event.
+    Raises the `ApiError` of an ERROR event, and `ProtocolError` for an invalid line.
     """
     portions = Portions()
     async for line in lines(chunks):
@@ -253,17 +253,17 @@ async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEven
         yield event
 
 
-# Lists by pages.
+# Paged lists.
 
 _EMPTY_PAGES = 1_000
-"""Pages of a list in a row that may have no object."""
+"""The number of consecutive pages of a list that may be empty."""
 
 
 class Page(NamedTuple):
-    """Page of a list: undecoded objects at one resource version.
+    """A page of a list: undecoded objects at one resource version.
 
-    `resume` is the continue token of the next page, "" on the last one. `remaining` is the number of objects
-    after it, None if the server does not tell. `size` is the number of bytes of the response.
+    `resume` is the continue token of the next page, "" on the last page. `remaining` is the number of objects
+    after this page, None if the server does not report it. `size` is the number of bytes of the response.
     """
 
     items: list[msgspec.Raw]
@@ -289,7 +289,7 @@ decode_list = Decoder(_List, "a list", around=2)
 
 
 class Listing:
-    """A list that is read by pages, which a server could give without end."""
+    """A list that is read by pages; a faulty server could send pages without end."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class Listing:
         longest: int = LONGEST_LIST,
         **options: Any,
     ) -> None:
-        """Take a `request` as the transport's, with `longest` and `options` for each."""
+        """Create a listing; `request` is the transport's method, called with `longest` and `options`."""
         self._request = partial(request, "GET", path, longest=longest, **options)
         self._path = path
         self._empty = 0
@@ -307,8 +307,8 @@ class Listing:
     async def page(self, query: Mapping[str, str], resume: str = "") -> Page:
         """Request the page at the continue token `resume`, "" for the first page.
 
-        Raises what the request raises, and `ProtocolError` for an invalid page or for lack of progress. Pages
-        may be empty, also several in a row, when filters leave out all their objects.
+        Raises the errors of the request, and `ProtocolError` for an invalid page or for lack of progress. One
+        or more consecutive pages may be empty, if filters exclude all their objects.
         """
         raw = await self._request(query={**query, "continue": resume} if resume else query)
         await own_turn(len(raw))

@@ -1,4 +1,4 @@
-"""Dialling of the API server: look-up of its name, TCP, perhaps a proxy, TLS."""
+"""Opening of connections to the API server: name look-up, TCP, an optional proxy, TLS."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from manager.kube.tls import TlsFiles
 from manager.util.loop import in_thread
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds for a connection to come up, name resolution and TLS included."""
+"""Seconds for opening a connection, including name resolution and TLS."""
 
 PATIENCE = 1.0
-"""Seconds for a name look-up before the addresses that the previous one found are used."""
+"""Seconds for a name look-up; then the addresses of the previous look-up are used."""
 
 _NEXT_ADDRESS_AFTER = 0.25
-"""Seconds before the next of a host's addresses is tried beside the first (RFC 8305)."""
+"""Seconds until the next address of a host is tried while the first attempt continues (RFC 8305)."""
 
 OpenSocket: TypeAlias = Callable[[AddrInfoType], socket.socket]
-"""Makes a socket for an address, not yet connected."""
+"""Creates a socket for an address, without connecting it."""
 
 _Addresses: TypeAlias = Sequence[AddrInfoType]
 
 
 class Dialer:
-    """Opener of connections to the configured server."""
+    """An opener of connections to the configured server."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
         self._names = _Names()
         self._server = f"{config.server.host_subcomponent}:{config.server.port}"
-        # A name that ends in a dot is the same name, and no certificate spells it so.
+        # A trailing dot does not change the name, and no certificate contains it.
         self._certificate_name = config.tls_server_name or (config.server.raw_host or "").rstrip(".")
 
     async def connect(self, context: ssl.SSLContext | None, open_socket: OpenSocket) -> Connection:
         """Open a new connection with a TLS context, None for plain HTTP.
 
         Raises:
-            Unreachable: no connection came up; where TLS failed, its cause is that `ssl.SSLError`.
+            Unreachable: no connection could be opened; if TLS failed, its cause is the `ssl.SSLError`.
         """
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -64,7 +64,7 @@ class Dialer:
             raise Unreachable(f"cannot connect to {self._server}: {reason}") from error
         except OSError as error:
             raise Unreachable(f"cannot connect to {self._server}: {_reason(error)}") from error
-        except ValueError as error:  # UnicodeError, or one of the ssl module
+        except ValueError as error:  # UnicodeError, or an error of the ssl module
             raise Unreachable(f"cannot connect to {self._server}: the host name is invalid") from error
 
     async def _through(
@@ -85,13 +85,13 @@ class Dialer:
                 connected.close()
                 raise
             return await _use(connected, Connection(context), context, self._certificate_name)
-        if context is None:  # a proxy takes requests for plain HTTP as they are
+        if context is None:  # a proxy accepts requests for plain HTTP without a tunnel
             return await _use(connected, Connection(), proxy_context, proxy.raw_host)
         tunnel = await _use(connected, _Tunnel(), proxy_context, proxy.raw_host)
         return await self._tunnelled(tunnel, proxy, context)
 
     async def _tunnelled(self, tunnel: Connection, proxy: URL, context: ssl.SSLContext) -> Connection:
-        """Have the proxy at the other end connect to the server, and speak TLS with that."""
+        """Make the proxy connect to the server, and start TLS with the server."""
         head = f"CONNECT {self._server} HTTP/1.1\r\nHost: {self._server}\r\n"
         if (authorization := proxy_authorization(proxy)) is not None:
             head += f"Proxy-Authorization: {authorization}\r\n"
@@ -108,13 +108,13 @@ class Dialer:
         except BaseException:
             tunnel.abort()
             raise
-        if secured is None:  # it was closed in that very moment
+        if secured is None:  # the connection was closed in that very moment
             raise Unreachable(f"cannot connect to {self._server}: the proxy closed the connection")
         connection.connection_made(secured)
         return connection
 
     async def _reach(self, to: URL, open_socket: OpenSocket) -> socket.socket:
-        """Return a TCP socket that is connected to the first of the host's addresses to answer."""
+        """Return a TCP socket that is connected to the fastest of the host's addresses."""
         return await start_connection(
             await self._names.find(to.raw_host or "", to.port or 0),
             happy_eyeballs_delay=_NEXT_ADDRESS_AFTER,
@@ -123,10 +123,10 @@ class Dialer:
 
 
 class _Tunnel(Connection):
-    """Connection to a proxy whose answer of success has no body, whatever its head says."""
+    """A connection to a proxy; its successful answer has no body, whatever its head contains."""
 
     def on_message_complete(self) -> None:
-        """Leave the connection open."""
+        """Keep the connection open."""
 
 
 def proxy_authorization(proxy: URL) -> str | None:
@@ -140,7 +140,7 @@ def proxy_authorization(proxy: URL) -> str | None:
 async def _use(
     connected: socket.socket, protocol: Connection, context: ssl.SSLContext | None, name: str | None
 ) -> Connection:
-    """Speak HTTP over a connected socket, which is the event loop's from now on."""
+    """Start HTTP on a connected socket, which then belongs to the event loop."""
     try:
         await asyncio.get_running_loop().create_connection(
             lambda: protocol,
@@ -149,8 +149,8 @@ async def _use(
             server_hostname=name if context is not None else None,
         )
     except BaseException:
-        # A transport cancelled at the moment of connecting would still close gracefully, on a closed socket
-        # whose number another socket may have by then.
+        # A transport that is cancelled while connecting would still close gracefully, on a closed socket
+        # whose number another socket may already have.
         protocol.abort()
         connected.close()
         raise
@@ -158,26 +158,25 @@ async def _use(
 
 
 def _reason(error: OSError) -> str:
-    """Say in a few words why no connection came up."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not to be trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}"
-    # The errno of a name that was not found is the resolver's own.
+    # The errno for an unknown name has its own numbering.
     if error.errno and error.errno > 0 and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno)
     if isinstance(error, ConnectionError) and not str(error):
-        # asyncio raises this for a connection that ends in the middle of the handshake.
-        return "it hung up in the TLS handshake"
+        # asyncio raises this if a connection ends during the handshake.
+        return "it closed the connection in the TLS handshake"
     return error.strerror or str(error) or type(error).__name__
 
 
 class _Names:
-    """DNS resolver for the connections of one wire.
+    """A DNS resolver for the connections of one wire.
 
-    A look-up cannot be cancelled, and takes five seconds or more when a packet is lost. So concurrent callers
-    share one look-up per name, in a thread of its own. The event loop has few threads, and abandoned look-ups
-    in them would delay other wires, such as the lease's.
+    A look-up cannot be cancelled, and takes five seconds or more if a packet is lost. So concurrent callers
+    share one look-up per name, in its own thread. The event loop has few threads, and abandoned look-ups in
+    them would delay other wires, such as the lease's.
     """
 
     def __init__(self) -> None:
@@ -185,11 +184,11 @@ class _Names:
         self._under_way: dict[tuple[str, int], asyncio.Task[_Addresses | Exception]] = {}
 
     async def find(self, host: str, port: int) -> _Addresses:
-        """Return the host's addresses; those of the last look-up, if the new one fails or is slow.
+        """Return the host's addresses; those of the previous look-up if the new one fails or is slow.
 
         Raises:
-            OSError: there are none.
-            UnicodeError: the host cannot be a name.
+            OSError: the host has no addresses.
+            UnicodeError: the host is not a valid name.
         """
         numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         with suppress(OSError, UnicodeError):  # for a name
@@ -204,7 +203,7 @@ class _Names:
             return found
         if known:
             return known
-        # Give each caller an exception of its own: callers share the look-up, not the traceback.
+        # Raise a new exception for each caller: callers share the look-up, not the traceback.
         error = search.result()
         assert isinstance(error, Exception)
         raise type(error)(*error.args)
@@ -233,9 +232,9 @@ _REFUSALS = (
 
 
 async def _ask_socks_proxy(connected: socket.socket, proxy: URL, server: URL) -> None:
-    """Have the proxy at the other end of the socket connect to a server, whose name it looks up itself.
+    """Ask the proxy at the other end of the socket to connect to a server; the proxy looks up its name.
 
-    Raises Unreachable when it refuses, and OSError when the connection breaks.
+    Raises Unreachable if the proxy refuses, and OSError if the connection breaks.
     """
     user, password, name = (
         part.encode() for part in (proxy.user or "", proxy.password or "", server.raw_host or "")
@@ -253,7 +252,7 @@ async def _ask_socks_proxy(connected: socket.socket, proxy: URL, server: URL) ->
         if refused:
             raise Unreachable("the proxy refuses user and password")
     elif method != _NO_USER:
-        raise Unreachable("the proxy wants a user" if not user else "the proxy takes no user and password")
+        raise Unreachable("the proxy requires a user" if not user else "the proxy takes no user and password")
     try:
         packed = ip_address(server.raw_host or "").packed
         address = bytes((1 if len(packed) == 4 else 4,)) + packed  # noqa: PLR2004 - the bytes of IPv4
@@ -265,7 +264,7 @@ async def _ask_socks_proxy(connected: socket.socket, proxy: URL, server: URL) ->
         why = _REFUSALS[answer - 1] if answer <= len(_REFUSALS) else f"code {answer}"
         raise Unreachable(f"the proxy cannot connect to it: {why}")
     length = {1: 4, 4: 16}.get(kind) or (await _read(connected, 1))[0]
-    await _read(connected, length + 2)  # where it has connected from
+    await _read(connected, length + 2)  # the proxy's own address and port
 
 
 async def _read(connected: socket.socket, length: int) -> bytes:

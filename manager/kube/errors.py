@@ -13,12 +13,12 @@ from manager.api.rights import RbacRule, advice_for
 from manager.util.nesting import is_too_deep
 
 LONGEST_RETRY_AFTER = 300.0
-"""Seconds: a server that asks for more, by mistake or in malice, is asked again after these."""
+"""The longest accepted Retry-After in seconds; a server may ask for more by mistake or with bad intent."""
 
 _is_delay = re.compile(r"-?[0-9]+(\.[0-9]*)?").fullmatch
 
 _SHOWN_CHARACTERS = 300
-"""How much of a body that is not a Status is worth showing."""
+"""The number of characters shown of a body that is not a Status."""
 
 
 class KubeError(Exception):
@@ -26,11 +26,11 @@ class KubeError(Exception):
 
 
 class ConfigError(KubeError):
-    """How to reach the API server is missing, unreadable or wrong; the message names the file or flag."""
+    """The API server's configuration is missing, unreadable or wrong; the message names file or flag."""
 
 
 class NoMatch(KubeError):
-    """The API server does not serve this kind: its CRD is not installed, or not in this version."""
+    """The API server does not serve this kind: its CRD is not installed, or lacks this version."""
 
 
 class NoSubresource(NoMatch):
@@ -38,19 +38,19 @@ class NoSubresource(NoMatch):
 
 
 class ProtocolError(KubeError):
-    """The API server, or something in between, sent bytes that are not what the protocol says."""
+    """The API server, or a proxy before it, sent bytes that violate the protocol."""
 
 
 class Fenced(KubeError):
-    """Write that was not sent because this process may no longer write (another one may be leading)."""
+    """A write was not sent because this process may no longer write (another one may be leading)."""
 
 
 class TransportError(KubeError):
-    """No complete answer came. A write may or may not have had its effect."""
+    """No complete answer was received. A write may or may not have had its effect."""
 
 
 class Unreachable(TransportError):
-    """No connection could be made: nothing was sent."""
+    """No connection could be opened: nothing was sent."""
 
 
 class ConnectionLost(TransportError):
@@ -58,7 +58,7 @@ class ConnectionLost(TransportError):
 
 
 class DeadlineExceeded(TransportError):
-    """The answer, or the next part of a stream, did not come in time."""
+    """The answer, or the next part of a stream, did not arrive in time."""
 
 
 class ApiError(KubeError):
@@ -66,13 +66,12 @@ class ApiError(KubeError):
 
     Attributes:
         status: the HTTP status code.
-        reason: the machine-readable reason of the Status, such as "NotFound"; "" if there was none.
+        reason: the machine-readable reason of the Status, such as "NotFound"; "" without one.
         message: the human-readable message.
-        details: the Status' `details` as sent (name, kind, causes…); empty if there were none.
-        retry_after: seconds after which the server asks to try again, `LONGEST_RETRY_AFTER` at most, or
-            None.
-        resume: with a continue token that is too old, another one that goes on at the same place, in what
-            there is now; else "".
+        details: the Status' `details` as sent (name, kind, causes…); empty without any.
+        retry_after: seconds after which the server wants a retry, `LONGEST_RETRY_AFTER` at most, or None.
+        resume: if the continue token was too old, another token for the same place in the current list; else
+            "".
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class ApiError(KubeError):
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """Return whether something was not made because its namespace is being deleted."""
+        """Return whether an object was not created because its namespace is being deleted."""
         causes = self.details.get("causes")
         if not isinstance(causes, list | tuple):
             return False
@@ -105,30 +104,30 @@ class ApiError(KubeError):
 
 
 class BadRequest(ApiError):
-    """400: the request makes no sense to the server."""
+    """400: the server cannot process the request."""
 
 
 class Unauthorized(ApiError):
-    """401: the server does not know the client; the credentials are missing, wrong or expired."""
+    """401: the server does not recognise the client; the credentials are missing, wrong or expired."""
 
 
 class Forbidden(ApiError):
-    """403: RBAC, an admission plugin or a quota says no.
+    """403: RBAC, an admission plugin or a quota refuses the request.
 
     Attributes:
-        asked_at: file and line, outside of the library, from which the request came; "" where none is known.
+        asked_at: file and line, outside of the library, of the call that caused the request; "" if unknown.
     """
 
     asked_at: str = ""
 
     @property
     def missing_right(self) -> RbacRule | None:
-        """Return the permission that no role grants; None if the refusal is not the authorizer's."""
+        """Return the permission that no role grants; None if the authorizer did not cause the refusal."""
         found = _unauthorized(self.message)
         return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
 
     def name_right(self, verb: str, resource: str) -> None:
-        """Complete the message of a server that leaves out which right of the core group is missing."""
+        """Complete the message of a server that does not name the missing right in the core group."""
         self.message += f'cannot {verb} resource "{resource}" in API group ""'
         self.args = (self.message,)
 
@@ -136,18 +135,18 @@ class Forbidden(ApiError):
         said, missing = super().__str__(), self.missing_right
         if missing is None:
             return said
-        by = f"{self.asked_at} asks for it; " if self.asked_at else ""
+        by = f"{self.asked_at} sends this request;  " if self.asked_at else ""
         return f"{said} ({by}{advice_for(missing)})"
 
 
 _unauthorized = re.compile(
     r' cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
 ).search
-"""What the authorizer says; admission says other things."""
+"""Matches the authorizer's messages; admission has other messages."""
 
 
 class NotFound(ApiError):
-    """404: no such object, or no such kind of object."""
+    """404: the object, or its kind, does not exist."""
 
 
 class MethodNotAllowed(ApiError):
@@ -155,7 +154,7 @@ class MethodNotAllowed(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409: an object of this name is already there."""
+    """409: an object with this name already exists."""
 
 
 class Conflict(ApiError):
@@ -167,7 +166,7 @@ class Gone(ApiError):
 
 
 class TooLarge(ApiError):
-    """413: the object exceeds what the server takes."""
+    """413: the object is larger than the server accepts."""
 
 
 class Invalid(ApiError):
@@ -175,15 +174,15 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: the server sheds load, or a disruption budget forbids an eviction."""
+    """429: the server is overloaded, or a disruption budget forbids an eviction."""
 
 
 class ServerError(ApiError):
-    """500 and above: the server could not do it."""
+    """500 and above: the server failed."""
 
 
 class ServiceUnavailable(ServerError):
-    """503: the server, or the extension server behind it, is not there now."""
+    """503: the server, or the extension server behind it, is not available now."""
 
 
 class ServerTimeout(ServerError):
@@ -210,7 +209,7 @@ _BY_REASON: dict[str, type[ApiError]] = {
     "ServerTimeout": ServerTimeout,
     "Timeout": ServerTimeout,
 }
-"""Reasons that say more than the status code they come with."""
+"""Reasons that are more specific than their status code."""
 
 
 class _Status(msgspec.Struct):
@@ -228,8 +227,8 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Return the error for an unsuccessful response with any body, such as an HTML page.
 
-    Other bodies than a Status are shown only if they are plain text, as proxies send it; anything else might
-    be an object with secrets.
+    A body that is not a Status is shown only if it is plain text, as sent by proxies; anything else might be
+    an object with secrets.
     """
     retry_after = _retry_after(headers.get("Retry-After"))
     answer = _decode(body)
@@ -246,7 +245,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError
 
 
 def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
-    """Return the error that a bare Status stands for, such as the one in a watch's ERROR event."""
+    """Return the error for a Status, such as the one in a watch's ERROR event."""
     answer = _decode(raw)
     if answer is None:
         return ServerError(500, "", "an error that is no Status")
@@ -254,9 +253,9 @@ def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Return a Retry-After header as seconds; None for none or nonsense.
+    """Return a Retry-After header in seconds; None without a valid one.
 
-    A date counts as nonsense, as for client-go: API servers send a number.
+    A date counts as invalid, as in client-go: API servers send a number.
     """
     text = (value or "").strip(" \t")
     return float(text) if _is_delay(text) else None

@@ -1,4 +1,4 @@
-"""The wire that is HTTP, to a real API server: requests, and the pool of connections they go over."""
+"""The wire over HTTP, to a real API server: requests, and the pool of their connections."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from manager.kube.wire import Fetched, WebSocket, Wire, WireRequest
 from manager.util.loop import in_thread
 
 CONNECTIONS = 128
-"""Connections in use at once, streams aside; more than any sensible number of workers."""
+"""Connections in use at once, without streams; more than any sensible number of workers."""
 
 KEEP_ALIVE = 30.0
-"""Seconds for which an idle connection is kept: well below the 90 of an API server, which would otherwise
-close it just when it is used again."""
+"""Seconds for which an idle connection is kept: well below the 90 s of an API server, which might otherwise
+close the connection just when a request begins."""
 
 _KEEPALIVE = {
-    "TCP_KEEPIDLE": 15,  # seconds of silence before the peer is asked whether it is there
+    "TCP_KEEPIDLE": 15,  # seconds of silence before the first keep-alive probe
     "TCP_KEEPALIVE": 15,  # the same on macOS
-    "TCP_KEEPINTVL": 5,  # seconds between two questions
+    "TCP_KEEPINTVL": 5,  # seconds between two probes
     "TCP_KEEPCNT": 3,
     "TCP_USER_TIMEOUT": 30_000,  # milliseconds for which sent bytes may stay unacknowledged
 }
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-"""A struct linger: on, with no time to deliver what is still buffered."""
+"""A struct linger: on, with no time to deliver buffered bytes."""
 
 _HEADER_SETS = 64
-"""Sets of headers remembered."""
+"""The number of header sets that are cached."""
 
 _UNAUTHORIZED = 401
 
@@ -64,12 +64,12 @@ class HttpWire(Wire):
         self._dialer = Dialer(config)
         server = config.server
         self._host = f"{server.host_subcomponent}:{server.port}"
-        # A proxy for plain HTTP gets the whole address of each request.
+        # A proxy for plain HTTP needs the full URL in each request.
         to_proxy = config.proxy is not None and config.proxy.scheme != "socks5" and server.scheme == "http"
         self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
         self._headers: dict[int, tuple[Mapping[str, str], str | None, bytes]] = {}
         self._turns = asyncio.Semaphore(connections)
-        # A request from before the last abort has an earlier number, and gets no connection any more.
+        # A request that began before the last abort has a lower number, and gets no connection any more.
         self._aborts = 0
         self._is_closed = False
         self._idle: deque[Connection] = deque()
@@ -82,7 +82,7 @@ class HttpWire(Wire):
         return self._host
 
     async def fetch(self, request: WireRequest, longest: int) -> Fetched:
-        """See `Wire.fetch`. Without a context manager, which costs more than the head of a request."""
+        """See `Wire.fetch`. A context manager would cost more than the head of a request."""
         begun = self._aborts
         await self._turns.acquire()
         try:
@@ -96,7 +96,7 @@ class HttpWire(Wire):
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
-        """See `Wire.exchange`. It is for streams, which take none of the turns."""
+        """See `Wire.exchange`. Streams use it, without counting as one of the connections."""
         connection, answer = await self._ask(request, self._aborts)
         try:
             yield answer
@@ -104,7 +104,7 @@ class HttpWire(Wire):
             self._give_back(connection)
 
     async def _ask(self, request: WireRequest, begun: int) -> tuple[Connection, Answer]:
-        """Send a request, and once more with other credentials if the server refuses them."""
+        """Send a request, and once more with other credentials after the answer 401."""
         config, credentials, tls = self._config, self._config.credentials, self._config.tls
         header = context = None
         if tls is not None:
@@ -142,18 +142,18 @@ class HttpWire(Wire):
         async def open_connection() -> Connection:
             return await self.connect(await self._config.ssl_context(), begun)
 
-        # In a thread: it imports aiohttp's client.
+        # Run in a thread, because it imports aiohttp's client.
         module = await in_thread(lambda: import_module("manager_kubernetes.websocket"))
         async with module.connect(self._config, open_connection, request, protocols, longest) as socket:
             yield socket
 
     def abort(self) -> None:
-        """See `Wire.abort`. Buffers are discarded, also of a connection that is just being closed."""
+        """See `Wire.abort`. Buffers are discarded, even for a connection that is being closed."""
         self._aborts += 1
         self._idle.clear()
         for each in list(self._sockets):
-            with contextlib.suppress(OSError):  # closed already
-                # The event loop finds the connection at its end and closes it, which resets it.
+            with contextlib.suppress(OSError):  # already closed
+                # The event loop sees the end of the connection and closes it, which sends a reset.
                 each.shutdown(socket.SHUT_RDWR)
         for connection in list(self._open):
             # The peer must not take this abort for the regular end of a response.
@@ -185,7 +185,7 @@ class HttpWire(Wire):
         return b"%b%bContent-Length: %d\r\n\r\n" % (line, headers, len(request.body or b""))
 
     def _encoded(self, headers: Mapping[str, str], authorization: str | None) -> bytes:
-        """Return all headers but those about the body; a transport has few sets of them and shares those."""
+        """Return all headers except those about the body; a transport has few sets, which are cached."""
         host = self._config.server.host_port_subcomponent or self._host
         complete = {"Host": host, **headers, "Accept-Encoding": "identity"}
         if authorization is not None:
@@ -205,24 +205,24 @@ class HttpWire(Wire):
         self._headers[id(headers)] = (headers, authorization, encoded)
         return encoded
 
-    # Connections. The one that came back last is used next, so that surplus ones grow old and go.
+    # Connections. The most recently used one is used next, so that surplus ones expire.
 
     def _take_idle(self, context: ssl.SSLContext | None, begun: int) -> Connection | None:
         """Return an idle connection with this TLS context, or None; the caller must give it back."""
         self._require_no_abort_since(begun)
         while self._idle:
             connection = self._idle.pop()
-            # Once files have changed, the connections made with the earlier context are of no use.
+            # After a change of files, connections with the earlier context are useless.
             if connection.is_idle and connection.context is context:
                 return connection
             connection.abort()
         return None
 
     async def connect(self, context: ssl.SSLContext | None, begun: int) -> Connection:
-        """Open a connection with this TLS context for a request that has `begun` after so many aborts.
+        """Open a connection with this TLS context; `begun` is the request's number of earlier aborts.
 
         Raises:
-            Unreachable: none came up.
+            Unreachable: no connection could be opened.
             ConnectionLost: connections were reset since.
         """
         try:
@@ -244,9 +244,9 @@ class HttpWire(Wire):
             raise ConnectionLost("connections were reset")
 
     def _give_back(self, connection: Connection) -> None:
-        """Keep a connection for others; one whose answer was not read to its end is dropped."""
+        """Return a connection to the pool, or close it if its answer was not read to the end."""
         if self._is_closed or not connection.is_idle:
-            # The rest is of no use, and there may be no peer left to say so to.
+            # The rest of the answer is useless, and the peer may be gone.
             connection.abort()
             return
         loop = asyncio.get_running_loop()
@@ -269,15 +269,14 @@ class HttpWire(Wire):
         family, kind, protocol, *_ = address
         opened = socket.socket(family, kind, protocol)
         opened.setblocking(False)
-        # A caller that closes a connection has given up its request. With a graceful close, the system
-        # would still deliver an abandoned write, for minutes if the network is down, even for a dead
-        # process.
+        # A caller that closes a connection has given up its request. With a graceful close, the system would
+        # still deliver an abandoned write, for minutes if the network is down, even for a dead process.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        # The system ends the connection when the peer, or the way to it, is gone without a word.
+        # The system ends the connection if the peer, or the network to it, disappears.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _KEEPALIVE.items():
             if (option := getattr(socket, name, None)) is not None:
-                with contextlib.suppress(OSError):  # this system takes as long as it takes
+                with contextlib.suppress(OSError):  # the system's default applies
                     opened.setsockopt(socket.IPPROTO_TCP, option, value)
         self._sockets.add(opened)
         return opened

@@ -1,4 +1,4 @@
-"""Mapping of kinds to URL paths, from the API server's discovery."""
+"""Mapping of kinds to URL paths by the API server's discovery."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RestMapping:
     Attributes:
         gvk: the kind.
         plural: the resource's name in paths and in RBAC rules.
-        namespaced: whether its objects live in namespaces.
+        namespaced: whether its objects are in namespaces.
         subresources: names of its subresources, such as "status" and "scale".
     """
 
@@ -39,12 +39,12 @@ class RestMapping:
         """Return the percent-encoded path of an object, or of the collection if there is no name.
 
         Args:
-            namespace: "" for all namespaces; without meaning for a cluster-scoped kind.
+            namespace: "" for all namespaces; ignored for a cluster-scoped kind.
             name: the object's name, "" for the collection.
             subresource: such as "status"; "" for the object itself.
 
         Raises:
-            ValueError: a name without the namespace that it needs, or one that cannot be a name.
+            ValueError: the namespace of a name is missing, or the name is not valid.
         """
         path = f"{_group_path(self.gvk.group, self.gvk.version)}/"
         if self.namespaced:
@@ -60,9 +60,9 @@ class RestMapping:
 
 
 class RestMapper:
-    """Resolver of kinds by discovery, with a cache per group and version.
+    """A resolver of kinds by discovery, with a cache per group and version.
 
-    It never remembers that a kind is not served: its CRD may be installed at any time.
+    It never caches that a kind is not served: its CRD may be installed at any time.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -83,7 +83,7 @@ class RestMapper:
         if known is not None and (mapping := known.get(gvk.kind)) is not None:
             return mapping
         async with self._loading[group]:
-            # Another caller may have loaded the group during the wait; that answer is fresh enough.
+            # Another caller may have loaded the group during the wait; the answer is new enough.
             found = self._known.get(group)
             if found is None or found is known:
                 found = self._known[group] = await self._discover(gvk)
@@ -92,14 +92,14 @@ class RestMapper:
         return mapping
 
     def forget(self, gvk: GroupVersionKind) -> None:
-        """Ask the API server again when this kind, or one of its group and version, is needed next."""
+        """Discover this kind, and others in its group and version, again at the next use."""
         self._known.pop((gvk.group, gvk.version), None)
 
     async def explain_not_found(self, error: NotFound, gvk: GroupVersionKind, subresource: str) -> KubeError:
-        """Return the meaning of a 404: the server answers the same for a missing subresource and object."""
+        """Return the specific error for a 404, which means a missing object, kind or subresource."""
         if not subresource:
             return error
-        self.forget(gvk)  # its definition may have been changed
+        self.forget(gvk)  # the kind's CustomResourceDefinition may have changed
         mapping = await self.resolve(gvk)
         if subresource in mapping.subresources:
             return error

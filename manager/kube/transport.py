@@ -1,4 +1,4 @@
-"""The one way to the API server: bytes in, bytes out, with retries, deadlines, metrics and a fence."""
+"""The only connection to the API server: bytes in and out, with retries, deadlines, metrics and a fence."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from manager.util.loop import Deadline, Deadlines
 _log = get_logger("kube")
 
 DEADLINE = 30.0
-"""Seconds for a request as a whole, its retries and waits included, unless the caller sets others."""
+"""Seconds for a whole request with its retries and pauses, unless the caller sets a deadline."""
 
 REFUSED_ATTEMPTS = 10
-"""How often a request is sent at most while the server answers "not now, come back in n seconds"."""
+"""The number of attempts while the server answers "not now, come back in n seconds"."""
 
 LONGEST_MESSAGE = 4 * 1024 * 1024
 """Bytes of a message over a WebSocket; API servers send 32 KiB at once."""
 
 READ_ATTEMPTS = 4
-"""How often a read is sent at most when it fails otherwise."""
+"""The number of attempts of a read after other failures."""
 
 _REMEMBERED = 256
-"""Queries that are kept in their encoded form, and warnings of the server that are not logged again."""
+"""The number of cached encoded queries, and of server warnings that are not logged again."""
 
 _APPLY = "application/apply-patch+yaml"
 
@@ -59,7 +59,7 @@ _OK = 200
 _REDIRECT = 300
 _UPGRADED = 101
 
-# The code, who warns (never anybody of interest), and the text in quotes; several are separated by commas.
+# The code, the warning agent (unused), and the quoted text; several warnings are separated by commas.
 _warning = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 Head = Callable[[int, Mapping[str, str]], None]
@@ -71,9 +71,9 @@ _allowed_after_stop: ContextVar[bool] = ContextVar("allowed_after_stop", default
 
 @contextmanager
 def require_permit(permit: Callable[[], None]) -> Iterator[None]:
-    """Require `permit` before every write in this context and in tasks that are made in it: it may raise.
+    """Call `permit` before every write in this context and its tasks; it raises to forbid the write.
 
-    It is asked as the fence is: as the last step before a write's bytes leave, and for each attempt again.
+    It is called with the fence check: as the last step before a write's bytes are sent, for each attempt.
     """
     token = _needed.set(permit)
     try:
@@ -83,7 +83,7 @@ def require_permit(permit: Callable[[], None]) -> Iterator[None]:
 
 
 def require_permit_from_here(permit: Callable[[], None]) -> None:
-    """Require `permit` before every write in the current context from now on."""
+    """Call `permit` before every later write in the current context."""
     _needed.set(permit)
 
 
@@ -93,17 +93,17 @@ def allow_after_stop(allowed: bool = True) -> None:
 
 
 class Transport:
-    """Sender of requests over a wire, which turns answers that are errors into exceptions.
+    """A sender of requests over a wire; error answers become exceptions.
 
-    Attributes: `writes_in_flight`, the number of writes in progress, also of those that wait for a retry.
+    Attributes: `writes_in_flight`, the number of writes in progress, including those that wait for a retry.
 
-    It retries, within the request's deadline and a bounded count:
+    It retries, within the request's deadline and a limited number of attempts:
 
-    - 429 and 503 with Retry-After, whatever the method: the server has not acted on the request;
-    - for GET also any other server error, and a connection that cannot be made or breaks.
+    - 429 and 503 with Retry-After, for every method: the server has not processed the request;
+    - for GET also any other server error, and a connection that cannot be opened or breaks.
 
-    It does not repeat a write whose connection breaks, because that may have had its effect: the caller looks
-    at the object anew and decides.
+    It does not repeat a write whose connection breaks, because the write may have had its effect: the caller
+    reads the object again and decides.
     """
 
     def __init__(
@@ -118,40 +118,40 @@ class Transport:
         """Create a transport over `wire`.
 
         Args:
-            wire: carries the bytes; it is closed with the transport.
+            wire: sends the bytes; it is closed with the transport.
             metrics: receives counts and durations per request sent.
             rng: the source of jitter.
-            user_agent: how this program names itself to the server.
+            user_agent: this program's name for the server.
             beside: another transport that shares only its fence with this one, so that requests on one do not
-                wait for requests on the other. Fencing either fences both.
+                wait for requests on the other. Fencing one of them fences both.
         """
         self._wire = wire
-        self._fence: _Fence = _Fence() if beside is None else beside._fence  # noqa: SLF001 - one of this class
+        self._fence: _Fence = _Fence() if beside is None else beside._fence  # noqa: SLF001 - the same class
         self._fence.wires.append(wire)
         self._meters = lru_cache(_REMEMBERED)(partial(_meters, metrics, wire.host))
         self._user_agent = user_agent
         self._read_delay = ExponentialDelay(base=0.2, cap=5.0, jitter=0.5, rng=rng)
-        # Added to the server's delay: a refusal that says "at once" must not become a tight loop, and clients
-        # that were refused together should not come back together.
+        # Added to the server's delay: after a refusal that says "at once" there must be no tight loop, and
+        # clients that were refused together should not return together.
         self._refusal_delay = ExponentialDelay(base=0.05, cap=1.0, jitter=1.0, rng=rng)
         self._headers = lru_cache(_REMEMBERED)(self._headers_for)
         self._deadlines = Deadlines()
-        # A request causes the same warning every time.
+        # The same request causes the same warning every time.
         self._warn = lru_cache(_REMEMBERED)(log_warnings)
         self.writes_in_flight = self._work_in_flight = 0
-        # Not set while no connection can be made.
+        # Not set while no connection can be opened.
         self._reached = asyncio.Event()
         self._reached.set()
 
     async def aclose(self) -> None:
-        """End all connections, once no request is under way; no timer is left either."""
+        """Close all connections and timers, after all requests have ended."""
         self._deadlines.close()
         await self._wire.aclose()
 
     async def is_back(self, *, within: float) -> bool:
-        """Wait for an unreachable server to answer any request; return False if it does not in that time.
+        """Wait until an unreachable server answers any request; return False after `within` seconds.
 
-        A server that was reachable all the time is not back: then it waits for all of that time.
+        If the server was reachable all the time, it waits for the whole time.
         """
         if self._reached.is_set():
             await asyncio.sleep(within)
@@ -163,18 +163,19 @@ class Transport:
             return False
 
     def fence_at(self, when: float | None) -> None:
-        """Let no write leave from the loop time `when` on, unless this is called again; None is never.
+        """Send no write after the loop time `when`, until this is called again; None means never.
 
-        For a right to write that has to be renewed. Each write checks the time, so a process that was held up
-        beyond it sends none when it continues. Writes in flight then are not dropped: `fence` does that.
+        Use it for a right to write that has to be renewed. Each write checks the time, so a process that was
+        suspended beyond that time sends no write when it continues. Writes in flight continue; `fence` drops
+        them.
         """
         self._fence.at = math.inf if when is None else when
 
     def fence(self, reason: str) -> None:
-        """Let no write leave from now on, and drop those in flight; there is no way back.
+        """Send no more writes, and drop those in flight; there is no way back.
 
-        Every connection is reset, so that bytes still in a buffer of this machine do not arrive.
-        Writes, those in progress included, raise `Fenced` with this reason; reads go on.
+        Every connection is reset, so that bytes in a buffer of this machine are not delivered.
+        All writes, including those in progress, raise `Fenced` with this reason; reads continue.
         """
         if self._fence.reason is None:
             self._fence.reason = reason
@@ -184,7 +185,7 @@ class Transport:
     def fence_work(self, reason: str) -> None:
         """Fence all further writes for good, except those that `allow_after_stop` allows.
 
-        Fenced writes in flight are dropped. Call this before releasing the lease, as forgotten tasks may
+        Fenced writes in flight are dropped. Call this before releasing the lease, because forgotten tasks may
         still run then. Fenced writes raise `Fenced` with this reason; reads continue.
         """
         self._fence.work_ended = reason
@@ -216,13 +217,13 @@ class Transport:
             accept: the accepted types of the response.
             deadline: seconds for the request, retries included; None is `DEADLINE`.
             longest: maximum bytes of the response; for lists that is `LONGEST_LIST`.
-            name: of the object to create, for the reconcile record, as the path does not contain it.
-            head: is called with status and headers of the success.
+            name: the created object's name for the reconcile record, because the path lacks it.
+            head: is called with status and headers of a successful answer.
 
         Raises:
             ApiError: the server answered with an error.
             ProtocolError: the response is longer than `longest`; the request is not retried.
-            TransportError: no complete response came in time; a write may have had its effect.
+            TransportError: no complete response was received in time; a write may have had its effect.
             Fenced: writes are no longer allowed.
         """
         seconds = DEADLINE if deadline is None else deadline
@@ -261,10 +262,10 @@ class Transport:
         accept: str = "application/json",
         idle_timeout: float,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """GET an answer that goes on for long, as pieces of any size; nothing is retried.
+        """Send a GET whose answer continues for long, and yield pieces of any size; nothing is retried.
 
-        The answer's head has to come within `DEADLINE`. A connection with nothing on it for `idle_timeout`
-        seconds counts as dead. The other arguments and the errors are those of `request`.
+        The answer's head has to arrive within `DEADLINE`. A connection without data for `idle_timeout`
+        seconds counts as dead. For other arguments and errors see `request`.
         """
         request = WireRequest("GET", _target(path, query), self._headers(accept, None), stream=True)
         async with AsyncExitStack() as stack:
@@ -287,13 +288,13 @@ class Transport:
         protocols: Sequence[str],
         longest: int = LONGEST_MESSAGE,
     ) -> AsyncIterator[WebSocket]:
-        """Open a WebSocket, which needs the right to write until it is closed; nothing is retried.
+        """Open a WebSocket, which requires the right to write until it is closed; nothing is retried.
 
-        The server's answer has to come within `DEADLINE`. The fence drops it.
+        The server's answer has to arrive within `DEADLINE`. The fence closes the WebSocket.
 
-        It offers the `protocols`, the best first; a message of the server may have `longest` bytes. A name
-        may come several times in `query`. Raises what `request` raises, `Fenced` also while it is open, and
-        `ProtocolError` if the server does not speak WebSocket, or none of the protocols.
+        It offers the `protocols` in order of preference; a message of the server may have `longest` bytes. A
+        name may occur several times in `query`. Raises the errors of `request`, `Fenced` even while it is
+        open, and `ProtocolError` if the server does not support WebSockets or any of the protocols.
         """
         permit = self._permission()
         permit()
@@ -319,7 +320,7 @@ class Transport:
     async def _opening(
         self, path: str, success: int, sent: RequestRecord | None = None, trace: RequestTrace | None = None
     ) -> AsyncIterator[None]:
-        """Bound the opening of a stream by the deadline; note in metrics, record and trace how it ended."""
+        """Limit the opening of a stream by the deadline; record its result in metrics, record and trace."""
         clock = asyncio.get_running_loop().time
         started, code = clock(), NO_ANSWER
         failure: BaseException | None = None
@@ -345,7 +346,7 @@ class Transport:
                 trace.ended(b"", failure)
 
     def _headers_for(self, accept: str, content_type: str | None) -> dict[str, str]:
-        """Return the headers of requests; a wire knows them by their identity."""
+        """Return the headers of requests; a wire recognises them by their identity."""
         headers = {"Accept": accept, "User-Agent": self._user_agent}
         return headers if content_type is None else {**headers, "Content-Type": content_type}
 
@@ -398,19 +399,20 @@ class Transport:
                 raise error_from(code, headers, body)
             except (ApiError, TransportError) as error:
                 delay = self._delay_before_retry(request.method, error, attempts)
-                # Waiting only to run into the deadline would hide what really happened.
+                # A wait that exceeds the deadline would hide the real error.
                 if delay is None or clock() + delay >= give_up_at:
                     raise
             attempts += 1
             await asyncio.sleep(delay)
 
     def _note(self, method: str, code: int, seconds: float, sent: RequestRecord | None) -> None:
-        """Note an attempt in metrics and in the reconcile's record."""
         count, observe = self._meters(method, code)
         count()
         observe(seconds)
         if sent is not None:
-            sent.add_attempt(code, seconds)
+            sent.code = code
+            sent.attempts += 1
+            sent.seconds += seconds
 
     def _failure(self, request: WireRequest, error: ProtocolError | TransportError) -> KubeError:
         """Return the exception of a failed attempt: it names the request, and the fence's reason."""
@@ -425,7 +427,7 @@ class Transport:
     def _delay_before_retry(
         self, method: str, error: ApiError | TransportError, attempts: int
     ) -> float | None:
-        """Return the seconds to wait before another attempt, None if there should be none."""
+        """Return the seconds to wait before another attempt; None for no further attempt."""
         if isinstance(error, TooManyRequests | ServiceUnavailable) and error.retry_after is not None:
             return (
                 error.retry_after + self._refusal_delay(attempts) if attempts + 1 < REFUSED_ATTEMPTS else None
@@ -439,7 +441,7 @@ class Transport:
     async def _unless_idle(
         self, chunks: AsyncIterator[bytes], path: str, idle_timeout: float
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks; raise `DeadlineExceeded` when none arrives for `idle_timeout` seconds."""
+        """Yield the chunks; raise `DeadlineExceeded` if none arrives for `idle_timeout` seconds."""
         while True:
             limit = self._deadlines.start(idle_timeout)
             try:
@@ -457,7 +459,7 @@ class Transport:
 
 @dataclass
 class _Fence:
-    """State shared by transports that are fenced together."""
+    """The state of transports that are fenced together."""
 
     reason: str | None = None
     work_ended: str | None = None
@@ -465,12 +467,12 @@ class _Fence:
     wires: list[Wire] = field(default_factory=list)
 
     def dropped_for(self) -> str | None:
-        """Return why writes that were begun in this context are dropped; None while they are not."""
+        """Return the reason why writes of this context are dropped; None if they are not."""
         return self.reason or (None if _allowed_after_stop.get() else self.work_ended)
 
 
 def _explained(error: BaseException, limit: Deadline, missed: str) -> BaseException:
-    """Return the error that a request ends with: `DeadlineExceeded`, or itself with all that is known."""
+    """Return the final error of a request: `DeadlineExceeded`, or `error` with all known details."""
     if isinstance(error, Forbidden):
         error.asked_at = line_that_asks()
     if isinstance(error, asyncio.CancelledError) and limit.missed():
@@ -479,7 +481,7 @@ def _explained(error: BaseException, limit: Deadline, missed: str) -> BaseExcept
 
 
 def _meters(metrics: Metrics, host: str, method: str, code: int) -> tuple[Callable[[], None], Observe]:
-    """Return the counter of requests to a host with that answer, or `NO_ANSWER`, and their histogram."""
+    """Return the counter and the histogram of requests to a host with that answer, or `NO_ANSWER`."""
     label = "<error>" if code == NO_ANSWER else str(code)
     counted = metrics.rest_requests.labels(code=label, method=method, host=host)
     return counting(counted), observing(metrics.rest_latency.labels(verb=method, host=host))
@@ -494,7 +496,7 @@ def log_warnings(header: str) -> None:
 def _begin_record(
     request: WireRequest, path: str, name: str = "", *, verb: str = ""
 ) -> tuple[RequestRecord | None, RequestTrace | None]:
-    """Note a request in the reconcile's record and trace, if there are any."""
+    """Record the start of a request in the reconcile's record and trace, if there are any."""
     run = current_record()
     if run is None:
         return None, None
@@ -522,5 +524,5 @@ _is_plain = re.compile(r"[A-Za-z0-9._~+-]*").fullmatch
 
 @lru_cache(_REMEMBERED)
 def _quoted(text: str) -> str:
-    # Each create has a new field manager, of these characters.
+    # Each create has a new field manager, which consists of these characters.
     return text.replace("+", "%2B") if _is_plain(text) else quote(text, safe="")

@@ -1,6 +1,6 @@
-"""The interface between the transport and a carrier of its bytes.
+"""The interface between the transport and a wire, which sends its bytes.
 
-The carrier may be HTTPS, a control plane in the same process, or a test's script.
+The wire may be HTTPS, a control plane in the same process, or a test's script.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import NamedTuple, Protocol
 from manager.kube.errors import ConfigError
 
 LONGEST = 64 * 1024 * 1024
-"""Bytes of an answer that is no list. An object has 3 MB at most, unless etcd is told otherwise."""
+"""Bytes of an answer that is no list. An object has at most 3 MB with etcd's default limits."""
 
 LONGEST_LIST = 1024 * 1024 * 1024
-"""Bytes of a list, or of a page of one: 500 objects that are as large as they can be, and a quarter more."""
+"""Bytes of a list, or of a page: 500 objects of the maximum size, and a quarter more."""
 
 
 @dataclass(slots=True)
 class WireRequest:
-    """Complete request; a wire adds only credentials and what its protocol needs.
+    """A complete request; a wire adds only credentials and protocol headers.
 
     Attributes:
         method: the HTTP method in capitals.
         path: absolute path with its query string, percent-encoded, without the server's own prefix.
-        headers: shared between requests; a wire must not change it.
+        headers: shared between requests; a wire must not change them.
         body: the bytes to send, or None.
-        stream: the response may be long-lived; it takes up none of the connections for other requests.
-        permit: called right before the request leaves, after every wait for credentials or a connection;
+        stream: the response may be long-lived; it does not count as one of the connections for requests.
+        permit: called right before the request is sent, after every wait for credentials or a connection;
             several times if there are several such moments. If it raises, the caller gets the exception, and
-            no request that a server would act on is sent. None permits it.
+            the server gets no complete request. None always permits the request.
     """
 
     method: str
@@ -43,7 +43,7 @@ class WireRequest:
 
 
 class WireResponse(Protocol):
-    """An answer whose status and headers are there; its body is still to be read."""
+    """An answer with status and headers; its body is not read yet."""
 
     @property
     def status(self) -> int:
@@ -56,11 +56,12 @@ class WireResponse(Protocol):
     async def read(self, limit: int = LONGEST) -> bytes:
         """Return the whole body.
 
-        Raises `ConnectionLost` if it breaks off, and `ProtocolError` as soon as it is longer than `limit`.
+        Raises `ConnectionLost` if the body is incomplete, and `ProtocolError` as soon as it is longer than
+        `limit`.
         """
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Yield the body as it arrives, in chunks of any size; raise `ConnectionLost` if it breaks off."""
+        """Yield the body in chunks of any size on arrival; raise `ConnectionLost` if it is incomplete."""
 
 
 class Fetched(NamedTuple):
@@ -87,33 +88,33 @@ class WebSocket(Protocol):
         """
 
     async def receive_message(self) -> bytes | None:
-        """Return the next message, None when the server has closed in good order.
+        """Return the next message; None if the server has closed the WebSocket in good order.
 
         Raises:
-            ProtocolError: it is too long.
+            ProtocolError: the message is too long.
             ConnectionLost: the connection broke.
         """
 
 
 class Wire(Protocol):
-    """Carrier of requests to one API server; subclasses without a network carry no WebSockets.
+    """A sender of requests to one API server; subclasses without a network support no WebSockets.
 
-    A wire sends each request at most once, except that it may repeat one that the server refused with 401
-    after renewing the credentials. It sets no deadline beyond that for making a connection: a caller that has
-    waited long enough cancels.
+    A wire sends each request at most once, except that it may repeat a request after the answer 401 and a
+    renewal of the credentials. Its only deadline is that for opening a connection: a caller that has waited
+    long enough cancels.
     """
 
     @property
     def host(self) -> str:
-        """Return the API server's host and port as metrics show them."""
+        """Return the API server's host and port for metrics."""
 
     def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
-        """Send a request; entering waits for the answer's head, leaving gives the connection back.
+        """Return a context manager: entry waits for the answer's head, exit frees the connection.
 
-        Leaving before the body is read to its end drops the connection.
+        Leaving before the body is read to its end closes the connection.
 
         Raises:
-            Unreachable: no connection could be made, nothing was sent.
+            Unreachable: no connection could be opened, nothing was sent.
             ConnectionLost: the connection broke; the server may have acted on the request.
         """
 
@@ -123,14 +124,14 @@ class Wire(Protocol):
             return Fetched(response.status, response.headers, await response.read(longest))
 
     def abort(self) -> None:
-        """Drop every connection at once, so that no byte that is still on its way arrives.
+        """Drop every connection at once, so that no byte that is still on its way is delivered.
 
-        Exchanges in progress fail with `ConnectionLost`, those that wait for a connection included:
-        nothing that was asked for before is sent after. Requests made later connect anew.
+        All exchanges in progress fail with `ConnectionLost`, even if they still wait for a connection: no
+        request that began earlier is sent afterwards. Later requests open new connections.
         """
 
     async def aclose(self) -> None:
-        """Close all connections in good order; the wire is of no use after."""
+        """Close all connections in good order; the wire cannot be used afterwards."""
 
     def websocket(
         self,
@@ -139,14 +140,15 @@ class Wire(Protocol):
         *,
         longest: int,  # noqa: ARG002
     ) -> AbstractAsyncContextManager[WebSocket]:
-        """Open a WebSocket; `request.permit` is asked before the handshake and before each message.
+        """Open a WebSocket; `request.permit` is called before the handshake and before each message.
 
-        `abort` drops it like every other connection. It takes up none of the connections for requests.
+        `abort` drops it like every other connection. It does not count as one of the connections for
+        requests.
 
         Raises:
-            ApiError: the server refused it.
-            ConfigError: the wire carries none.
+            ApiError: the server refused the WebSocket.
+            ConfigError: the wire does not support WebSockets.
             ProtocolError: the handshake, or the chosen protocol, is wrong.
             Unreachable, ConnectionLost: as in `exchange`.
         """
-        raise ConfigError("there is no network here that a WebSocket could go over")
+        raise ConfigError("this connection has no network, so it does not support WebSockets")

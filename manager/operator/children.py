@@ -293,7 +293,6 @@ class Rollouts:
         self._most = most or 0
 
     def __contains__(self, key: ObjectKey) -> bool:
-        """Return whether the object's rollout is under way."""
         return key in self._under_way
 
     def may_begin(self, key: ObjectKey) -> bool:

@@ -353,7 +353,7 @@ class Context:
             self.log.info(message, reason=reason)
 
     def awaits(self, what: str) -> None:
-        """Record for users which event triggers the next reconcile, such as `a pod named jack comes`."""
+        """Record for users which event triggers the next reconcile, such as `a pod named jack is created`."""
         if (run := current_record()) is not None:
             run.awaits = shortened(what, LONGEST_TEXT)
 
@@ -930,7 +930,6 @@ class Context:
 
 
 def _writable(metadata: ObjectMeta | Meta) -> tuple[object, ...]:
-    """Return copies of the metadata that an operator may change."""
     owners = metadata.owner_references
     return (
         metadata.labels.copy(),
@@ -943,7 +942,6 @@ def _writable(metadata: ObjectMeta | Meta) -> tuple[object, ...]:
 
 
 def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
-    """Return a message that explains why a child is changed too often."""
     if applied.outcome is Outcome.UPDATED:
         said = f"reconciles keep changing {name} at {', '.join(fields)}; it is updated less often now"
     else:
@@ -952,7 +950,6 @@ def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
 
 
 def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
-    """Return a text that says which clients changed which fields; a removed field has no known client."""
     if not conflicts:
         return f"another client had changed {', '.join(fields)}"
     by: dict[str, list[str]] = {}

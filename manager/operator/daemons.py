@@ -130,7 +130,6 @@ def log_failure(said: str, error: BaseException, repeats: Repeats, **about: str)
 
 
 async def _end(*tasks: asyncio.Task[None] | None) -> None:
-    """Cancel the tasks, and return when all have ended."""
     for task in tasks:
         if task is not None:
             task.cancel()

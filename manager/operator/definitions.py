@@ -120,7 +120,6 @@ class Definition(Source):
     """A CustomResourceDefinition, which pauses the kind's controllers while it prevents their work."""
 
     def __init__(self, kinds: Sequence[type[Resource]]) -> None:
-        """Create the source for the versions of a kind; the operator's own version is the last."""
         self.name = _name(kinds[-1])
         self.kinds = tuple(kinds)
         self.found: Sequence[Difference] = ()

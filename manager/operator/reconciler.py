@@ -207,7 +207,6 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
 
 
 def _changes_owner(event: CacheEvent) -> bool:
-    """Return whether the object's controller reference has changed or was removed."""
     if event.old_meta is None or event.new is None:
         return False
     return event.old_meta.controller != event.meta.controller
@@ -430,7 +429,6 @@ def _check_result(operator: Operator[Any], method: str, result: object) -> None:
 
 
 def _within(result: Result | None, seconds: float) -> Result:
-    """Return the result with a requeue after at most `seconds`."""
     if result is None:
         return Result(requeue_after=seconds)
     if result.requeue or (result.requeue_after is not None and result.requeue_after <= seconds):

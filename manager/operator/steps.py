@@ -255,7 +255,6 @@ class Steps:
 
 
 def _values(obj: Resource, paths: Mapping[str, Sequence[tuple[str, bool]]]) -> dict[str, Any]:
-    """Return the values at the paths, without those that are missing."""
     wire, found = obj.to_wire(), dict[str, Any]()
     for path, steps in paths.items():
         at: Any = wire

@@ -1,1 +1,1 @@
-"""The process: its parts, and the order in which they start and stop."""
+"""The process: its components, and the order in which they start and stop."""

@@ -1,6 +1,6 @@
-"""The manager: the resources that controllers of one process share, and the order of start and stop.
+"""The manager: the resources that the controllers of a process share, and the order of start and stop.
 
-`Runnable` and `Lifespan` are the parts that live as long as the manager.
+A `Runnable` or a `Lifespan` lives as long as the manager.
 """
 
 from __future__ import annotations
@@ -44,27 +44,28 @@ if TYPE_CHECKING:
 # Seconds that closing each context may take.
 CLOSE_TIMEOUT = 5.0
 
-# How long events that are still unsent may hold up the end of the process, in seconds.
+# Seconds that unsent events may delay the end of the process.
 EVENTS_FLUSH_TIMEOUT = 2.0
 
-# Seconds for which a stopping replica works on, while others get to know the objects that it leaves.
+# Seconds for which a stopping replica continues, while others prepare to take over its objects.
 HANDED_OVER_WITHIN = 10.0
 
-# Seconds after the grace in which all else has to be over: the lease released, Events sent, servers closed.
+# Seconds after the grace period in which everything has to end: the lease is released, Events are sent,
+# servers are closed.
 STOP_MARGIN = 15.0
 
 _log = get_logger("manager")
 
 
 class CannotStart(Exception):
-    """A context that could not be entered; the one-line message names it and gives the reason."""
+    """A context could not be entered; the one-line message names it and gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
     """A task that runs beside the controllers until it is cancelled.
 
-    `run` is called once, when its turn comes. With `leader_only` it runs in the replica that leads.
+    `run` is called once. With `leader_only`, it runs only in the leader.
     """
 
     name: str
@@ -74,25 +75,26 @@ class Runnable:
 
 @dataclass(frozen=True, slots=True)
 class Lifespan:
-    """A context that is open as long as the manager runs: a connection, a server.
+    """A context that is open as long as the manager runs, such as a connection or a server.
 
-    `enter` makes it when the manager runs. It is entered before caches and controllers start, in the order of
+    `enter` returns the context manager. It is entered before caches and controllers start, in the order of
     registration. It is left in the opposite order, after the last reconcile has ended, the lease is released
-    and Events are sent. When it cannot be entered, the process ends with one line, in which `name` stands.
+    and Events are sent. If it cannot be entered, the process ends with a one-line message that contains
+    `name`.
     """
 
     enter: Callable[[], AbstractAsyncContextManager[Any]]
     name: str | None = None
 
     async def open(self, stack: AsyncExitStack) -> None:
-        """Enter it, to be left with `stack`. Raises `CannotStart`."""
+        """Enter the context, which `stack` will leave. Raises `CannotStart`."""
         try:
             context = self.enter()
             await context.__aenter__()
             stack.push_async_exit(partial(_close_in_time, context, self.name or self.enter.__qualname__))
         except Exception as error:
             kind, text = type(error).__name__, str(error)
-            # An error of the system speaks for itself; of others, the class says half of what is wrong.
+            # The message of a system error is sufficient; for other errors, the class is important, too.
             reason = (text if isinstance(error, OSError) else f"{kind}: {text}") if text else kind
             raise CannotStart(f"cannot start {self.name}: {reason}" if self.name else reason) from error
 
@@ -104,7 +106,7 @@ async def _close_in_time(
     error: BaseException | None,
     trace: TracebackType | None,
 ) -> bool | None:
-    """Leave a context, within `CLOSE_TIMEOUT` so that it does not hold up the others."""
+    """Leave a context within `CLOSE_TIMEOUT`, so that it does not delay the others."""
     limit = asyncio.timeout(CLOSE_TIMEOUT)
     try:
         async with limit:
@@ -117,38 +119,37 @@ async def _close_in_time(
 
 
 class Runnables:
-    """Tasks that run until they are stopped, and whose first failure is reported to their owner.
+    """Tasks that run until they are stopped; the first failure is reported to their owner.
 
-    A task group cancels its other tasks at once when one fails. A manager must not: reconciles still finish,
-    the lease is released and events are sent.
+    A task group cancels its other tasks at once when one fails. A manager must not: after a failure,
+    reconciles still finish, the lease is released and events are sent.
     """
 
     def __init__(self, failure: asyncio.Future[None]) -> None:
-        """`failure` gets the first exception of any runnable; several sets may share it."""
+        """Create an empty set; `failure` gets the first exception of any runnable, and sets may share it."""
         self._failure = failure
         self._tasks: list[asyncio.Task[None]] = []
         self._asked: set[asyncio.Task[None]] = set()
 
     def start(self, runnable: Runnable, context: Context | None = None) -> None:
-        """Run it in the background, under its name in task dumps, and in `context` if one is given."""
+        """Run it in the background, under its name in task dumps, and in `context` if given."""
         task = asyncio.get_running_loop().create_task(runnable.run(), name=runnable.name, context=context)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
     async def stop(self) -> None:
-        """Cancel what still runs and wait until all of it has ended, newest first, however long it takes.
+        """Cancel all running tasks and wait for their end, newest first, however long it takes.
 
-        When this is cancelled itself, call it again. No task is cancelled twice, which would cut its end
-        short.
+        After a cancellation, call it again. No task is cancelled twice, which would interrupt its clean-up.
         """
         while self._tasks:
             task = self._tasks[-1]
             if task not in self._asked:
                 self._asked.add(task)
                 task.cancel()
-            # Its failure, if any, has been handed over by `_ended`.
+            # `_ended` has already reported its failure, if any.
             await asyncio.wait([task])
-            if task in self._tasks:  # unless another caller was told to stop it too
+            if task in self._tasks:  # unless another caller is stopping it, too
                 self._tasks.remove(task)
             self._asked.discard(task)
 
@@ -159,17 +160,17 @@ class Runnables:
         elif task in self._asked:
             error = None
         else:
-            # Some library's cancellation that leaked: a part that is missing from now on.
-            error = RuntimeError(f"{task.get_name()} was cancelled, and not by its owner")
+            # A leaked cancellation from a library: the task is missing from now on.
+            error = RuntimeError(f"{task.get_name()} was cancelled, but not by its owner")
         if error is not None and not self._failure.done():
             self._failure.set_exception(error)
 
 
 class Manager:
-    """Runtime of controllers on shared caches over one connection to one cluster.
+    """The runtime of controllers with shared caches and one connection to one cluster.
 
-    An operator's `setup` builds its controllers from `cache`, `client`, `events`, `health`, `leadership`,
-    `metrics`, `program`, `rng` and `settings`. Building a manager starts nothing; `run` does, once.
+    An operator's `setup` creates its controllers with `cache`, `client`, `events`, `health`, `leadership`,
+    `metrics`, `program`, `rng` and `settings`. Creating a manager starts nothing; `run` does, once.
     """
 
     def __init__(
@@ -188,22 +189,22 @@ class Manager:
         shutdown_delay: float = 0.0,
         unguessable: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """Set up a manager.
+        """Create a manager.
 
         Args:
-            transport: carries every request; the caller closes it after `run`.
-            program: the program of this manager. Its name, then the controller's, is the field manager.
+            transport: sends every request; the caller closes it after `run`.
+            program: the program of this manager. Field managers consist of its name and the controller's.
             metrics: the registry of all metrics.
-            rng: the one source of jitter.
-            identity: names this replica in Events.
+            rng: the only source of jitter.
+            identity: the name of this replica in Events.
             settings: the values of the settings that operators declare; default none.
             namespaces: the watched namespaces; default all.
-            coordinator: divides the work between replicas; by default this replica does all of it.
-            watchdog: ends the process when the stop takes too long; default none.
+            coordinator: divides the work between replicas; by default, this replica does all of it.
+            watchdog: ends the process if the stop takes too long; default none.
             graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
-            shutdown_delay: seconds from the stop until webhooks may end, as callers send requests for a
-                moment after the manager stops being ready. It runs in parallel with the timeout above.
-            unguessable: returns a number of random bytes that are fit for passwords.
+            shutdown_delay: seconds from the stop until webhooks may end, because callers still send requests
+                for a moment after the end of readiness. It runs in parallel with the timeout above.
+            unguessable: returns random bytes that are fit for passwords.
         """
         self.program = program
         self._transport = transport
@@ -263,13 +264,14 @@ class Manager:
         self.health.readiness.add("informers", lambda: "; ".join(self.cache.problems()) or None)
         if coordinator is not None:
             self.health.readiness.add("leader-election", lambda: coordinator.problem)
-        # Caches run in every replica, leading or not: a standby that is warm works at once after a takeover.
+        # Caches run in every replica, leading or not: a standby with warm caches works at once after a
+        # takeover.
         self.add(Runnable("cache", self.cache.run))
         self.add(Runnable("events", self.events.run))
 
     @property
     def stopping(self) -> bool:
-        """Return whether the stop is in progress: readiness has ended, and clients should go elsewhere."""
+        """Return whether the manager is stopping: it is not ready, and clients should go elsewhere."""
         return self._stopping
 
     def kubernetes_client(self) -> TransportApiClient:
@@ -277,10 +279,10 @@ class Manager:
         return self.client.kubernetes_client()
 
     def add(self, part: Runnable | Lifespan | Controller) -> None:
-        """Let the part live as long as the manager.
+        """Add a component that lives as long as the manager.
 
-        When a `Runnable` raises, the manager stops and raises the error. Raises ValueError for a second
-        controller of one name.
+        If a `Runnable` raises, the manager stops and raises the error. Raises ValueError for a second
+        controller with the same name.
         """
         match part:
             case Runnable():
@@ -289,16 +291,16 @@ class Manager:
                 self._lifespans.append(part)
             case _:
                 if any(other.name == part.name for other in self.controllers):
-                    raise ValueError(f"there is a controller named {part.name} already")
+                    raise ValueError(f"another controller already has the name {part.name}")
                 self.controllers.append(part)
                 self.health.readiness.add(f"controller-{part.name}", part.ready_problem)
                 self.health.liveness.add(f"controller-{part.name}", part.stuck_problem)
 
     def add_routes(self, routes: Iterable[AbstractRouteDef], *, server: HttpServer | None = None) -> None:
-        """Serve handlers of aiohttp.web, in every replica, from the manager's start to its end.
+        """Serve handlers of aiohttp.web in every replica, from the manager's start to its end.
 
-        Without a `server` the metrics server has them, which asks for the same tokens and rights as for
-        `/metrics`. A `server` of their own lets every client in. Call it while the manager is built.
+        Without a `server`, the metrics server serves them, with the same tokens and rights as for `/metrics`.
+        A separate `server` accepts every client. Call this before the manager runs.
         """
         if server is None:
             self.routes += routes
@@ -310,7 +312,7 @@ class Manager:
             self.certificates[server.name] = certificate
 
         def serving() -> AbstractAsyncContextManager[Any]:
-            from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web takes a tenth of a second
+            from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
 
             options: dict[str, Any] = {"certificate": certificate, "limits": server.limits}
             return serve(server.name, address, wanted, leaving=lambda: self._stopping, **options)
@@ -318,10 +320,10 @@ class Manager:
         self.add(Lifespan(serving, name=f"the server of {server.name}"))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set, then stop in order; raises what made it stop early.
+        """Run until `stop` is set, then stop in order; raises the error that ended it early.
 
-        Raises LeadershipLost, the error of a runnable that failed, or CannotStart for a context that could
-        not be entered. Cancelling it ends everything at once, and leaves the lease to expire.
+        Raises LeadershipLost, the error of a failed runnable, or CannotStart for a context that could not be
+        entered. A cancellation ends everything at once, and leaves the lease to expire.
         """
         loop = asyncio.get_running_loop()
         loop.set_default_executor(self._threads)
@@ -332,19 +334,19 @@ class Manager:
                 if await self._open(stack, stop):
                     await self._work(stop, failure)
         except Exception as error:
-            # The error of a context that was left comes second to the reason for the stop.
+            # The reason for the stop is more important than an error of a context that was left.
             if failed := _error(failure):
                 raise failed from error
             raise
         finally:
-            failed = _error(failure)  # read also when a cancellation comes first
+            failed = _error(failure)  # read it even if a cancellation comes first
         if failed:
             raise failed
 
     async def _open(self, stack: AsyncExitStack, stop: asyncio.Event) -> bool:
-        """Enter all contexts, to be left with `stack`; return False when the stop comes before the end.
+        """Enter all contexts, which `stack` will leave; return False if the stop comes before the end.
 
-        All of it in this task, as cancel scopes and task groups want it.
+        All are entered in this task, because cancel scopes and task groups require it.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -362,7 +364,7 @@ class Manager:
                     ending.cancel()
                     await asyncio.wait([ending])
         except TimeoutError:
-            _log.info("stopped before all had started")
+            _log.info("stopped before all contexts were entered")
             return False
         return True
 
@@ -377,7 +379,7 @@ class Manager:
             await unless(stop, asyncio.wait([failure]))
             await self._stop(failure)
         finally:
-            # After a stop in order nothing is left; else this is the stop.
+            # After a stop in order, there is nothing left to stop; otherwise, this is the stop.
             self._begin_stop()
             await self._controlling.stop()
             await self._led.stop()
@@ -390,7 +392,7 @@ class Manager:
             self._lost.set()
             raise
 
-    # `Work`, as the coordinator starts and stops it.
+    # The methods of `Work`, by which the coordinator starts and stops it.
 
     def start_controllers(self, *, leader_only: bool = True) -> None:
         """Start the controllers that need an election, or else those that need none."""
@@ -400,7 +402,7 @@ class Manager:
                 self._controlling.start(runnable, self._work_context())
 
     def start_leader_runnables(self, enter: Callable[[], object] = lambda: None) -> None:
-        """Start the runnables for the leader alone; `enter` is called once in the context of all of them."""
+        """Start the leader's runnables; `enter` is called once in the context of all of them."""
         if self._stopping:
             return
         context = self._work_context()
@@ -411,12 +413,12 @@ class Manager:
                 self._led.start(runnable, context.copy())
 
     async def stop_leader_runnables(self) -> None:
-        """Cancel these runnables, and return when they and their threads have ended."""
+        """Cancel the leader's runnables, and return when they and their threads have ended."""
         await self._led.stop()
         await ended(self._led_threads)
 
     async def wait_for_threads(self) -> None:
-        """Return when no thread works for a reconcile that was cancelled."""
+        """Return when no thread works for a cancelled reconcile."""
         await ended(self._threads.busy)
 
     def _work_context(self) -> Context:
@@ -426,7 +428,7 @@ class Manager:
         return context
 
     async def _stop(self, failure: asyncio.Future[None]) -> None:
-        """Work first, then the lease, then the events: while work goes on, no other replica may begin."""
+        """Stop work first, then the lease, then events: while work continues, no other replica may begin."""
         self._begin_stop()
         began, error = asyncio.get_running_loop().time(), _error(failure)
         reason = "asked to" if error is None else str(error) or type(error).__name__
@@ -436,17 +438,18 @@ class Manager:
                 await unless(self._lost, self.coordinator.handed_over())
         grace = max(0.0, self._grace - (asyncio.get_running_loop().time() - began))
         if await unless(self._lost, self._end_work(grace=grace)) is None:
-            # Another replica may be working already: what is begun must not be finished.
+            # Another replica may already be working, so running reconciles must not finish.
             await self._end_work(grace=0.0)
         await self._controlling.stop()
         await self._led.stop()
         if busy := self._threads.busy:
-            # Until they end, this process leads. If they do not, the watchdog ends it, and the lease expires.
+            # Until the threads end, this process leads. If they do not, the watchdog ends it, and the lease
+            # expires.
             _log.warning("waiting for threads, which cannot be cancelled", count=len(busy))
             await ended(busy)
         if not self._lost.is_set():
             if not self._is_alone:
-                # Tasks that nothing has awaited, and that go on, would write beside the next leader.
+                # Forgotten tasks that continue would write beside the next leader.
                 self._transport.fence_work("the lease is given back")
             await self.coordinator.release()
             await self.events.flush(EVENTS_FLUSH_TIMEOUT)

@@ -61,10 +61,6 @@ class CannotServe(OSError):
     """Something cannot be served; the message says what, where and why."""
 
 
-class CannotListen(CannotServe):
-    """An address cannot be listened on."""
-
-
 @asynccontextmanager
 async def serve(
     name: str,
@@ -90,8 +86,8 @@ async def serve(
     Requests that have begun to come are answered within the time that `limits` gives. Then all connections
     are closed, and handlers that still run are cancelled.
 
-    Raises `CannotListen`, as when the port is in use, and `CannotServe` without a usable certificate or when
-    two routes are the same.
+    Raises `CannotServe`, as when the port is in use, without a usable certificate, or when two routes are the
+    same.
     """
     async with AsyncExitStack() as stack:
         if certificate is not None:
@@ -267,7 +263,7 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
             return await _listen(name, BindAddress(address.host, 0), flag, any_port=False)
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         named = f"{address} ({flag})" if flag else f"{address}"
-        raise CannotListen(f"cannot serve {name} on {named}: {reason}") from error
+        raise CannotServe(f"cannot serve {name} on {named}: {reason}") from error
 
 
 def path_itself(request: web.Request) -> tuple[str, str]:

@@ -6,7 +6,6 @@ finds the record by `current_record`, and adds to it. A finished record is kept 
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
+from manager.util.clock import monotonic
 
 NO_ANSWER = 0
 """Stands for a status code where no complete answer came."""
@@ -106,12 +106,6 @@ class RequestRecord(msgspec.Struct, array_like=True, gc=False):
     seconds: float = 0.0
     error: str = ""
 
-    def add_attempt(self, code: int, seconds: float) -> None:
-        """Count an attempt that has ended with this status code."""
-        self.code = code
-        self.attempts += 1
-        self.seconds += seconds
-
 
 def resource_and_name(path: str) -> tuple[str, str]:
     """Split an API path into the resource with its subresource, and the object's name if it has one."""
@@ -197,7 +191,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
 
     def begin_request(self, verb: str, path: str, name: str) -> RequestRecord:
         """Add a request that begins; the caller adds its attempts to the returned record."""
-        sent = RequestRecord(verb, path, _now(), name)
+        sent = RequestRecord(verb, path, monotonic(), name)
         self.requested += 1
         self.writes += verb != "get"
         if len(self.requests) < MOST_REQUESTS:
@@ -211,20 +205,20 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
             within = f"/namespaces/{key.namespace}" if key.namespace else ""
             path = f"{_group_path(kind.gvk)}{within}/{kind.plural}/{key.name}"
             path = f"{path}/{subresource}" if subresource else path
-            self.requests.append(RequestRecord(verb, path, _now(), code=SPARED))
+            self.requests.append(RequestRecord(verb, path, monotonic(), code=SPARED))
 
     def add_event(self, type: str, reason: str, message: str) -> None:  # noqa: A002 - the field's name
         """Add an Event."""
         self.recorded += 1
         if self.recorded <= MOST_EVENTS:
-            self.events.append(EventRecord(type, reason, message[:LONGEST_TEXT], _now()))
+            self.events.append(EventRecord(type, reason, message[:LONGEST_TEXT], monotonic()))
 
     def in_unix_time(self, offset: float) -> ReconcileRecord:
         """Return a copy with `offset` added to all times: Unix time minus the loop's."""
         return replace(
             self,
             started=self.started + offset,
-            seconds=self.seconds if self.outcome else _now() - self.started,
+            seconds=self.seconds if self.outcome else monotonic() - self.started,
             triggers=tuple(each.in_unix_time(offset) for each in self.triggers),
             requests=[replace(each, at=each.at + offset) for each in self.requests],
             events=[replace(each, at=each.at + offset) for each in self.events],
@@ -253,13 +247,9 @@ def called(what: str, seconds: float, error: str = "") -> None:
     if (record := current_record()) is not None:
         record.called += 1
         if len(record.requests) < MOST_REQUESTS:
-            at, text = _now() - seconds, error[:LONGEST_TEXT]
+            at, text = monotonic() - seconds, error[:LONGEST_TEXT]
             call = RequestRecord("call", what, at, code=CALLED, attempts=1, seconds=seconds, error=text)
             record.requests.append(call)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 enter_record = _current.set

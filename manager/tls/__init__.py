@@ -1,1 +1,1 @@
-"""Certificates that our servers present: read from files or made here, and kept current while they run."""
+"""Certificates of our servers: read from files or created here, and renewed while the servers run."""

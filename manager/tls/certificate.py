@@ -1,7 +1,7 @@
-"""Certificates: parsing those of others, and issuing our own.
+"""Certificates: parsing of any, and issuing of our own.
 
 Importing `cryptography` takes a tenth of a second and some megabytes, so modules that seldom need it import
-this one in a function. Parsing and issuing take a millisecond or more, and belong in a thread.
+this module in a function. Parsing and issuing take a millisecond or more, and belong in a thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from manager.tls.key_pair import KeyPair
 E = TypeVar("E", bound=x509.ExtensionType)
 
 CLOCK_SKEW = timedelta(minutes=5)
-"""How far the clock of a client may be behind ours: each certificate is valid from so long ago."""
+"""The tolerance for clients' slow clocks: the validity of each certificate begins so long ago."""
 
 _SHOWN_SERIAL = 8
 
@@ -43,39 +43,39 @@ _KEY = re.compile(rb"-----BEGIN ([A-Z ]{0,20})PRIVATE KEY-----(?:[^-]|-(?!----))
 _NAMES = (x509.DNSName, x509.IPAddress)
 
 Chance = Callable[[int], bytes]
-"""Makes so many bytes for keys and serial numbers, always the same ones: for simulations."""
+"""Returns so many bytes for keys and serial numbers, always the same ones: for simulations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Parsed certificate; equality ignores the text around it."""
+    """A parsed certificate; equality ignores the text around it."""
 
     pem: bytes
-    """Its block alone, with a line's end."""
+    """The PEM block alone, with a final newline."""
 
     since: datetime
-    """When it begins to be valid, in UTC."""
+    """The beginning of the validity in UTC."""
 
     until: datetime
-    """The last moment at which it is valid, in UTC."""
+    """The last moment of the validity in UTC."""
 
     names: frozenset[str]
-    """Host names and IP addresses of the server that it is for."""
+    """The server's host names and IP addresses in the certificate."""
 
     is_authority: bool
     """Whether it may sign others."""
 
     public_key: bytes = field(repr=False)
-    """As `public_key_of` returns it for a private key."""
+    """The public key, in the form of `public_key_of`."""
 
     _parsed: x509.Certificate = field(repr=False, compare=False)
 
     def valid_at(self, when: datetime) -> bool:
-        """Return whether a clock that shows `when` finds it neither too early nor too late."""
+        """Return whether the time `when` is in the validity period."""
         return self.since <= when <= self.until
 
     def vouched_for_by(self, authority: Certificate) -> bool:
-        """Return whether that authority has signed it, however long either is valid."""
+        """Return whether the authority has signed the certificate, without checking either validity."""
         if not authority.is_authority:
             return False
         try:
@@ -86,7 +86,7 @@ class Certificate:
 
 
 def certificates_in(pem: bytes) -> tuple[Certificate, ...]:
-    """Return each certificate of a text once, in order, and ignore everything else in it."""
+    """Return each certificate in a text once, in order, and ignore everything else."""
     found = (_certificate(block + b"\n") for block in _CERTIFICATE.findall(pem))
     return tuple(dict.fromkeys(each for each in found if each is not None))
 
@@ -97,7 +97,7 @@ def bundled(authorities: Iterable[Certificate]) -> bytes:
 
 
 def keys_in(pem: bytes) -> tuple[bytes, ...]:
-    """Return each private key of a text as PEM, in order."""
+    """Return each private key in a text as PEM, in order."""
     return tuple(match.group() + b"\n" for match in _KEY.finditer(pem))
 
 
@@ -149,9 +149,9 @@ class Authority:
     def issue(
         self, names: Sequence[str], now: datetime, valid_for: timedelta, *, chance: Chance | None = None
     ) -> KeyPair:
-        """Issue a certificate for a server with these host names and IP addresses, and its new key.
+        """Issue a certificate for a server with these host names and IP addresses, and create its key.
 
-        It expires with the authority at the latest. Raises ValueError for an invalid certificate or key.
+        It expires no later than the authority. Raises ValueError for an invalid certificate or key.
         """
         own = x509.load_pem_x509_certificate(self.certificate)
         signing = load_pem_private_key(self.key, password=None)
@@ -166,14 +166,14 @@ def new_authority(
 ) -> Authority:
     """Create an authority that signs server certificates, but no further authorities.
 
-    Its subject is `name` and a part of its serial number: all subjects in a bundle must differ.
+    Its subject consists of `name` and a part of its serial number: all subjects in a bundle must differ.
     """
     made = _make(name, (), now, now + valid_for, chance)
     return Authority(made.certificates, made.key)
 
 
 def self_signed(names: Sequence[str], now: datetime, valid_for: timedelta) -> KeyPair:
-    """Issue a self-signed certificate for a server of these names."""
+    """Issue a self-signed certificate for a server with these names."""
     return _make(names[0], names, now, now + valid_for)
 
 
@@ -186,9 +186,9 @@ def _make(
     *,
     issuer: tuple[x509.Name, ec.EllipticCurvePrivateKey] | None = None,
 ) -> KeyPair:
-    """Make a key and its certificate: of a server with `names`, or without any of an authority.
+    """Create a key and its certificate, for a server with `names` or (without names) for an authority.
 
-    Without an issuer, it signs itself.
+    Without an issuer, the certificate is self-signed.
     """
     if chance is None:
         key, serial = ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
@@ -201,7 +201,8 @@ def _make(
     # A common name has at most 64 characters; clients check only the alternative names.
     own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject[:64])])
     issuer_name, signing = issuer or (own, key)
-    # Its fields in order: signatures, 4 other uses, signatures of certificates and of revocations, 2 others.
+    # Its fields in order: digital signature, 4 other uses, signing of certificates and of revocation lists, 2
+    # others.
     usage = x509.KeyUsage(
         not is_authority, False, False, False, False, is_authority, is_authority, False, False
     )

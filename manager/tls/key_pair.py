@@ -1,4 +1,4 @@
-"""A certificate with its private key, and TLS contexts that present one or trust others."""
+"""A certificate with its private key, and TLS contexts with certificates to present or to trust."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 def as_file(content: bytes, *, name: str) -> Iterator[str]:
     """Yield the path of a file with `content`, which exists until the end of the block.
 
-    `ssl` loads private keys only from a path, but a key from memory should not get on a disk for that. So on
-    Linux this is a memfd, called `name`. Elsewhere it is a temporary file that only our user can read.
+    `ssl` loads private keys only from a path, but a key in memory should not be written to a disk for that.
+    So on Linux the file is a memfd, called `name`. Elsewhere it is a temporary file that only our user can
+    read.
     """
     if sys.platform == "linux":
         file: Any = open(os.memfd_create(name), "wb")  # noqa: PTH123, SIM115 - it is closed below
@@ -32,7 +33,7 @@ def as_file(content: bytes, *, name: str) -> Iterator[str]:
 
 
 class CertificateUnusable(OSError):
-    """Lack of a usable certificate; the one-line message names its source and the problem."""
+    """There is no usable certificate; the one-line message names its source and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class KeyPair:
     """A server's certificate and its key, both PEM."""
 
     certificates: bytes
-    """The server's own, followed by those that lead to an authority."""
+    """The server's own certificate, followed by those that lead to an authority."""
 
     key: bytes = field(repr=False)
     """The private key of the first certificate, not encrypted."""
@@ -52,11 +53,11 @@ class KeyPair:
         client must present one. Blocks for about a millisecond.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # In TLS 1.3 a client may change keys as often as it likes, in 27 bytes each, and OpenSSL answers all
-        # that has come before it returns: one connection held the event loop for as long as it sent them.
+        # In TLS 1.3, a client may change keys as often as it likes, in 27 bytes each, and OpenSSL processes
+        # all received changes at once: one connection blocked the event loop for as long as it sent them.
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
-        context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # as good as what 1.3 has
-        # A client could have us do the costly half of handshakes over and over, on one connection.
+        context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # as good as those of TLS 1.3
+        # Otherwise one connection could repeat handshakes, whose costly half is ours.
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(["http/1.1"])
         if client_authorities is not None:
@@ -67,7 +68,7 @@ class KeyPair:
 
 
 def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
-    """Have the context present the certificates, with the key of the first. Raises `CertificateUnusable`."""
+    """Load the certificates and the key of the first into the context. Raises `CertificateUnusable`."""
 
     def no_password() -> NoReturn:
         raise CertificateUnusable("the key is encrypted, and the process cannot ask for its password")
@@ -77,16 +78,16 @@ def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
             context.load_cert_chain(path, password=no_password)
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
-                raise CertificateUnusable("the key is not that of the certificate") from error
+                raise CertificateUnusable("the key does not match the certificate") from error
             reason = error.reason or error
             raise CertificateUnusable(f"no certificate in PEM with its key ({reason})") from error
 
 
 def trust(context: ssl.SSLContext, authorities: bytes) -> None:
-    """Have the context trust these certificates, in PEM; raises `CertificateUnusable` without any."""
+    """Trust these PEM certificates in the context; raises `CertificateUnusable` without any."""
     try:
         # A file may have comments in any language between its certificates.
         context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        raise CertificateUnusable(f"holds no PEM certificate ({reason})") from error
+        raise CertificateUnusable(f"contains no PEM certificate ({reason})") from error

@@ -1,4 +1,4 @@
-"""Certificates of running servers: where they come from, and how a new one replaces another."""
+"""Certificates of running servers: their sources, and their replacement by new ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from manager.util import clock
 from manager.util.small_file import read_small_file
 
 RECHECK_INTERVAL = 5.0
-"""Seconds between two reads of the source. controller-runtime's certwatcher polls every 10 s and watches too.
-Two small reads in a thread work on every file system, however a volume swaps its files."""
+"""Seconds between two reads of the source. controller-runtime's certwatcher polls every 10 s and watches,
+too. Two small reads in a thread work on every file system, however a volume replaces its files."""
 
 FIRST_CHECK_INTERVAL = 0.5
-"""Seconds between two reads while there is no certificate yet, and something waits to be served."""
+"""Seconds between two reads while there is no certificate and a server waits for one."""
 
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
@@ -30,10 +30,10 @@ _log = get_logger("tls")
 
 
 class CertificateSource(Protocol):
-    """Source of the served certificate."""
+    """The source of a served certificate."""
 
     def __str__(self) -> str:
-        """Where it comes from, for messages."""
+        """Return the origin of the certificate, for messages."""
 
     def pair(self, now: datetime) -> KeyPair:
         """Return the certificate and its key for the time `now`; an equal pair means no change.
@@ -46,7 +46,7 @@ class CertificateFiles:
     """Certificate files that another program updates: a mounted Secret, or an administrator's files."""
 
     def __init__(self, certificate: Path, key: Path, *, flag: str = "") -> None:
-        """`flag` is what names their folder, for messages."""
+        """Create the source; `flag` is the setting of the folder, for messages."""
         self._certificate = certificate
         self._key = key
         self._flag = flag
@@ -55,13 +55,13 @@ class CertificateFiles:
         return f"{self._certificate} and {self._key}"
 
     def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`. Files that are replaced one after the other may not fit for a moment."""
+        """See `CertificateSource`. Files that are replaced one after another may not match for a moment."""
         del now
         return KeyPair(_content(self._certificate, self._flag), _content(self._key, self._flag))
 
 
 class ClientAuthorities:
-    """File with the CA certificates for clients; another program updates it."""
+    """A file with the CA certificates for clients, which another program updates."""
 
     def __init__(self, file: Path, *, required: bool = True) -> None:
         """Use the CAs in `file`; if `required`, a client without a valid certificate fails the handshake."""
@@ -79,9 +79,9 @@ class ClientAuthorities:
 
 
 class SelfSigned:
-    """Self-signed certificate in memory for `names`, which encrypts but proves no identity.
+    """A self-signed certificate in memory for `names`, which encrypts but proves no identity.
 
-    It is replaced long before its year is over.
+    It is replaced long before the end of its year.
     """
 
     def __init__(self, names: Sequence[str] = ("localhost", "127.0.0.1", "::1")) -> None:
@@ -93,7 +93,7 @@ class SelfSigned:
 
     def pair(self, now: datetime) -> KeyPair:
         """See `CertificateSource`."""
-        from manager.tls.certificate import self_signed  # noqa: PLC0415 - cryptography takes 0.1 s
+        from manager.tls.certificate import self_signed  # noqa: PLC0415 - cryptography: 31 ms, 8 MB
 
         if self._made is None or now >= self._made[0] + _RENEWED_AFTER:
             self._made = now, self_signed(self._names, now, _VALID_FOR)
@@ -109,20 +109,20 @@ def _content(path: Path, flag: str = "") -> bytes:
 
 
 def is_over(shown: Mapping[str, Any] | None) -> bool:
-    """Return whether a certificate, as `getpeercert` has it, has expired.
+    """Return whether a certificate, in the form of `getpeercert`, has expired.
 
-    OpenSSL itself looks at it in full handshakes only, and not when a session is resumed.
+    OpenSSL itself checks the expiry only in full handshakes, and not when a session is resumed.
     """
     ends = (shown or {}).get("notAfter")
     return ends is not None and ssl.cert_time_to_seconds(ends) < clock.now().timestamp()
 
 
 _Known = tuple[KeyPair, bytes | None]
-"""A certificate, and the authorities of clients."""
+"""A certificate, and the CAs of clients."""
 
 
 class ServedCertificate:
-    """Provider of the TLS context for each new connection of a server.
+    """The provider of the TLS context for each new connection of a server.
 
     A context never changes, and open connections keep theirs. While a source is unusable, for example with
     only one file of a pair replaced, the earlier certificate is served.
@@ -135,7 +135,7 @@ class ServedCertificate:
         clients: ClientAuthorities | None = None,
         look_every: float | None = None,
     ) -> None:
-        """`clients` has the CAs for certificates of clients; None requests none."""
+        """Create the provider; `clients` has the CAs for certificates of clients; None requests none."""
         self.source = source
         self._look_every = look_every
         self._clients = clients
@@ -148,24 +148,24 @@ class ServedCertificate:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Return the context for new connections; there is one while `refreshed` is entered."""
+        """Return the context for new connections; it exists inside the block of `refreshed`."""
         assert self._context is not None, "the certificate is not being kept"
         return self._context
 
     def lets_in(self, context: ssl.SSLContext, shown: Mapping[str, Any] | None) -> bool:
-        """Return whether a client that has `shown` this on a connection with that context is still let in."""
+        """Return whether a client that has `shown` this certificate, with that context, still has access."""
         return not shown or (context in self._trusting and not is_over(shown))
 
     @property
     def problem(self) -> str | None:
-        """Return why there is no certificate yet; None once there is one."""
+        """Return why there is no certificate yet; None if there is one."""
         if self._context is not None:
             return None
         return self._complaint or f"no certificate has been looked for in {self.source}"
 
     def valid(self) -> tuple[datetime, datetime] | None:
-        """Return since when, and until when, the presented certificate is valid. Blocks the first time."""
-        from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography takes 0.1 s
+        """Return the beginning and end of the presented certificate's validity. Blocks the first time."""
+        from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography: 31 ms, 8 MB
 
         found = () if self._known is None else certificates_in(self._known[0].certificates)
         return (found[0].since, found[0].until) if found else None
@@ -183,9 +183,9 @@ class ServedCertificate:
 
     @asynccontextmanager
     async def refreshed(self) -> AsyncIterator[None]:
-        """Get the certificate, and look for another one until the end of the block.
+        """Read the certificate, and check for another one until the end of the block.
 
-        Raises `CertificateUnusable` when there is none to begin with.
+        Raises `CertificateUnusable` if there is none at the beginning.
         """
         if self._context is None:
             await self._renew()
@@ -203,7 +203,7 @@ class ServedCertificate:
                 await self._renew()
             except Exception as error:  # noqa: BLE001 - a server keeps its certificate after any error
                 text = str(error) if isinstance(error, CertificateUnusable) else repr(error)
-                if text != self._complaint:  # once for as long as it stays the same
+                if text != self._complaint:  # log each error once until it changes
                     self._complaint = text
                     _log.warning("cannot renew the certificate; going on with the earlier one", error=text)
 
@@ -220,9 +220,9 @@ class ServedCertificate:
         self._complaint = None
 
     def _read(self, now: datetime) -> tuple[_Known, ssl.SSLContext | None, CertificateUnusable | None]:
-        """Read source and client CAs, and return them with a context if they changed, and the first error.
+        """Read certificate and client CAs; return them with a context after a change, and the first error.
 
-        A part that cannot be read keeps its known value, so neither part delays the other.
+        If one of them cannot be read, its last value is used, so neither delays the other.
         """
         clients, wrong = self._clients, None
         pair, authorities = self._known or (None, None)

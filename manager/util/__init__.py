@@ -1,1 +1,1 @@
-"""Small parts that know nothing of Kubernetes: addresses, durations, quantities, clocks, files."""
+"""Small modules without Kubernetes: addresses, durations, quantities, clocks, files."""

@@ -1,4 +1,4 @@
-"""Addresses of servers: to connect to, to listen on, and of the proxies between."""
+"""Addresses of servers and proxies, to connect to or to listen on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DIGITS = re.compile(r"[0-9]{1,5}")
 
 
 def parse_address(text: str) -> str:
-    """Return the address of a server to connect to as it was written: `petstore:6742`, `[::1]:6742`.
+    """Return the address of a server to connect to, unchanged: `petstore:6742`, `[::1]:6742`.
 
-    Raises `ValueError`, with a message that says what is expected.
+    Raises `ValueError` with the expected form in its message.
     """
     parts = split_address(text)
     if parts is None or not parts[0] or not parts[1]:
@@ -26,14 +26,14 @@ def parse_address(text: str) -> str:
 
 
 def split_address(text: str) -> tuple[str, int] | None:
-    """Split an address into the host, unbracketed or "", and the port, which may be 0; None if invalid."""
+    """Split an address into the host (without brackets, or "") and the port (or 0); None if invalid."""
     host, colon, port = text.rpartition(":")
     if not colon or not _DIGITS.fullmatch(port) or int(port) > _MAX_PORT:
         return None
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         return (host, int(port)) if _is_ip(host, version=6) else None
-    # Digits and dots alone are an IPv4 address written wrongly, not a name.
+    # Digits and dots alone are an invalid IPv4 address, not a name.
     is_name = _HOST_NAME.fullmatch(host) is not None and not host.replace(".", "").isdigit()
     if host and not is_name and not _is_ip(host, version=4):
         return None
@@ -41,19 +41,19 @@ def split_address(text: str) -> tuple[str, int] | None:
 
 
 def in_pod(environ: Mapping[str, str]) -> bool:
-    """Return whether this process runs in a cluster: every pod is told the address of the API server."""
+    """Return whether this process runs in a cluster: every pod has variables for the API server."""
     return bool(environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"))
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches `host`: `localhost`, `127.0.0.1`, `::1`."""
+    """Return whether `host` is reachable only from this machine: `localhost`, `127.0.0.1`, `::1`."""
     if host == "localhost":
         return True
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    # Python before 3.13 does not look into an address of IPv4 that is written as one of IPv6.
+    # Python before 3.13 does not check an IPv4 address in IPv6 notation.
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
@@ -88,7 +88,7 @@ class BindAddress:
     """An IP address without brackets, a host name, or "" for all interfaces."""
 
     port: int
-    """0 lets the system choose a free port."""
+    """The port; 0 lets the system choose a free port."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -96,9 +96,9 @@ class BindAddress:
 
 
 def parse_bind_address(text: str) -> BindAddress | None:
-    """Parse the address to listen at; return None for `0`, which turns the server off.
+    """Parse an address to listen on; return None for `0`, which turns the server off.
 
-    Raises `ValueError`, with a message that says what is expected.
+    Raises `ValueError` with the expected form in its message.
     """
     if text == "0":
         return None
@@ -115,7 +115,7 @@ _SOCKS_PORT = 1080
 
 
 class NotAProxy(ValueError):
-    """Invalid proxy address; the one-line message quotes no part of it, as that may be a password."""
+    """A proxy address is invalid; the one-line message quotes no part of it, which may be a password."""
 
 
 def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
@@ -131,9 +131,9 @@ def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
 
 
 def proxy_url(address: str, *, source: str) -> URL:
-    """Return a proxy's address as a URL with its port; without a scheme it is http. Raises `NotAProxy`."""
+    """Return a proxy's address as a URL with its port; the default scheme is http. Raises `NotAProxy`."""
     if address.startswith(_SOCKS):
-        # The same rules hold, and another port where none is said.
+        # The same rules apply, with another default port.
         if (url := http_url(f"http{address.removeprefix('socks5')}")) is not None:
             return url.with_port(url.explicit_port or _SOCKS_PORT).with_scheme("socks5")
     elif (url := http_url(address if "://" in address else f"http://{address}")) is not None:
@@ -145,10 +145,10 @@ def proxy_url(address: str, *, source: str) -> URL:
 
 
 def http_url(address: str) -> URL | None:
-    """Parse an http or https URL, perhaps with a password; None if the password could be read as the host."""
+    """Parse an http or https URL; None if a part of a password could be read as the host."""
     try:
         url = URL(address)
-        # After a "/", "?" or "#" in a password, which ends the host for whoever reads URLs, there is an "@".
+        # A "/", "?" or "#" in a password ends the host for URL parsers, and an "@" follows it.
         if url.scheme in {"http", "https"} and url.host and url.port and "@" not in str(url.with_user(None)):
             return url
     except ValueError:

@@ -1,4 +1,4 @@
-"""The lines of an author's code among the frames of a stack or a traceback."""
+"""The lines of an author's code in a stack or a traceback."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _LIBRARY = {
     *("manager_tracing", "msgspec", "multidict", "opentelemetry", "orjson", "prometheus_client", "pydantic"),
     *("pydantic_core", "structlog", "uvloop", "yaml", "yarl"),
 }
-"""Packages of the library, and those that it uses."""
+"""The packages of the library and of its dependencies."""
 
 _TEMPLATE = "manager_tools.scaffold.project."
-"""Modules of the library that are an author's once `init` has written them."""
+"""Modules of the library that `init` copies into an author's project."""
 _PYTHONS = sysconfig.get_path("stdlib")
 _LOOP = str(Path(_PYTHONS) / "asyncio")
 _MOST_FRAMES = 100
-"""Frames of a traceback that are searched: an error that several tasks raise has a long one."""
+"""The number of traceback frames that are searched: errors of several tasks have long ones."""
 
 
 def line_that_asks() -> str:
-    """Return file and line of the caller of the library; empty if the library runs by itself.
+    """Return file and line of the library's caller; empty if the library runs by itself.
 
-    It searches the present task alone.
+    It searches the current task only.
     """
     frame: FrameType | None = currentframe()
     while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
@@ -41,7 +41,7 @@ def line_that_asks() -> str:
 
 
 def line_of(frame: FrameType, number: int) -> str | None:
-    """Return file and line of a frame; None for a frame of the library, of its dependencies, or of Python."""
+    """Return file and line of a frame; None for the library, its dependencies, and Python itself."""
     file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
     if module.partition(".")[0] in _LIBRARY:
         is_ours = not module.startswith(_TEMPLATE)
@@ -58,13 +58,13 @@ def place_of(function: Callable[..., object]) -> str:
 
 
 def _place(file: str, module: str, number: int) -> str:
-    # The last parts of the path, as many as the module's name has: the parts before differ by machine.
+    # As many last parts of the path as the module's name has: the parts before differ between machines.
     parts = Path(file).parts[-1 - module.count(".") :]
     return f"{'/'.join(parts)}:{number}"
 
 
 def line_in(place: TracebackType | None) -> str:
-    """Return the innermost line of a traceback that is outside of the library; empty if there is none."""
+    """Return the innermost line of a traceback outside of the library; empty if there is none."""
     found = ""
     for _ in range(_MOST_FRAMES):
         if place is None:
@@ -77,8 +77,8 @@ def line_in(place: TracebackType | None) -> str:
 def format_exception(error: BaseException) -> Iterator[str]:
     """Yield the parts of Python's text of an exception, with the library's frames folded.
 
-    A traceback without a frame of an author is whole: then the library itself is at fault. Of others, the
-    last frame is always there.
+    A traceback without an author's frame is shown as a whole, because the library itself has failed. In other
+    tracebacks, the last frame is always shown.
     """
     shown = traceback.TracebackException.from_exception(error, compact=True)
     _fold(shown, error)
@@ -86,7 +86,7 @@ def format_exception(error: BaseException) -> Iterator[str]:
 
 
 def _fold(shown: traceback.TracebackException, error: BaseException) -> None:
-    """Fold the frames of an exception, and of those that belong to it."""
+    """Fold the frames of an exception, and of its causes and members."""
     left = [(shown, error)]
     while left:
         shown, error = left.pop()
@@ -98,11 +98,11 @@ def _fold(shown: traceback.TracebackException, error: BaseException) -> None:
 
 
 def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> Any:
-    """Return a stack, or instead of it its text with a line for several frames of the library."""
+    """Return a stack, or a text that replaces it, with one line for several frames of the library."""
     authors = [line_of(frame, number) is not None for frame, number in traceback.walk_tb(place)]
     if len(authors) != len(stack) or not any(authors):
         return stack
-    authors[-1] = True  # where it was raised
+    authors[-1] = True  # the line that raised the error
     lines = _Lines()
     for is_shown, run in groupby(zip(authors, stack, strict=True), key=lambda each: each[0]):
         frames = [frame for _, frame in run]
@@ -114,7 +114,7 @@ def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> Any:
 
 
 class _Lines(list[str]):
-    """The text of a stack, which takes its place."""
+    """The text of a stack, with the interface of a stack."""
 
     def format(self, **_: Any) -> list[str]:
         return self

@@ -7,10 +7,10 @@ import random
 
 
 class ExponentialDelay:
-    """The delay that belongs to a number of failures.
+    """The delay for a number of failures.
 
-    The first is near `base` seconds, each further one twice the one before, and none is longer than `cap`.
-    Jitter spreads each over a band of `jitter` (0.1 is ten percent), at the cap too.
+    The first is about `base` seconds, each further delay is twice the one before, and none is longer than
+    `cap`. Jitter spreads each delay over a band of `jitter` (0.1 is ten percent), even at the cap.
     """
 
     def __init__(self, *, base: float, cap: float, jitter: float = 0.1, rng: random.Random) -> None:
@@ -21,19 +21,19 @@ class ExponentialDelay:
         self._base = base
         self._jitter = jitter
         self._random = rng.random
-        # The band lies above the unjittered delay, so that has to stay this far below the cap.
+        # The band is above the unjittered delay, so that delay must stay this far below the cap.
         self._longest = cap / (1 + jitter)
-        # From here on the delay no longer grows; a power beyond it could overflow.
+        # From this number on, the delay no longer grows; a higher power could overflow.
         self._steps = math.ceil(math.log2(cap / base))
 
     def __call__(self, failures: int) -> float:
-        """Return the seconds to wait after a failure that `failures` others came before."""
+        """Return the seconds to wait after a failure that follows `failures` others."""
         delay = min(self._base * 2.0 ** min(failures, self._steps), self._longest)
         return delay * (1 + self._jitter * self._random())
 
 
 class Backoff(ExponentialDelay):
-    """The delays of one activity that is tried again until it works: a watch, an election, a connection."""
+    """The delays of one activity that is retried until it succeeds: a watch, an election, a connection."""
 
     failures = 0
 
@@ -43,5 +43,5 @@ class Backoff(ExponentialDelay):
         return self(self.failures - 1)
 
     def reset(self) -> None:
-        """Forget the failures: it worked."""
+        """Forget the failures after a success."""
         self.failures = 0

@@ -1,9 +1,8 @@
 """Time from one source: the running event loop.
 
-Durations and deadlines use `monotonic`, which is the loop's own time; a test or a simulation
-that runs the loop in virtual time therefore controls them. Wall-clock time is only for what is
-shown or stored (conditions, Events, leases, log lines) and never for measuring how long
-something took.
+Durations and deadlines use `monotonic`, the loop's own time, so a test or a simulation with virtual time
+controls them. Wall-clock time is only for values that are shown or stored (conditions, Events, leases, log
+lines) and never for measuring durations.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """Return the time in UTC: of the running loop's `wall_clock()` if it has one, else the machine's."""
+    """Return the time in UTC: from the running loop's `wall_clock()` if it has one, else the machine's."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

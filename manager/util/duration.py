@@ -9,7 +9,7 @@ _SECONDS = {
     "ns": Decimal("0.000000001"),
     "us": Decimal("0.000001"),
     "µs": Decimal("0.000001"),  # the micro sign
-    "μs": Decimal("0.000001"),  # the Greek letter, which Go accepts as well
+    "μs": Decimal("0.000001"),  # the Greek letter, which Go also accepts
     "ms": Decimal("0.001"),
     "s": Decimal(1),
     "m": Decimal(60),
@@ -19,14 +19,14 @@ _NUMBER_AND_UNIT = r"([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)"
 _PART = re.compile(_NUMBER_AND_UNIT)
 _is_duration = re.compile(f"[+-]?(?:0|(?:{_NUMBER_AND_UNIT})++)").fullmatch
 _LONGEST = Decimal(2**63 - 1) / 10**9
-"""Seconds that Go's type can hold: about 292 years."""
+"""The largest number of seconds in Go's type: about 292 years."""
 
 
 def parse_duration(text: str) -> float:
     """Return the seconds in `text`.
 
-    A number always has a unit, but for a plain `0`; a leading sign is understood. Raises
-    `ValueError`, with a message that says what is expected.
+    A number always has a unit, except for a plain `0`; a leading sign is allowed. Raises `ValueError` with
+    the expected form in its message.
     """
     total = Decimal(0)
     if is_duration := _is_duration(text):
@@ -45,7 +45,7 @@ def parse_wait(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return the shortest text for `seconds` that `parse_duration` reads back: `1m30s`, `1h`, `250ms`."""
+    """Return the shortest text for `seconds` in the format of `parse_duration`: `1m30s`, `1h`, `250ms`."""
     sign = "-" if seconds < 0 else ""
     left = round(Decimal(repr(abs(seconds))), 9)
     if left == 0:

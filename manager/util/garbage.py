@@ -1,4 +1,4 @@
-"""Settings of the memory allocator and the garbage collector, for a process that keeps most objects."""
+"""Settings of the memory allocator and the garbage collector for a process that keeps most objects."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import ctypes
 import gc
 
 _THRESHOLDS = (50_000, 20, 100)
-"""The default of 700 new objects collects so often that it doubles the cost of decoding a list."""
+"""The default of 700 new objects collects so often that decoding a list takes twice as long."""
 
 _M_MMAP_THRESHOLD = -3
-"""What glibc calls it, in malloc.h."""
+"""glibc's constant from malloc.h."""
 
 _LARGE = 128 * 1024
-"""Bytes; glibc's own, to begin with."""
+"""Bytes; glibc's own initial value."""
 
 
 def give_back_large_blocks() -> None:
-    """Take memory for large blocks from the system, and give it back when it is free, for good.
+    """Make glibc request large blocks from the system, and return freed ones, for good.
 
-    Otherwise glibc keeps blocks of up to 16 MB in its heap once one was freed: some tens of megabytes in a
+    Otherwise glibc keeps blocks of up to 16 MB in its heap after one was freed: some tens of megabytes in a
     process with webhooks. Does nothing with another C library.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -27,11 +27,11 @@ def give_back_large_blocks() -> None:
 
 
 def tune_garbage_collector() -> None:
-    """Collect rarely. For the whole process; to be called once, at its start."""
+    """Make the garbage collector run rarely in the whole process; call it once, at the start."""
     gc.set_threshold(*_THRESHOLDS)
 
 
 def settle() -> None:
-    """Take what exists now, which stays for good, out of every later collection, which it makes slow."""
+    """Exclude all existing objects, which stay for good, from later collections to make them faster."""
     gc.collect()
     gc.freeze()

@@ -1,6 +1,6 @@
-"""The limit for nested JSON and YAML: the same for each decoder, on each Python, at each depth of the stack.
+"""The limit for nested JSON and YAML: the same for each decoder, Python version and stack depth.
 
-Decoders have limits of their own: pydantic's is 200 levels, orjson writes 254, and msgspec's depends on the
+Decoders have their own limits: pydantic's is 200 levels, orjson writes 254, and msgspec's depends on the
 interpreter's stack.
 """
 
@@ -12,7 +12,7 @@ from itertools import accumulate
 import msgspec
 
 MOST_LEVELS = 200
-"""Objects and lists within each other that are read. An API server takes 10,000."""
+"""The maximum depth of nested objects and lists. An API server accepts 10,000."""
 
 TOO_DEEP = "it is nested too deeply"
 
@@ -20,15 +20,15 @@ _STEPS = bytes.maketrans(b"{[}]", bytes((1, 1, 0xFF, 0xFF)))
 _OTHERS = bytes(set(range(256)) - set(b"{[}]"))
 
 _list_in_list = re.compile(rb"\[(?<=[\s,[]\[)").search
-"""Looks behind each bracket: so it goes from one to the next, and past all else, at once."""
+"""Looks behind each bracket, so that the search skips everything between two brackets."""
 
 
 def is_too_deep(raw: bytes | bytearray | memoryview | msgspec.Raw, levels: int = MOST_LEVELS) -> bool:
-    """Return whether JSON has more nested levels than the limit; of invalid JSON, its beginning counts."""
+    """Return whether JSON has too many nested levels; for invalid JSON, its valid beginning counts."""
     content = raw if isinstance(raw, bytes | bytearray) else bytes(raw)
-    text = content.decode("latin-1")  # counts in half the time that bytes take
+    text = content.decode("latin-1")  # counting in text takes half as long as in bytes
     objects = text.count("{")
-    # Lists add at most as many levels as objects, and the outermost, if none is directly in another.
+    # Lists add at most as many levels as objects plus one, unless a list is directly in another.
     if (2 * objects < levels and not _list_in_list(content)) or objects + text.count("[") <= levels:
         return False
     if b"\\" in content:

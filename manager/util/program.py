@@ -1,4 +1,4 @@
-"""The name by which a cluster tells a program from others."""
+"""The name by which a cluster distinguishes programs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import click
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 40
-"""With all that is appended to it, such as "-webhook-service", it still names an object of each kind."""
+"""With all suffixes, such as "-webhook-service", it is still a valid object name of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The name and the version of a program, as a cluster sees them.
+    """The name and the version of a program, for the cluster.
 
     Field managers, user agent, Events, lease, Secret, webhook configurations, environment variables and entry
-    points are called after it. Raises `ValueError` for a name that they cannot have.
+    points use the name. Raises `ValueError` for a name that is invalid for them.
     """
 
     name: str
     version: str
     former_names: tuple[str, ...] = ()
-    """Names that it had before: its operators take over the fields that they have written under these."""
+    """Earlier names of the program: its operators take over the fields that they have written under these."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > _LONGEST:
@@ -61,12 +61,12 @@ class Program:
 
 
 def loaded_entries(group: str, what: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield the objects of a group's entry points, in order: their description, package, and the object.
+    """Yield the objects of a group's entry points, in order: description, package, and object.
 
-    `what` begins the description, where `{name}` is the entry point's name. Raises `ClickException` for one
-    that cannot be loaded.
+    The description begins with `what`, in which `{name}` is the entry point's name. Raises `ClickException`
+    for an entry point that cannot be loaded.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms, which `version` does without
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms, which `version` saves
 
     for entry in sorted(entry_points(group=group), key=lambda each: (each.name, each.value)):
         package = "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"

@@ -1,4 +1,4 @@
-"""Limits for how often something happens."""
+"""Limits for the rate of events."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 
 class TokenBucket:
-    """Limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
+    """A limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
 
-    All that it keeps is when the bucket will be full again, so there may be one per object.
+    It only stores when the bucket will be full again, so there may be one limiter per object.
     """
 
     __slots__ = ("_full_at", "_interval", "_slack")
 
     def __init__(self, *, rate: float, burst: int = 1) -> None:
-        """Raise `ValueError` unless the rate is positive and finite, and the burst at least 1."""
+        """Create a full bucket. Raises `ValueError` for an invalid rate, or a burst below 1."""
         if not 0 < rate < math.inf or burst < 1:
             raise ValueError(f"a token bucket needs a positive rate and burst, not {rate} and {burst}")
         self._interval = 1 / rate
@@ -48,10 +48,10 @@ class TokenBucket:
 
 
 class Repeats:
-    """Counter of a repeated event, which is reported at once, and then less and less often, with a count.
+    """A counter of a repeated event, which is reported at once, and then less and less often, with a count.
 
-    Reports follow after one minute, two, four, eight, and then fifteen. A quiet time of that length starts
-    afresh.
+    Reports follow after one minute, two, four, eight, and then every fifteen. A quiet time of that length
+    resets the counter.
     """
 
     __slots__ = ("_interval", "_next", "_untold")
@@ -78,7 +78,7 @@ class Repeats:
 
 
 class Lines:
-    """Limit per minute of log lines that other programs can cause as often as they like."""
+    """A limit per minute for log lines that other programs can cause as often as they like."""
 
     __slots__ = ("_bucket", "_untold")
 
@@ -87,7 +87,7 @@ class Lines:
         self._untold = 0
 
     def log(self, write: Callable[..., object], event: str, **fields: object) -> None:
-        """Call `write` of a logger within the limit, with the number of lines left out before."""
+        """Call `write` of a logger within the limit, with the number of lines omitted before."""
         if not self._bucket.try_acquire():
             self._untold += 1
             return

@@ -21,7 +21,7 @@ def parameters_of(cls: type, name: str) -> list[inspect.Parameter]:
 
 
 def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | None:
-    """Return the parameters that a call with `count` arguments sets; None if there can be no such call."""
+    """Return the parameters for a call with `count` arguments; None if such a call is impossible."""
     is_method = not isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
     if is_method and not _signature(getattr(cls, name)).parameters:
         return None  # not even self
@@ -34,7 +34,7 @@ def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | No
 
 
 def _signature(function: Any) -> inspect.Signature:
-    if sys.version_info >= (3, 14):  # which looks for the names of annotations, if nothing else is said
+    if sys.version_info >= (3, 14):  # by default it evaluates the names in annotations
         return inspect.signature(function, annotation_format=Format.FORWARDREF)
     return inspect.signature(function)
 
@@ -42,7 +42,7 @@ def _signature(function: Any) -> inspect.Signature:
 def classes_of(annotation: Any, cls: type, function: Any) -> list[type] | None:
     """Return the classes that an annotation of a method of `cls` allows.
 
-    Returns None if it may be anything, or if that cannot be known here.
+    Returns None if any class is allowed, or if that cannot be determined.
     """
     if annotation is inspect.Parameter.empty:
         return None
@@ -50,13 +50,12 @@ def classes_of(annotation: Any, cls: type, function: Any) -> list[type] | None:
         places = getattr(inspect.unwrap(function), "__globals__", {})
         try:
             annotation = eval(annotation, places, dict(vars(cls)))  # noqa: S307 - the author's own annotation
-        except Exception:  # noqa: BLE001 - imported for type checkers alone, or local to a function
+        except Exception:  # noqa: BLE001 - imported only for type checkers, or local to a function
             return None
     return _alternatives(annotation)
 
 
 def _alternatives(annotation: Any) -> list[type] | None:
-    """Return the classes that an annotation allows; None if it may be anything."""
     if annotation is None:
         return [NoneType]
     origin = get_origin(annotation)

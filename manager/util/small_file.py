@@ -7,7 +7,7 @@ import stat
 from os import PathLike
 
 _LONGEST = 1024 * 1024
-"""Bytes; no Secret and no ConfigMap can hold more."""
+"""Bytes; no Secret and no ConfigMap can be larger."""
 
 
 def read_small_file(path: str | PathLike[str], *, longest: int = _LONGEST) -> bytes:

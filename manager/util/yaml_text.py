@@ -14,43 +14,43 @@ from manager.util.nesting import MOST_LEVELS, TOO_DEEP
 # The C loader takes a tenth of the time. A PyYAML built without libyaml lacks it.
 _BASE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# Characters that aliases may add to a text, were they written out.
+# The number of characters that expanded aliases may add to a text.
 _ADDED_BY_ALIASES = 1_000_000
 
-# Characters of a number. Python refuses to read longer decimal ones, and to write any.
+# The number of digits in a number. Python refuses to read or write longer decimal numbers.
 _LONGEST_NUMBER = 1_000
 
-# Errors from numbers and dates that Python cannot represent, from misplaced tags and from odd characters.
+# Errors for numbers and dates that Python cannot represent, for misplaced tags and for unusual characters.
 _IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-# Match the beginning of PyYAML's error messages, before the quoted text.
+# Matches the beginning of PyYAML's error messages, before the quoted text.
 _UNQUOTED = re.compile(r"(?:(?:(?:could|did) not find )?expected (?:(?!, but ).)*|[\w .%]*)", re.DOTALL)
 
 _START = " that cannot start any token"
 
 
 class NotYaml(ValueError):
-    """Invalid YAML; the message has the place and the reason, and no value, as that may be a credential."""
+    """Invalid YAML; the message has the place and the reason, but no value, which may be a credential."""
 
 
 class _Refusal(yaml.MarkedYAMLError):
-    """YAML error in our own words, which may be shown unchanged."""
+    """A YAML error with our own message, which may be shown unchanged."""
 
 
 def load(text: bytes, *, unique_keys: bool = False) -> Any:
     """Parse a YAML text like `yaml.safe_load`; `unique_keys` rejects a mapping with a repeated key.
 
-    Raises `NotYaml` for what is not YAML, for values that are recursive, too deeply nested or expand beyond
-    any memory by aliases, and for numbers that cannot be printed.
+    Raises `NotYaml` for invalid YAML, for values that are recursive, too deeply nested or too large after the
+    expansion of aliases, and for numbers that cannot be printed.
     """
     with _plain_errors():
         _check(text)
-        return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
+        return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - both are safe
 
 
 def yaml_documents(text: bytes | str) -> list[Any]:
-    """Return the documents of a stream without empty ones; raises as `load` does."""
+    """Return the documents of a stream without empty ones; raises the errors of `load`."""
     with _plain_errors():
         _check(text)
         return [each for each in yaml.load_all(text, Loader=_Loader) if each]
@@ -70,10 +70,10 @@ def _plain_errors() -> Iterator[None]:
 
 
 def _check(text: bytes | str) -> None:
-    """Refuse what would cost more than its length says, without reading it as a whole."""
-    # Characters of what has an anchor, with all aliases in it written out; None before its end.
+    """Refuse a text that would cost more than its length suggests, without reading it as a whole."""
+    # The expanded size in characters of each anchor's node; None before its end.
     lengths = dict[str | None, int | None]()
-    # Of the nodes that have begun, outermost first: the anchor, and where it began.
+    # For the open nodes, outermost first: the anchor, and its position.
     within: list[tuple[str | None, int]] = []
     length = 0
     for event in yaml.parse(text, Loader=_BASE_LOADER):
@@ -100,7 +100,7 @@ def _check(text: bytes | str) -> None:
 
 
 class _Loader(_BASE_LOADER):  # type: ignore[misc] # which of the two is known when it runs
-    """Loader that rejects numbers with too many digits, and reads `=` as text, like other parsers."""
+    """A loader that rejects numbers with too many digits, and reads `=` as text, like other parsers."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         if len(node.value) >= _LONGEST_NUMBER:

@@ -1,6 +1,6 @@
 """Webhooks: the API server calls this process to default, validate or convert an object.
 
-Decorated methods of an operator answer:
+Decorated methods of an operator return the answers:
 
     class PetOperator(Operator[Pet]):
         @webhook.default
@@ -20,8 +20,8 @@ For kinds of others, an operator has an `Admission`, and uses its decorators:
         @pods.validate_create
         async def check_pod(self, pod: Pod, request: AdmissionRequest) -> Iterable[str] | None: ...
 
-They are served in every replica, also if the operator does not run there, so its `setup` may not have been
-called. This package exports what such methods need; the rest is internal.
+Every replica serves the webhooks, even if the operator does not run there, so its `setup` may not have been
+called. This package exports everything for such methods; its modules are internal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answering admission reviews: a question in, the answer out, both as the bytes of a review."""
+"""Answers to admission reviews, in the form of bytes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _API_VERSION = "admission.k8s.io/v1"
 _CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
 
 Operation = dict[str, Any]
-"""Of a JSON patch (RFC 6902)."""
+"""An operation of a JSON Patch (RFC 6902)."""
 
 _MOST = 1000
-"""Operations inside an object; with more of them it is replaced whole."""
+"""The number of operations inside an object; a longer patch replaces the whole object."""
 
 _Question = tuple[AdmissionQuestion, AdmissionRequest]
 
@@ -38,16 +38,16 @@ _log = get_logger("webhook")
 
 
 class AdmissionEndpoint(Endpoint[_Question]):
-    """Endpoint for the reviews of one webhook of a configuration."""
+    """The endpoint for the AdmissionReviews of one webhook in a configuration."""
 
     identified = True
 
     max_body = 7 * 1024 * 1024
-    """Bytes of a review. The API server takes objects of 3 MB, and the review of a change has two of them,
-    with the user and the options; controller-runtime draws the same line."""
+    """Bytes of a review. The API server accepts objects of 3 MB, and the review of a change has two of them,
+    with the user and the options; controller-runtime has the same limit."""
 
     def __init__(self, webhook: AdmissionWebhook, *, panics: Counter) -> None:
-        """`panics` counts unexpected failures of the operator's function."""
+        """Create an endpoint; `panics` counts unexpected failures of the operator's function."""
         super().__init__(panics)
         self.path = webhook.path
         self._admission = webhook.admission
@@ -99,17 +99,17 @@ class AdmissionEndpoint(Endpoint[_Question]):
         await own_turn(size)
         if encoded(request.object) == before:
             return ()
-        # Decoding is the cheapest way to get a copy, as the function may have changed anything.
+        # Decoding is the cheapest way to get a copy: the function may have changed any part.
         await own_turn(size)
         original = orjson.loads(before)
         await own_turn(size)
         return json_patch(original, request.object)
 
     async def _validate(self, question: AdmissionQuestion, request: AdmissionRequest) -> Sequence[str]:
-        """Return the warnings of the operation's function; without a function, accept every request.
+        """Return the warnings of the operation's function; without a function, allow every request.
 
-        A request that brings an object which does not fit the model is refused. A stored one can still be
-        deleted or corrected; the user is warned that no function validated it.
+        A request is refused if its new object does not fit the model. If the stored object does not fit, it
+        can still be deleted or corrected; a warning tells the user that no function validated it.
         """
         objects: list[Resource | None] = []
         functions = self._admission.functions
@@ -125,7 +125,7 @@ class AdmissionEndpoint(Endpoint[_Question]):
                 what = f"{request.kind.kind} of {request.kind.api_version}: {field_errors(error)[0]}"
                 return [f"not checked, as the stored object is no {what}"]
         elif request.operation == "CREATE" and function == functions.get("validate_update"):
-            objects.append(None)  # the function takes an old object, and a CONNECT has none
+            objects.append(None)  # the function expects an old object, and a CONNECT has none
         if request.operation != "DELETE":
             try:
                 objects.append(await self._model(request, question.object, request.object, "object"))
@@ -162,9 +162,9 @@ def _name_of(request: AdmissionRequest) -> str:
 
 
 def _lines(warnings: Iterable[str] | None) -> list[str]:
-    """Return warnings as the API server takes them for a header: each as one line.
+    """Return warnings in the form of the API server's header values: each as one line.
 
-    It would silently drop a warning with a control character.
+    The API server would silently drop a warning that contains a control character.
     """
     if isinstance(warnings, str):
         warnings = [warnings]  # a single warning, not its characters one by one
@@ -172,11 +172,11 @@ def _lines(warnings: Iterable[str] | None) -> list[str]:
 
 
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
-    """Return the operations that turn `before` into `after`; none when the two are the same JSON.
+    """Return the operations that turn `before` into `after`; empty if both are equal as JSON.
 
-    They replace lists whole, and objects where that is shorter. Values are not copied. The jsonpatch library
-    needs most of a millisecond for one changed field of an object with the managedFields of a few managers,
-    ten times as long.
+    A changed list is replaced as a whole, and so is an object if that is shorter. Values are not copied. The
+    jsonpatch library needs most of a millisecond for one changed field of an object with the managedFields of
+    a few managers, ten times as long.
     """
     return list(_operations(before, after, ""))
 
@@ -199,9 +199,9 @@ def _operations(before: dict[str, Any], after: dict[str, Any], path: str) -> Ite
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether they are the same JSON, with the members of objects in the same order.
+    """Return whether both are the same JSON, with the members of objects in the same order.
 
-    Other than for Python, 1, 1.0 and true are not the same.
+    In contrast to Python, 1, 1.0 and true are different.
     """
     return bool(one == other) and encoded(one) == encoded(other)
 

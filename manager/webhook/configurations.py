@@ -1,4 +1,4 @@
-"""Webhook configurations, and the conversion of a CRD.
+"""Webhook configurations, and the conversion settings of a CustomResourceDefinition.
 
 `make manifests` writes them to `config/webhook/`, with a Service. A manager with `--webhook-url` writes them
 to the cluster.
@@ -13,11 +13,11 @@ from manager.util.program import Program
 from manager.webhook.registration import CONVERSION_PATH, Admission, AdmissionWebhook, Webhooks
 from manager.webhook.request import JsonObject
 
-SECRET = "webhook-server-cert"  # noqa: S105 - its name
-"""The Secret with the certificates, as kubebuilder names the one that cert-manager fills."""
+SECRET = "webhook-server-cert"  # noqa: S105 - a name
+"""The Secret with the certificates, with kubebuilder's name for the one that cert-manager fills."""
 
 SERVICE = "webhook-service"
-"""The Service by which the API server reaches the webhooks."""
+"""The Service through which the API server reaches the webhooks."""
 
 MUTATING = "mutating-webhook-configuration"
 VALIDATING = "validating-webhook-configuration"
@@ -26,16 +26,16 @@ REVIEW_VERSIONS = ("v1",)
 """The versions of AdmissionReview and ConversionReview that the server answers."""
 
 ClientConfig = Callable[[str], JsonObject]
-"""Makes the `WebhookClientConfig` of a path."""
+"""Returns the `WebhookClientConfig` for a path."""
 
 
 def by_service(namespace: str, name: str) -> ClientConfig:
-    """Call the Service at its port 443; a certificate injector adds the CA bundle."""
+    """Return the client configuration for port 443 of a Service; an injector adds the CA bundle."""
     return lambda path: {"service": {"namespace": namespace, "name": name, "path": path}}
 
 
 def by_url(base: str, ca_bundle: str | None = None) -> ClientConfig:
-    """Call `https://HOST:PORT`; `ca_bundle` is base64 of PEM, or None if another component sets it."""
+    """Return the client configuration for `https://HOST:PORT`; `ca_bundle` is base64 of PEM, or None."""
     bundle = {} if ca_bundle is None else {"caBundle": ca_bundle}
     return lambda path: {"url": f"{base.rstrip('/')}{path}", **bundle}
 
@@ -43,9 +43,9 @@ def by_url(base: str, ca_bundle: str | None = None) -> ClientConfig:
 def webhook_configurations(
     webhooks: Webhooks, client_config: ClientConfig, program: Program, *, prefix: str
 ) -> list[JsonObject]:
-    """Return the configuration of the webhooks that change objects, then of those that validate.
+    """Return the MutatingWebhookConfiguration, then the ValidatingWebhookConfiguration.
 
-    One without a webhook is left out. `prefix` begins their names.
+    A configuration without webhooks is omitted. Their names begin with `prefix`.
     """
     sorts: tuple[tuple[str, str, Sequence[AdmissionWebhook]], ...] = (
         ("MutatingWebhookConfiguration", MUTATING, webhooks.mutating),
@@ -64,7 +64,7 @@ def webhook_configurations(
 
 
 def conversion_by(client_config: ClientConfig) -> JsonObject:
-    """Return the `spec.conversion` of a CRD whose objects are converted there."""
+    """Return the `spec.conversion` of a CRD whose objects are converted by that webhook."""
     return {
         "strategy": "Webhook",
         "webhook": {

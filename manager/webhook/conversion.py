@@ -1,4 +1,4 @@
-"""Answering conversion reviews: a question in, the answer out, both as the bytes of a review."""
+"""Answers to conversion reviews, in the form of bytes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from manager.webhook.request import JsonObject
 from manager.webhook.review import STORED_WORK, ConversionQuestion, apart, read_conversion
 
 _FREE = ("labels", "annotations")
-"""Fields of metadata that a conversion may change. The API server refuses a review that changes others."""
+"""The metadata fields that a conversion may change. The API server refuses changes of others."""
 
 _MOST = 256 * 1024
-"""Bytes of all annotations of an object, with their keys, that the API server takes."""
+"""Bytes of all annotations of an object, including their keys, that the API server accepts."""
 
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -34,16 +34,16 @@ _KEY = re.compile(rf"((?=.{{1,253}}/){_DOMAIN}(\.{_DOMAIN})*/)?{_NAME}")
 _VALUE = re.compile(rf"({_NAME})?")
 
 _TURN = 128 * 1024
-"""Bytes of objects after which others get their turn: a few milliseconds of work."""
+"""Bytes of objects after which other reviews continue: a few milliseconds of work."""
 
 _FIXED = 1024
-"""What an object costs besides its length, in the same measure."""
+"""The fixed cost of an object, in bytes."""
 
 _log = get_logger("webhook")
 
 
 class _Head(msgspec.Struct, rename="camel"):
-    """Fields that must be known before a conversion, including the metadata that it must not change."""
+    """The fields that must be known before a conversion, including unchangeable metadata."""
 
     api_version: str
     kind: str
@@ -64,9 +64,9 @@ _Step = tuple[Convert, str, bool]
 
 
 class _NotConverted(Exception):
-    """An object cannot be converted; one line for the user, which names it.
+    """An object cannot be converted; the message is one line for the user, with the object's name.
 
-    If the function has a bug, its error is the cause. `told` has the fields of the object for the log.
+    If the function has a bug, its error is the cause. `told` contains log fields for the object.
     """
 
     def __init__(self, message: str, told: Mapping[str, Any] | None = None) -> None:
@@ -75,26 +75,25 @@ class _NotConverted(Exception):
 
 
 class ConversionEndpoint(Endpoint[ConversionQuestion]):
-    """Endpoint for conversion reviews of all convertible kinds.
+    """The endpoint for the ConversionReviews of all convertible kinds.
 
-    An object that cannot be converted fails its review by name.
+    If an object cannot be converted, its whole review fails with the name of the object.
     """
 
     path = CONVERSION_PATH
     work = "the conversion"
-    timeout_seconds = 30.0  # as long as the API server waits
+    timeout_seconds = 30.0  # the API server's own limit
 
     identified = False  # https://github.com/kubernetes/kubernetes/issues/131810
 
     max_body = 12 * 1024 * 1024
-    """Bytes of a review. Lists are converted in one piece, and clients decide how long they are. This is
-    enough for a page of 500 objects of 24 KB, as kubectl and informers ask for."""
+    """Bytes of a review. Lists are converted as a whole, and clients decide about their length. This is
+    enough for a page of 500 objects of 24 KB, as kubectl and informers request."""
 
     max_answer = 2 * max_body
     """Bytes of an answer. It is about as long as the review, but numbers like 1e15 are written out."""
 
     def __init__(self, conversions: Iterable[Conversion], *, panics: Counter) -> None:
-        """`panics` counts the times a function fails unexpectedly."""
         super().__init__(panics)
         self._partial_lines = Lines(per_minute=LINES)
         self._ways: dict[tuple[str, str, str], Sequence[_Step]] = {}
@@ -144,7 +143,7 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
         return _ended(answer, {"status": "Success"})
 
     async def _convert(self, whole: msgspec.Raw, api_version: str, field: str) -> bytes | memoryview:
-        """Convert the object in `whole`, found at `field`, to `api_version`.
+        """Convert the object in `whole`, which is at the path `field`, to `api_version`.
 
         Raises `_NotConverted` and `TooCostly`.
         """
@@ -155,7 +154,7 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
             head, content = _head.decode(raw), orjson.loads(memoryview(raw))
             names = _names.decode(head.metadata)
         except (msgspec.MsgspecError, orjson.JSONDecodeError, UnicodeDecodeError) as error:
-            # Its text can be of places in the object only, but may not say which object.
+            # The error only names places in the object, but may not name the object.
             raise _NotConverted(f"one of the objects cannot be read: {error}") from None
         if head.api_version == api_version:
             return memoryview(whole)
@@ -188,12 +187,13 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
 
 
 async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
-    """Take the step, and return the reason why a part of the metadata stays as it was, or "".
+    """Convert by one step; return the reason why a part of the metadata stays unchanged, or "".
 
-    On the way to the hub, for storage, that is an error. On the way from it, it would hide the whole list.
+    On the way to the hub, for storage, the caller treats the reason as an error. On the way back, an error
+    would hide the whole list.
     """
     convert, api_version, from_hub = step
-    result: object = await convert(content)  # type: ignore[func-returns-value]  # whatever it really does
+    result: object = await convert(content)  # type: ignore[func-returns-value]  # authors may return any value
     if result is not None:
         raise TypeError("a function for conversion changes the object in place, and returns nothing")
     content["apiVersion"] = api_version
@@ -206,10 +206,10 @@ async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
 
 
 def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject, str]:
-    """Return the original metadata with labels and annotations of `converted`, and the reason of a refusal.
+    """Return the original metadata with the new labels and annotations, and the reason of a refusal.
 
-    A label or annotation that the API server would reject keeps its old value. Raises `TypeError`, naming the
-    field, when labels or annotations are not strings by name.
+    A label or annotation that the API server would reject keeps its old value. Raises `TypeError` with the
+    field's name if labels or annotations are not maps of strings.
     """
     metadata: JsonObject = orjson.loads(memoryview(original))
     refused = ""
@@ -226,7 +226,7 @@ def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject
 
 
 def _refusal(texts: Mapping[str, str], before: object, field: str) -> str:
-    """Return why the API server would refuse these, which it had as `before`; "" when it accepts them."""
+    """Return why the API server would refuse the changes from `before` to `texts`; "" if it accepts them."""
     labels = field == "labels"
     known = before if isinstance(before, dict) else {}
     for key, text in texts.items():
@@ -246,12 +246,12 @@ def _check_texts(value: Any, field: str) -> None:
     for name, text in (value or {}).items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise TypeError(
-                f"metadata.{field}[{name}] has become {type(text).__name__}, and has to be a text"
+                f"metadata.{field}[{name}] has become {type(text).__name__}, and has to be a string"
             )
 
 
 def _together(content: JsonObject, managed_fields: bytes) -> bytes:
-    """Encode an object, with the managedFields that `apart` took out of it back at the end."""
+    """Encode an object, and add the managedFields that `apart` removed from it at the end."""
     if not managed_fields:
         return encoded(content)
     metadata = content["metadata"] = content.pop("metadata")
@@ -260,8 +260,8 @@ def _together(content: JsonObject, managed_fields: bytes) -> bytes:
 
 
 def _response_head(uid: str) -> bytearray:
-    # The parts are JSON already. To encode some thousand objects once more would take as long again, and to
-    # hold them apart as much memory.
+    # The parts are JSON already. Encoding some thousand objects once more would take twice the time, and
+    # storing them separately twice the memory.
     return bytearray(
         b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":%b,%b'
         % (orjson.dumps(uid), b'"convertedObjects":[')

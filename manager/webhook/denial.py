@@ -1,4 +1,4 @@
-"""Denials of requests, with the fields that are the reason."""
+"""Refusals of requests, with the invalid fields."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from manager.api import GroupVersionKind
 from manager.telemetry.logs import shortened
 
 _LONGEST_NAME = 253
-"""Characters that an object's name can have."""
+"""The maximum length of an object's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """An error of one field, worded as the API server's own errors."""
+    """An error of one field, in the API server's own wording."""
 
     field: str
     """The path of the field, with dots and brackets: `spec.birthday`, `spec.ports[0].name`."""
@@ -35,7 +35,7 @@ class FieldError:
 
 
 def invalid(field: str, value: Any, reason: str) -> FieldError:
-    """Return an error for an invalid value. It shows the value or its beginning: never pass a secret."""
+    """Return an error for an invalid value, whose beginning is shown: never pass a secret."""
     return FieldError(field, "FieldValueInvalid", _with_reason(f"Invalid value: {_shown(value)}", reason))
 
 
@@ -50,17 +50,17 @@ def required(field: str, reason: str = "") -> FieldError:
 
 
 class Refused(Exception):
-    """Raised by an admission function to refuse a request.
+    """An admission function raises it to refuse a request.
 
-    With field errors the user gets a Status 422 Invalid with a cause for each of them, as from the schema:
+    With field errors, the user gets a Status 422 Invalid with a cause for each error, as from the schema:
 
         raise Refused(invalid("spec.birthday", pet.spec.birthday, "must not be in the future"))
 
-    With a text alone it is a 403 Forbidden that says the text.
+    With a text alone, the user gets a 403 Forbidden with this text.
     """
 
     def __init__(self, first: FieldError | str, /, *more: FieldError) -> None:
-        """Take either one message or any number of field errors; raise `TypeError` for a mix of both."""
+        """Take one message or any number of field errors; a mix of both raises `TypeError`."""
         errors = (first, *more)
         self.fields = tuple(error for error in errors if isinstance(error, FieldError))
         """The field errors; empty when a text says it all."""
@@ -104,16 +104,16 @@ def _shown(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    # JSON's rules are Go's for all that people write; a lone surrogate is no text for either.
+    # JSON's escapes are equal to Go's for ordinary text; a lone surrogate is invalid for both.
     return orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
 
 
 _SHOWN = 10
-"""As many as a person reads."""
+"""The number of errors that are shown."""
 
 
 def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
-    """Return the field errors of a model; values stay hidden, as a model does not mark secrets."""
+    """Return the field errors of a model, without values, because models do not mark secrets."""
     return tuple(
         _field_error(detail["type"], detail["loc"], detail["msg"])
         for detail in error.errors(include_url=False, include_input=False, include_context=False)[:_SHOWN]

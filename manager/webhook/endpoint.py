@@ -1,8 +1,8 @@
-"""A served path: reviews in and out as bytes, the call of an operator's function, and failures.
+"""An HTTP path for reviews: bytes in and out, the call of an operator's function, and failures.
 
-Unanswered            500   or the code that it has
-└── BadReview         400   not the JSON of a review, or not one for this webhook
-    └── TooCostly     413   to read it would take too long, or too much memory
+Unanswered            500   or the code of the exception
+└── BadReview         400   not the JSON of a review, or a review for another webhook
+    └── TooCostly     413   reading it would take too much time or memory
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from manager.util.rate_limit import Lines
 Q = TypeVar("Q")
 
 LINES = 60
-"""Log lines a minute about refusals and failures of one webhook. Any client that reaches the port can cause
+"""Log lines per minute about refusals and failures of one webhook. Any client that reaches the port can cause
 more; the metrics count all."""
 
 _MARGIN, _LONGEST_MARGIN = 0.1, 0.5
@@ -45,20 +45,20 @@ _log = get_logger("webhook")
 
 
 class Unanswered(Exception):
-    """Failure to reach a verdict, so the webhook's failure policy decides; the message is for the user.
+    """The webhook cannot decide, so its failure policy does; the message is for the user.
 
-    The response is an HTTP error with a `Status` as body, whose message the API server passes on.
+    The response is an HTTP error with a `Status` as its body; the API server passes on the message.
     """
 
     code = HTTPStatus.INTERNAL_SERVER_ERROR
 
     def __init__(self, message: str, code: HTTPStatus | None = None) -> None:
-        super().__init__(shortened(message))  # it may quote what a stranger has sent
+        super().__init__(shortened(message))  # it may quote text from an unknown sender
         self.code = code or self.code
 
     @property
     def body(self) -> bytes:
-        """Return the `Status` that the response has as its body."""
+        """Return the `Status` for the body of the response."""
         return orjson.dumps(
             {
                 "kind": "Status",
@@ -85,32 +85,30 @@ class TooCostly(BadReview):
 
 
 class Endpoint(ABC, Generic[Q]):
-    """A path at which reviews are answered; independent of HTTP."""
+    """A path at which reviews are answered, independently of HTTP."""
 
     path: str
     max_body: ClassVar[int]
     """Bytes of a review."""
 
     work: str
-    """What messages call the answering of a review."""
+    """A name for the work on a review, for messages."""
 
     timeout_seconds: float
-    """Seconds that an answer may take."""
+    """The time limit for an answer, in seconds."""
 
     identified: ClassVar[bool]
-    """Whether an API server can be told to show a certificate there."""
+    """Whether the API server can be configured to present a certificate for this path."""
 
     def __init__(self, panics: Counter) -> None:
-        """`panics` counts unexpected failures of the operator's function."""
         self._panics = panics
         self._lines = Lines(per_minute=LINES)
 
     async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
-        """Answer the review in `body`, whose sender gives up after `waits` seconds (None: unknown).
+        """Answer the review in `body`, whose sender waits for `waits` seconds (None: unknown).
 
-        Raises `Unanswered` if there is no verdict: for a bad review, after the time, and when the function
-        fails. The user sees only the type of its error, as the text may contain data that the user may not
-        read.
+        Raises `Unanswered` for an invalid review, after the time limit, and if the function fails. The user
+        sees only the type of the function's error, as its text may contain data that the user may not read.
         """
         question = await self._read(body)
         seconds = min(self.timeout_seconds, waits or self.timeout_seconds)
@@ -145,14 +143,14 @@ class Endpoint(ABC, Generic[Q]):
 
     @abstractmethod
     def _fields(self, question: Q) -> Mapping[str, Any]:
-        """Return the log fields of a review, its `uid` among them, and nothing of an object's content."""
+        """Return the log fields of a review, including its `uid`, without any content of an object."""
 
     def _log_line(self, event: str, question: Q, *, level: str = "error", **more: object) -> None:
         self._lines.log(getattr(_log, level), event, **{**self._fields(question), **more})
 
 
 def _ends_this_task(error: BaseException) -> bool:
-    """Return whether the error asks this task to end, and is no cancellation of the function's own."""
+    """Return whether the error cancels this task, in contrast to a cancellation inside the function."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
@@ -162,7 +160,7 @@ def _ends_this_task(error: BaseException) -> bool:
 def encoded(value: Any) -> bytes:
     """Return the JSON of `value`.
 
-    Raises `TypeError` for what JSON cannot hold, `RecursionError` for what is nested too deeply.
+    Raises `TypeError` for values that are not JSON, `RecursionError` for too deep nesting.
     """
     try:
         text = orjson.dumps(value)

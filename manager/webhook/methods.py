@@ -41,17 +41,17 @@ _CALLS: Mapping[str, tuple[str, ...]] = {
     "to_hub": (_JSON,),
     "from_hub": (_JSON,),
 }
-"""Arguments of each call after self."""
+"""The parameters of each method after self."""
 
 _WITH_UPDATE = (_OLD_OR_NONE, _NEW, _REQUEST)
-"""Arguments for a new object, of a method that validates updates too."""
+"""Parameters for a new object, of a method that validates updates, too."""
 
 _NAMES = {
     **{name: f"@webhook.{name}" for name in _CALLS if name.startswith(("default", "validate"))},
     **dict.fromkeys(("to_hub", "convert_to", "convert_to_hub"), "@webhook.to_hub(...)"),
     **dict.fromkeys(("from_hub", "convert_from", "convert_from_hub"), "@webhook.from_hub(...)"),
 }
-"""Names of methods in other frameworks, and the decorator that such a method needs here."""
+"""Names of methods in other frameworks, with the decorator that replaces each of them."""
 _ALIKE = 0.8
 
 _own = Decorators()
@@ -62,10 +62,10 @@ validate_update, validate_delete = _own.validate_update, _own.validate_delete
 def to_hub(spoke: type[Resource] = NO_METHOD) -> Callable[[Converts[S]], Converts[S]]:
     """Decorate the method that converts an object from `spoke`'s version to the operator's.
 
-    It changes the plain JSON object in place; no schema may have checked it. The runtime sets `apiVersion`,
-    and restores all metadata but labels and annotations, because the API server would not accept such
-    changes. One spoke is converted to another through the operator's version. Converting there and back must
-    give the same object: an annotation keeps what one version cannot hold.
+    It changes the plain JSON object in place, which no schema may have checked. The runtime sets
+    `apiVersion`, and restores all metadata except labels and annotations, because the API server would refuse
+    such changes. One spoke is converted to another through the operator's version. Converting there and back
+    must give the same object: store data that one version lacks in an annotation.
     """
     return _converts("to_hub", spoke)
 
@@ -83,14 +83,14 @@ def _converts(way: Way, spoke: object) -> Callable[[Converts[S]], Converts[S]]:
 
 @contextmanager
 def spec_and_annotations(obj: JsonObject) -> Iterator[tuple[JsonObject, JsonObject]]:
-    """Yield spec and annotations for a conversion to change, and put changed annotations back.
+    """Yield the spec and annotations for a conversion, and store changed annotations.
 
         with webhook.spec_and_annotations(greeting) as (spec, annotations):
             if "text" in spec:
                 spec["words"] = spec.pop("text")
 
-    The object may not have been validated by a schema: a missing or unreadable part is empty here, and stays
-    as it is. Annotations that are empty at the end are removed from the object.
+    The object may not have been validated by a schema: a missing or invalid part is yielded empty, and stays
+    unchanged. Annotations that are empty at the end are removed from the object.
     """
     spec, metadata = obj.get("spec"), obj.get("metadata")
     found = metadata.get("annotations") if isinstance(metadata, dict) else None
@@ -106,20 +106,20 @@ def spec_and_annotations(obj: JsonObject) -> Iterator[tuple[JsonObject, JsonObje
 
 
 def webhooks_of(operators: Iterable[Any]) -> Webhooks:
-    """Return all webhooks of operators, or of their classes, checked. Raises `RegistrationError`."""
+    """Return all checked webhooks of operators, or of their classes. Raises `RegistrationError`."""
     return Webhooks(each for operator in operators for each in registrations(operator))
 
 
 def has_webhooks(operator: Any) -> bool:
-    """Return whether an operator, or the class of one, has a webhook."""
+    """Return whether an operator, or an operator class, has a webhook."""
     cls = operator if isinstance(operator, type) else type(operator)
     return any(isinstance(each, Admission) or any(marks(each)) for each in _members(cls).values())
 
 
 def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
-    """Yield the registrations that an operator's marked methods define, from its class or an instance.
+    """Yield the registrations for an operator's decorated methods, from its class or an instance.
 
-    A class suffices to read them; calling them needs an instance. `check_methods` has checked the methods.
+    A class suffices to read them; calls need an instance. `check_methods` has checked the methods.
     """
     cls = operator if isinstance(operator, type) else type(operator)
     options: AdmissionOptions = operator.admission
@@ -128,7 +128,7 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     conversion = Conversion(operator.kind)
     names = _members(cls)
     others = [each for each in (getattr(cls, name, None) for name in names) if isinstance(each, Admission)]
-    # Copies, as each operator has methods of its own.
+    # Copies, because each operator has its own methods.
     admissions = {None: own} | {each: replace(each) for each in others}
     for name in names:
         for role, about in marks(getattr(cls, name, None)):
@@ -144,7 +144,7 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     elif operator.versions:
         # The API server would drop every field that the other version does not have.
         raise RegistrationError(
-            f"{cls.__name__} has versions, and no method that converts them: "
+            f"{cls.__name__} has versions, but no method that converts them: "
             "webhook.to_hub and webhook.from_hub, for each"
         )
 
@@ -154,7 +154,7 @@ def _members(cls: type) -> dict[str, Any]:
 
 
 def check_methods(operator: type) -> None:
-    """Raise `RegistrationError` for a webhook method that the runtime could not call, or would never call."""
+    """Raise `RegistrationError` for a webhook method that the runtime cannot or would never call."""
     taken: dict[Mark, str] = {}
     for name, member in _members(operator).items():
         if isinstance(member, FunctionType | staticmethod | classmethod):
@@ -163,7 +163,7 @@ def check_methods(operator: type) -> None:
 
 
 def _problems(operator: Any, name: str, taken: dict[Mark, str]) -> Iterator[str]:
-    """Yield what is wrong with a method; `taken` has the methods so far, by their roles."""
+    """Yield the errors of a method; `taken` has the earlier methods by their roles."""
     function = getattr(operator, name)
     roles = marks(function)
     if not roles:
@@ -212,7 +212,7 @@ def _problems_of_calls(operator: Any, name: str, roles: Sequence[Mark]) -> Itera
 
 
 def _problems_of_unmarked(operator: type, name: str, function: Any) -> Iterator[str]:
-    """Yield what is wrong with a method without a decorator: its name may say that it needs one."""
+    """Yield the errors of a method without a decorator, if its name suggests one."""
     for base in operator.__mro__[1:]:
         if replaced := marks(vars(base).get(name)):
             yield (
@@ -229,7 +229,7 @@ def _problems_of_unmarked(operator: type, name: str, function: Any) -> Iterator[
 
 
 def _misfits(operator: type, name: str, call: Sequence[str], admission: Admission[Any]) -> Iterator[str]:
-    """Yield the arguments of a call that a method does not take, in words."""
+    """Yield error texts for the arguments of a call that a method does not accept."""
     function = getattr(operator, name)
     given = positional(operator, name, len(call))
     if given is None:

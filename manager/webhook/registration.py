@@ -1,4 +1,4 @@
-"""Registrations of each kind: functions that validate, default or convert its objects."""
+"""Registrations for each kind: methods that validate, default or convert its objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ S = TypeVar("S")
 N = TypeVar("N", bound=Resource)
 O = TypeVar("O", bound="Resource | None")  # noqa: E741 - the old object
 W = TypeVar("W", bound="Iterable[str] | None")
-# The methods of an operator, as type checkers know them: S is the operator, N the object, W the warnings.
+# Type variables for an operator's methods: S is the operator, N the object, W the warnings.
 Defaults = Callable[[S, JsonObject, AdmissionRequest], Coroutine[Any, Any, None]]
 Judges = Callable[[S, N, AdmissionRequest], Coroutine[Any, Any, W]]
 JudgesChange = Callable[[S, O, N, AdmissionRequest], Coroutine[Any, Any, W]]
@@ -25,7 +25,7 @@ Converts = Callable[[S, JsonObject], Coroutine[Any, Any, None]]
 
 
 class RegistrationError(TypeError):
-    """An operator's webhooks are wrong; one line that names the kind and the error."""
+    """An operator's webhooks are wrong; the message is one line with the kind and the error."""
 
 
 FailurePolicy = Literal["Fail", "Ignore"]
@@ -46,7 +46,7 @@ VALIDATES: dict[Operation, Role] = {
     "DELETE": "validate_delete",
     "CONNECT": "validate_connect",
 }
-"""The function that validates each operation."""
+"""The role of the method that validates each operation."""
 
 _SHOWN = {
     "attach": ("v1", "PodAttachOptions"),
@@ -57,21 +57,21 @@ _SHOWN = {
     "scale": ("autoscaling/v1", "Scale"),
     "token": ("authentication.k8s.io/v1", "TokenRequest"),
 }
-"""The kinds in reviews of these subresources; a review of another one has the object itself."""
+"""The kinds in reviews of these subresources; for others, a review has the object itself."""
 
 
 Mark: TypeAlias = tuple[Any, Any]
-"""The role of a method, and what it is for: an `Admission`, the other version, or None for the own kind."""
+"""The role of a method and its subject: an `Admission`, the other version, or None for the own kind."""
 
 _MARKS = "__webhooks__"
 
 
 NO_METHOD: Any = None
-"""What a decorator gets when an author writes it with empty parentheses."""
+"""The argument of a decorator that an author writes with empty parentheses."""
 
 
 def add_mark(function: M, role: str, about: object) -> M:
-    """Note a role on a method, which may have several. Raises `RegistrationError` for anything else."""
+    """Add a role to a method, which may have several. Raises `RegistrationError` for anything else."""
     if function is NO_METHOD:
         raise RegistrationError(f"the decorator {role} takes no parentheses: write {role}, not {role}()")
     noted = getattr(function, "__func__", function)
@@ -82,7 +82,7 @@ def add_mark(function: M, role: str, about: object) -> M:
 
 
 def marks(function: object) -> tuple[Mark, ...]:
-    """Return the roles that are noted on a method, whether it is static, bound or neither."""
+    """Return the roles of a method, even if the method is static or bound."""
     found: tuple[Mark, ...] = getattr(getattr(function, "__func__", function), _MARKS, ())
     return found
 
@@ -96,7 +96,7 @@ class Decorators:
     def default(self, function: Defaults[S] = NO_METHOD) -> Defaults[S]:
         """Decorate the method that sets defaults, on create and update.
 
-        It changes the plain JSON object in place, which the API server checks by the schema afterwards.
+        It changes the plain JSON object in place. The API server checks the schema afterwards.
         """
         return self._mark("default", function)
 
@@ -109,8 +109,8 @@ class Decorators:
     def validate_create(self, function: Any = NO_METHOD) -> Any:
         """Decorate the method that validates a new object, after the schema.
 
-        One that is decorated with `validate_update` too is called as for an update; the old object is None.
-        It returns warnings for the user, or None, and raises `Refused`.
+        A method that is decorated with `validate_update`, too, gets the same arguments as for an update; the
+        old object is None. It returns warnings for the user, or None, and raises `Refused`.
         """
         return self._mark("validate_create", function)
 
@@ -118,7 +118,7 @@ class Decorators:
         """Decorate the method that validates an update; it gets the old and the new object.
 
         It returns warnings for the user, or None, and raises `Refused`. Removing a finalizer from an object
-        that is being deleted is an update too: refuse only what has changed.
+        that is being deleted is also an update: refuse only because of changes.
         """
         return self._mark("validate_update", function)
 
@@ -141,29 +141,29 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdmissionOptions:
-    """When and how the API server calls a webhook: the fields of the webhook in its configuration."""
+    """The conditions for the calls of a webhook: the fields of the webhook in its configuration."""
 
     failure_policy: FailurePolicy = "Fail"
-    """What happens to a request without an answer: `Fail` refuses it, so that no object evades the rules, but
-    none can be written; `Ignore` allows it.
+    """The decision if the webhook does not answer: `Fail` refuses the request, so that no object evades the
+    rules, but no object can be written; `Ignore` allows the request.
     """
 
     timeout_seconds: int = 10
-    """How long the API server waits, 1 to 30. A slower function is stopped shortly before, so that the user
-    gets an error with its name.
+    """Seconds that the API server waits, from 1 to 30. A slower function is stopped shortly before, so that
+    the user gets an error with its name.
     """
 
     match_policy: MatchPolicy = "Equivalent"
     """`Equivalent` includes all versions of the kind; `Exact` only the model's."""
 
     reinvocation_policy: ReinvocationPolicy = "Never"
-    """`IfNeeded`: call the defaulting function again when another webhook has changed the object since."""
+    """`IfNeeded`: call the defaulting function again if another webhook has changed the object since."""
 
     side_effects: SideEffects = "None"
-    """`NoneOnDryRun`: a function has side effects, but not on a dry run."""
+    """`NoneOnDryRun`: a function has side effects, but not in a dry run."""
 
     default_on: Collection[Operation] = ("CREATE", "UPDATE")
-    """The operations for defaulting. Validation is for the operations that have a function."""
+    """The operations with defaulting. Validation is for the operations that have a function."""
 
     namespaces: Mapping[str, Any] = field(default_factory=dict)
     """A label selector for namespaces: `matchLabels` and `matchExpressions`, as in YAML."""
@@ -172,7 +172,7 @@ class AdmissionOptions:
     """A label selector for objects, before or after the change."""
 
     match_conditions: Mapping[str, str] = field(default_factory=dict)
-    """CEL expressions by name, all of which must be true; over `object`, `oldObject`, `request`,
+    """CEL expressions by name, all of which must be true; they can use `object`, `oldObject`, `request` and
     `authorizer`.
     """
 
@@ -180,11 +180,10 @@ class AdmissionOptions:
     """Whether objects in `kube-system` and in the manager's own namespace are included."""
 
     def __post_init__(self) -> None:
-        """Raise `RegistrationError` for a value that the API server would refuse."""
         seconds = self.timeout_seconds
         if type(seconds) is not int or not 1 <= seconds <= _MAX_TIMEOUT:
             raise RegistrationError(
-                f"{self}: timeout_seconds is {seconds!r}, and must be a whole number from 1 to {_MAX_TIMEOUT}"
+                f"{self}: timeout_seconds is {seconds!r}, but must be a whole number from 1 to {_MAX_TIMEOUT}"
             )
         for name, values in _CHOICES.items():
             given = getattr(self, name)
@@ -203,11 +202,11 @@ class AdmissionOptions:
 
 
 class AdmissionWebhook(NamedTuple):
-    """Webhook of a webhook configuration, as the API server knows it."""
+    """A webhook in a webhook configuration."""
 
     admission: Admission[Any]
     mutating: bool
-    """Whether it changes objects (a MutatingWebhookConfiguration), or only accepts and refuses them."""
+    """Whether it changes objects (a MutatingWebhookConfiguration), or only validates them."""
 
     operations: tuple[Operation, ...]
 
@@ -227,7 +226,7 @@ class AdmissionWebhook(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Admission(AdmissionOptions, Decorators, Generic[R]):
-    """Webhooks of an operator for another kind than its own.
+    """Webhooks of an operator for a kind that is not its own.
 
         class TeamOperator(Operator[Team]):
             pods = webhook.Admission(Pod, objects={"matchLabels": {"team": "blue"}})
@@ -239,25 +238,25 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
                 return None
 
     A webhook for kinds of others can block them. So by default, requests are allowed if it does not answer,
-    and `kube-system` and the manager's own namespace are left out.
+    and `kube-system` and the manager's own namespace are excluded.
 
-    A function has to be quick, and must not need a running controller. It changes nothing but its argument,
+    A function has to be quick, and must not need a running controller. It must change only its argument,
     because the request may still fail, or be a dry run. It gets objects in the version of their model,
-    whichever version the user sent.
+    whatever version the user sent.
     """
 
     kind: type[R]
     _: KW_ONLY
     subresources: tuple[str, ...] = ("",)
     """The empty text is the object itself, others are `status`, `scale`, `exec` and so on. If a subresource
-    has another kind than the object (`Scale`, `PodExecOptions`), functions get it as `Unstructured`.
+    has its own kind (`Scale`, `PodExecOptions`), functions get it as `Unstructured`.
     """
 
     name: str = ""
-    """Distinguishes two for the same kind."""
+    """A name that distinguishes two webhooks for the same kind."""
 
     finalizer: str = ""
-    """One that its operator is going to add: objects are refused that would leave no room for it."""
+    """A finalizer that the operator will add: objects that leave no room for it are refused."""
 
     failure_policy: FailurePolicy = "Ignore"
     system_namespaces: bool = False
@@ -287,7 +286,7 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
 
     @property
     def models(self) -> Mapping[GroupVersionKind, type[Resource]]:
-        """Return the kinds that a review may contain, with the models that the functions receive."""
+        """Return the kinds that a review may contain, with the models for the functions."""
         shown = [_SHOWN[each] for each in self.subresources if each in _SHOWN]
         if "proxy" in self.subresources:
             shown.append(("v1", f"{self.kind.gvk.kind}ProxyOptions"))
@@ -316,10 +315,10 @@ class Conversion:
     """The methods that convert an operator's kind: from each other version to the hub, and back."""
 
     hub: type[Resource]
-    """The version to and from which all others are converted."""
+    """The version into which, and from which, all others are converted."""
 
     converters: dict[tuple[Way, type[Resource]], Convert] = field(default_factory=dict)
-    """The methods, by way and other version."""
+    """The methods by direction and other version."""
 
     def __repr__(self) -> str:
         return f"Conversion({self.hub.gvk})"
@@ -342,10 +341,9 @@ class Conversion:
 
 
 class Webhooks:
-    """The registrations of all operators, checked: at most one for each kind, and each complete."""
+    """The checked registrations of all operators: at most one for each kind, and each complete."""
 
     def __init__(self, registrations: Iterable[Admission[Any] | Conversion]) -> None:
-        """Check that the registrations are complete and unique; raise `RegistrationError` if not."""
         admissions: dict[str, Admission[Any]] = {}
         conversions: dict[str, Conversion] = {}
         for each in registrations:
@@ -354,11 +352,11 @@ class Webhooks:
                     raise RegistrationError(f"{each} has no function")
                 key = f"{each.kind.gvk} {each.called}"
                 if admissions.setdefault(key, each) is not each:
-                    raise RegistrationError(f"{each} is there twice: one of them needs a name of its own")
+                    raise RegistrationError(f"{each} is registered twice: give one of them a name")
             else:
                 each.check()
                 if conversions.setdefault(f"{each.hub.plural}.{each.hub.gvk.group}", each) is not each:
-                    raise RegistrationError(f"{each} is there twice")
+                    raise RegistrationError(f"{each} is registered twice")
         self.admissions = tuple(admissions.values())
         self.conversions = tuple(conversions.values())
         reviewed = [each for admission in self.admissions for each in admission.webhooks]

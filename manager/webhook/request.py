@@ -9,8 +9,8 @@ from typing import Any, Literal
 from manager.api import GroupVersionKind
 
 JsonObject = dict[str, Any]
-"""The JSON of one object. Any value may have any type: check types, and leave alone what you cannot read, so
-that the user gets the schema's message.
+"""The JSON of one object. Any value may have any type: check types, and do not change what you cannot read,
+so that the user gets the schema's message.
 """
 
 
@@ -19,23 +19,23 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """User that makes the request."""
+    """The user that makes the request."""
 
     name: str = ""
-    """As the API server knows the user: `jane`, `system:serviceaccount:team-a:builder`."""
+    """The name in the API server: `jane`, `system:serviceaccount:team-a:builder`."""
 
     groups: Sequence[str] = ()
     uid: str = ""
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Further information of the authenticator."""
+    """Further information from the authenticator."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """The request that the API server is about to carry out, and its user."""
+    """The request that the API server is about to process, and its user."""
 
     uid: str
-    """Identifies this review, in the API server's log and in ours."""
+    """The identifier of this review, in the API server's log and in ours."""
 
     operation: Operation
     kind: GroupVersionKind
@@ -45,27 +45,27 @@ class AdmissionRequest:
     """The plural, as in the URL: `pets`."""
 
     name: str = ""
-    """Of the object; "" before the server has generated it from `generateName`."""
+    """The object's name; "" before the server has generated it from `generateName`."""
 
     namespace: str = ""
-    """Of the object; "" for one without."""
+    """The object's namespace; "" for an object without one."""
 
     user: UserInfo = UserInfo()
     dry_run: bool = False
-    """Nothing will be stored, so do not change anything elsewhere."""
+    """Whether nothing will be stored, so that you must not change anything elsewhere."""
 
     subresource: str = ""
     """`status`, `scale`; "" for the object itself."""
 
     requested_kind: GroupVersionKind | None = None
-    """The version that the user sent, if it is another than `kind`."""
+    """The kind and version that the user sent, if it differs from `kind`."""
 
     options: JsonObject = field(default_factory=dict, repr=False)
     """The CreateOptions, UpdateOptions or DeleteOptions of the request."""
 
-    # Not shown: a log line or a message must not have what an object holds.
+    # Not shown: log lines and messages must not contain an object's content.
     object: JsonObject | None = field(default=None, repr=False)
-    """The new object, on create and update. A defaulting function gets the same one."""
+    """The new object, on create and update. A defaulting function gets the same object."""
 
     old_object: JsonObject | None = field(default=None, repr=False)
     """The stored object, on update and delete."""

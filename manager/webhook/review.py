@@ -1,7 +1,7 @@
-"""Parsing of reviews, AdmissionReview and ConversionReview, both v1; the cost is counted before.
+"""Parsing of AdmissionReview and ConversionReview, both v1, within a limit of cost.
 
-A parser cannot be interrupted, and the length of a text says little: a megabyte of one string takes half a
-millisecond, and a megabyte of empty lists seventy, and thirty times its size in memory.
+A parser cannot be interrupted, and the length of a text does not show its cost: a megabyte of one string
+takes half a millisecond, a megabyte of empty lists seventy, and thirty times its size in memory.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from manager.webhook.endpoint import BadReview, TooCostly
 from manager.webhook.request import AdmissionRequest, JsonObject, Operation, UserInfo
 
 MAX_OBJECT = 3 * 1024 * 1024
-"""Bytes of one object. The API server takes no larger request, and etcd stores half of that."""
+"""Bytes of one object. The API server accepts no larger request, and etcd stores half of that."""
 
 STORED_WORK = 150_000
-"""Limit of a stored object without its managedFields: 1.2 MB of a Pet, or 3 MB with few fields, are below
-that. An object that costs more cannot be converted, and hides all others of a list."""
+"""The cost limit of a stored object without its managedFields; 1.2 MB of a Pet, or 3 MB with few fields, cost
+less. A more expensive object cannot be converted, and makes whole lists fail."""
 
 ROOM = 5_000
-"""Reserve for parts that no review shows: in a deletion its time, the grace period and a finalizer (5), and a
-status (some tens; 1,000 with a hundred conditions)."""
+"""A reserve for parts that no review shows: for a deletion its time, the grace period and a finalizer (5),
+and a status (some tens; 1,000 with a hundred conditions)."""
 
 CHANGED_WORK = STORED_WORK - ROOM
-"""Limit of a changed object, unless it cost as much before."""
+"""The cost limit of a changed object, unless the stored one cost as much."""
 
 CREATED_WORK = CHANGED_WORK - ROOM
-"""Limit of an object to which its operator has yet to add its finalizer, with annotations perhaps."""
+"""The cost limit of an object to which its operator will add its finalizer, and perhaps annotations."""
 
 USER_WORK = 50_000
-"""Limit of the user's information, and of the options of a request."""
+"""The cost limit of the user's information, and of a request's options."""
 
 _OBJECTS = 100_000
-"""Objects of a review for conversion."""
+"""The number of objects in a review for conversion."""
 
 _NAMED = (b'"apiVersion"', b"\\u006", b"\\u007", b"\\u0056")
-"""Each of them contains this name, perhaps with an escaped letter."""
+"""Byte sequences, one of which is in every spelling of this name, even with escaped letters."""
 
 _BYTES = 48
-"""Bytes that cost as much as one comma. A list or an object costs two, and each of its members has one."""
+"""The number of bytes that cost as much as one comma. A list or object costs two, and one for each member."""
 
 _MOST_FOR_A_BYTE = 2 + 1 / _BYTES
 
 _NOTHING = memoryview(b"")
 
 _CHUNK = 128 * 1024
-"""Bytes that are counted in one go: about a millisecond."""
+"""Bytes that are counted without a pause: about a millisecond."""
 
 Q = TypeVar("Q", bound="AdmissionQuestion | ConversionQuestion | _VersionsQuestion")
 
 
 class _Camel(msgspec.Struct, rename="camel"):
-    """Names as Kubernetes writes them."""
+    """A base class with Kubernetes' spelling of names."""
 
 
 class Kind(_Camel):
@@ -88,7 +88,7 @@ class _User(_Camel):
 
 
 class AdmissionQuestion(_Camel):
-    """`request` of an AdmissionReview; objects stay undecoded bytes until they are needed."""
+    """The `request` of an AdmissionReview; objects stay undecoded bytes until they are needed."""
 
     uid: str
     kind: Kind
@@ -143,12 +143,12 @@ class AdmissionQuestion(_Camel):
         except TooCostly:
             if not old or old == _NULL:
                 raise
-            # Its operator has yet to write, and finds room.
+            # The operator has yet to add its finalizer, and needs room for it.
             readable, _ = await apart(self.object, field, STORED_WORK)
             await own_turn(len(memoryview(readable)))
             if finalizer and _lacks(readable, finalizer):
                 raise
-        # It may cost more by no fault of who changes it now, who may just remove a finalizer.
+        # The object may have cost more before, and the user may only want to remove a finalizer.
         before = await work_of(old, managed_fields(self.old_object), enough=STORED_WORK)
         return (await apart(self.object, field, min(max(before, CHANGED_WORK), STORED_WORK)))[0]
 
@@ -177,18 +177,18 @@ class _Review(_Camel, Generic[Q]):
 
 
 _AROUND_ONE, _AROUND_EACH = 2, 3
-"""Levels of nesting around an object in an AdmissionReview, and in a ConversionReview.
+"""The number of JSON levels around an object in an AdmissionReview, and in a ConversionReview.
 
-Where the interpreter's stack ends, a review is cut off one level below the limit. So each Python refuses the
-same objects, and `apart` still removes managedFields."""
+If a review is nested too deeply for the interpreter's stack, it is cut off one level below the limit. So all
+Python versions refuse the same objects, and `apart` still removes managedFields."""
 
 _NULL = memoryview(b"null")
 
 _FEW = 1024 * 1024
-"""Bytes of a review that has not too many objects, however small they are."""
+"""Bytes of a review that cannot have too many objects, however small they are."""
 
 _LONGEST_UID = 128
-"""Characters. The API server's have 36, and each answer repeats them."""
+"""The maximum length of a UID. The API server's UIDs have 36 characters, and each answer repeats them."""
 
 _ADMISSION = "admission.k8s.io/v1", "AdmissionReview"
 _CONVERSION = "apiextensions.k8s.io/v1", "ConversionReview"
@@ -204,7 +204,7 @@ async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
     try:
         return _opened(body, _admission, *_ADMISSION)
     except RecursionError:
-        # Deeply nested managedFields must not keep a finalizer from being removed.
+        # Deeply nested managedFields must not prevent the removal of a finalizer.
         return _opened(await shallow(body, around=_AROUND_ONE + 1), _admission, *_ADMISSION)
 
 
@@ -214,13 +214,13 @@ async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
     for form in _NAMED if len(body) > _FEW else ():
         count += body.count(form)
         await asyncio.sleep(0)
-    # An object to keep costs much more than a comma to pass over: there may not be too many of them.
+    # Keeping an object costs much more than skipping a comma, so the number of objects is limited.
     if count > _OBJECTS:
         raise TooCostly(f"a review here has at most {_OBJECTS} objects")
     try:
         return await _conversion_in(body)
     except RecursionError:
-        # One such object must not keep the others from being listed.
+        # One such object must not prevent others from being listed.
         return await _conversion_in(await shallow(body, around=_AROUND_EACH + 1))
 
 
@@ -240,21 +240,21 @@ def managed_fields(raw: msgspec.Raw) -> memoryview:
 
 
 def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
-    """Return whether an object that is not being deleted is without it."""
+    """Return whether an object that is not being deleted lacks the finalizer."""
     try:
         metadata = fields(orjson.loads(memoryview(raw)), "metadata")
     except orjson.JSONDecodeError:
-        return False  # the API server, which has it from a stored one, would not have sent it
+        return False  # the API server would not have sent invalid JSON from its store
     finalizers = metadata.get("finalizers")
     held = finalizers if isinstance(finalizers, list) else ()
     return not metadata.get("deletionTimestamp") and finalizer not in held
 
 
 async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, bytes]:
-    """Return the object without its managedFields, and those, if they cost too much or are nested too deeply.
+    """Return the object without expensive or deeply nested managedFields, and the managedFields.
 
-    The API server adds to managedFields with each writer, and ignores those of an answer. Raises `TooCostly`
-    for an object that costs more than `limit` without them, `BadReview` for one that is nested too deeply.
+    The API server adds to managedFields with each writer, and ignores them in an answer. Raises `TooCostly`
+    if the object costs more than `limit` without them, and `BadReview` if it is nested too deeply.
     """
     content = memoryview(raw)
     try:
@@ -267,7 +267,7 @@ async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, 
         if len(content) > MAX_OBJECT or not managed_fields(raw):
             raise
     kept = managed_fields(raw)
-    await check_object(content, field, limit, passed_over=kept)  # which lets others have their turn
+    await check_object(content, field, limit, passed_over=kept)  # other tasks may run meanwhile
     if kept:
         members = _members.decode(raw)
         metadata = _members.decode(members["metadata"])
@@ -306,7 +306,7 @@ def _reason(error: Exception) -> str:
 async def _read_object(raw: msgspec.Raw, field: str) -> JsonObject | None:
     """Decode the object in a field of a request, whose cost and depth are known.
 
-    Return None if it is absent. Raises `BadReview`.
+    Return None if it is missing. Raises `BadReview`.
     """
     content = memoryview(raw)
     if not content or content == _NULL:
@@ -328,9 +328,9 @@ async def check_object(
     *,
     passed_over: memoryview = _NOTHING,
 ) -> None:
-    """Raise `TooCostly` for an object that is too large, or has too many fields; `field` says which it is.
+    """Raise `TooCostly` for an object that is too large, or has too many members; `field` is its path.
 
-    A part of it that is `passed_over` costs nothing.
+    A part `passed_over` does not count.
     """
     if len(content) > MAX_OBJECT:
         raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")
@@ -338,7 +338,7 @@ async def check_object(
         return
     if await work_of(content, passed_over, enough=limit) > limit:
         allowed = limit - (len(content) - len(passed_over)) // _BYTES
-        raise TooCostly(f"`{field}` has more lists, objects and members than can be read: some {allowed}")
+        raise TooCostly(f"`{field}` has more lists, objects and members than the limit of about {allowed}")
 
 
 async def work_of(
@@ -353,12 +353,12 @@ async def work_of(
 async def _structure(content: bytes | bytearray | memoryview, enough: int) -> int:
     """Count the cost of commas and brackets outside of strings; stop after `enough`.
 
-    The count is exact as far as the text is valid JSON; a parser stops there too.
+    The count is exact while the text is valid JSON; a parser stops at the first error, too.
     """
     count, inside, position = 0, False, 0
     while position < len(content) and count <= enough:
         chunk = bytes(content[position : position + _CHUNK])
-        # A backslash and what it stands before belong together.
+        # A backslash and the following byte belong together.
         chunk = chunk[: len(chunk) - (len(chunk) - len(chunk.rstrip(b"\\"))) % 2] or chunk
         position += len(chunk)
         parts = chunk.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')

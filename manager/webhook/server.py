@@ -1,4 +1,4 @@
-"""Server of all webhooks of a process: headers, bodies, turns, status and metrics of each review."""
+"""The server of all webhooks of a process: headers, bodies, scheduling, status and metrics of each review."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from manager.util.rate_limit import Lines
 from manager.webhook.endpoint import LINES, Endpoint, TooCostly, Unanswered
 
 LIMITS = Limits(
-    connections=256,  # each is one review at a time; API servers open as many as they have requests
+    connections=256,  # one review at a time per connection; API servers open as many as they have requests
     exchange=180.0,  # 10 s for a body, 30 s for an answer, and the pause after it
-    keep_alive=120.0,  # longer than the 90 s of API servers, so that they end connections first
-    drain=10.0,  # as long as a review takes by default
+    keep_alive=120.0,  # longer than the 90 s of API servers, so that they close connections first
+    drain=10.0,  # a review's default time limit
 )
 
 _JSON = "application/json"
@@ -38,22 +38,22 @@ _PIECE = 64 * 1024
 """Bytes of an answer that are sent at once."""
 
 _EXPECTED_CODES = (200, 500)
-"""Counted from the start, as in controller-runtime, so that a first failure is an increase."""
+"""Codes counted from the start, as in controller-runtime, so that a first failure is an increase."""
 
 _LONGEST_WAIT = 32
-"""Characters of the time that an API server waits: `10s`, `1m30s`."""
+"""The maximum length of an API server's time limit, such as `10s` or `1m30s`."""
 
 _log = get_logger("webhook")
 
 
 @dataclass(eq=False, slots=True)
 class Held:
-    """A body, and its request."""
+    """A request with its body."""
 
     request: web.Request
     body: bytes | bytearray = b""
     counted: int = 0
-    """Bytes that are reserved for it and its answer; 0 once it has had to give way."""
+    """Bytes that are reserved for the body and its answer; 0 after another request took the room."""
 
     def cut_off(self) -> None:
         """Close the connection of the request."""
@@ -63,33 +63,33 @@ class Held:
 
 @dataclass(eq=False, kw_only=True)
 class Bodies:
-    """Memory limit for the bodies of all requests and their answers together.
+    """A memory limit for the bodies of all requests and their answers together.
 
-    A small body needs none. A larger one waits until there is room for it and an answer of its length; the
-    smallest of all waiting bodies is first. A client that has made the server wait for a while, with a body
-    or with an answer that it does not read, gives way.
+    A small body is not counted. A larger one waits until there is room for it and an answer of its length;
+    the smallest waiting body is first. If a client has made the server wait for a while, with a body or by
+    not reading an answer, its connection may be closed to make room.
     """
 
     at_once: int = 24 * 1024 * 1024
-    """Bytes of all bodies."""
+    """Bytes of all bodies and answers."""
 
     small: int = SMALL
     """Bytes of a body that needs no reservation."""
 
     seconds: float = 10.0
-    """Seconds for a whole body."""
+    """Seconds for receiving a whole body."""
 
     taken_within: float = 10.0
     """Seconds for a client to read the answer."""
 
     patience: float = 1.0
-    """Seconds after which a client that keeps others waiting loses its place."""
+    """Seconds after which a slow client loses its room if others wait."""
 
     waits: float = 5.0
-    """Seconds after which a request without room has to come again."""
+    """Seconds after which a request without room is refused."""
 
     held: int = field(default=0, init=False)
-    """Bytes that are reserved now."""
+    """The number of reserved bytes."""
 
     def __post_init__(self) -> None:
         self._waited_for: dict[Held, float] = {}
@@ -103,8 +103,8 @@ class Bodies:
     async def held_body(self, request: web.Request, *, limit: int) -> AsyncIterator[Held]:
         """Yield the body of a request, with room reserved for it until the end of the block.
 
-        Send the answer within the block. Raises `Unanswered` when the body has more bytes than `limit` or
-        takes too long, or there is no room for it.
+        Send the answer within the block. Raises `Unanswered` if the body has more bytes than `limit` or takes
+        too long, or there is no room for it.
         """
         length = request.content_length or 0
         if length > limit:
@@ -120,9 +120,10 @@ class Bodies:
             self._give_back(held)
 
     async def send(self, answer: bytes | bytearray, held: Held) -> web.StreamResponse:
-        """Send an answer, within the block of `held_body`; a client that does not read it in time is cut off.
+        """Send an answer within the block of `held_body`; a client that reads too slowly is disconnected.
 
-        A large one goes in pieces: TLS copies what is written, whether or not the client reads.
+        A large answer is sent in pieces, because TLS copies everything that is written, even if the client
+        does not read.
         """
         response, rest = web.StreamResponse(), answer
         if len(answer) <= _PIECE:
@@ -179,7 +180,7 @@ class Bodies:
         self.held += size
 
     def _is_room(self, size: int) -> bool:
-        """Return whether so many bytes fit, after cutting off clients that kept us waiting for too long."""
+        """Return whether so many bytes fit, after closing connections of clients that were too slow."""
         latest = asyncio.get_running_loop().time() - self.patience
         slow = [held for held, since in self._waited_for.items() if held.counted and since <= latest]
         for each in slow:
@@ -197,20 +198,20 @@ class Bodies:
 
 
 class Turns:
-    """Scheduler of reviews, by which neither the loop nor a small review waits long for a large one.
+    """A scheduler of reviews: neither the loop nor a small review waits long for a large one.
 
-    Small ones are begun together up to `SMALL` bytes in one turn of the loop.
+    Small reviews with up to `SMALL` bytes in all begin in the same iteration of the loop.
     """
 
     def __init__(self, *, waits: float = 5.0) -> None:
-        """Set up the limits; after `waits` seconds, a large review is asked to come again."""
+        """Create a scheduler; after `waits` seconds, a waiting large review is refused."""
         self._waits = waits
         self._one_at_a_time = asyncio.Lock()
-        self._left = SMALL  # bytes that may still be begun in this turn of the loop
+        self._left = SMALL  # bytes that may still begin in this iteration of the loop
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Enter this to work on a review of so many bytes. Raises `Unanswered`."""
+        """Return a context manager for the work on a review of so many bytes. Raises `Unanswered`."""
         if size <= SMALL:
             await self._begin(size)
             yield
@@ -228,7 +229,7 @@ class Turns:
             self._one_at_a_time.release()
 
     async def _begin(self, size: int) -> None:
-        while size > self._left < SMALL:  # noqa: ASYNC110 - it waits for a turn of the loop
+        while size > self._left < SMALL:  # noqa: ASYNC110 - it waits for an iteration of the loop
             await asyncio.sleep(0)
         if self._left == SMALL:
             asyncio.get_running_loop().call_soon(self._renew)
@@ -240,7 +241,7 @@ class Turns:
 
 @dataclass(eq=False)
 class WebhookServer:
-    """HTTPS server of webhooks, which starts as soon as there is a certificate."""
+    """The HTTPS server of webhooks, which starts as soon as there is a certificate."""
 
     address: BindAddress
     endpoints: Sequence[Endpoint[Any]]
@@ -250,10 +251,10 @@ class WebhookServer:
     limits: Limits = LIMITS
     bodies: Bodies = field(default_factory=Bodies)
     stopping: Callable[[], bool] = lambda: False
-    """While it says yes, each answer is the last of its connection."""
+    """While it returns True, each answer is the last of its connection."""
 
     bound: BindAddress | None = field(default=None, init=False)
-    """The address that it listens at, with the actual port; None while it does not listen."""
+    """The address with the actual port; None while the server does not listen."""
 
     _turns: Turns = field(default_factory=Turns, init=False)
 
@@ -267,9 +268,9 @@ class WebhookServer:
         return self.certificate.problem or f"nothing listens on {self.address} yet"
 
     async def run(self) -> None:
-        """Serve until cancelled, and finish the answers that are under way then.
+        """Serve until cancelled; then finish the answers in progress.
 
-        Raises `CannotListen`.
+        Raises `CannotServe`.
         """
         await self.certificate.obtained()
         try:
@@ -288,7 +289,7 @@ class WebhookServer:
             self.bound = None
 
     def _review_handler(self, endpoint: Endpoint[Any]) -> Handler:
-        """Return the handler that hands reviews to `endpoint`, only of clients with a certificate if needed.
+        """Return the handler that passes reviews to `endpoint`, and checks client certificates if required.
 
         Each request gets an answer: 200 with a review, or another status with a `Status`.
         """
@@ -327,7 +328,7 @@ class WebhookServer:
             return _failure(request, error)
         except ConnectionError:
             raise  # the client is gone
-        except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
+        except Exception as error:  # noqa: BLE001 - our own errors are answered like an operator's
             faults.log(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
             sort = type(error).__name__
             text = f"the webhook failed unexpectedly ({sort}); the log of the manager says more"
@@ -356,7 +357,7 @@ def _waits(request: web.Request) -> float | None:
 
 
 def _failure(request: web.Request, error: Unanswered) -> web.Response:
-    _log.debug("no verdict", webhook=request.path, code=int(error.code), reason=str(error))
+    _log.debug("review not answered", webhook=request.path, code=int(error.code), reason=str(error))
     response = web.Response(status=error.code, body=error.body, content_type=_JSON)
     if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = "1"

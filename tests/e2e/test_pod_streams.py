@@ -75,7 +75,7 @@ async def test_exec_raises_what_the_node_says(streams: PodStreams):
         await streams.exec(POD, ["true"], container="no")
     with pytest.raises(NotFound):
         await streams.exec(ObjectKey(NAMESPACE, "no-such-pod"), ["true"])
-    with pytest.raises(DeadlineExceeded, match="not over within 1 s"):
+    with pytest.raises(DeadlineExceeded, match="has not ended within 1 s"):
         await streams.exec(POD, ["sleep", "5"], timeout=1)
 
 

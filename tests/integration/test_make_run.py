@@ -140,5 +140,7 @@ def taken_away(plane: ControlPlane, before: object) -> None:
 
 
 def check_removal_is_logged(manager: ManagerProcess) -> None:
-    told = manager.logs(msg="removed what a killed manager had left: nobody answers there")
+    told = manager.logs(
+        msg="removed the webhook registration of a killed manager: nothing listens at its URL"
+    )
     assert {each["object"] for each in told} == {*REGISTERED, "pets.petstore.example.com"}

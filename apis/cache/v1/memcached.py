@@ -72,7 +72,7 @@ class MemcachedStatus(
 class Memcached(Resource, group="cache.example.com", version="v1", plural="memcacheds"):
     """A set of memcached servers, run as a Deployment of the same name."""
 
-    # The name becomes a label value, by which the operator finds the servers' pods.
+    # The operator finds the servers' pods by the object's name, which is the value of a label.
     model_config = ConfigDict(
         json_schema_extra=cel(
             "size(self.metadata.name) <= 63", "must be at most 63 characters", field_path=".metadata.name"

@@ -75,8 +75,7 @@ class SecretKeyReference(ApiModel):
 class WordpressSpec(ApiModel):
     """The desired site."""
 
-    # The password's rule is on the spec, because an error about a field's own rule or pattern quotes its
-    # value.
+    # The password's rule is on the spec, because errors about a field's own rule or pattern quote its value.
     model_config = ConfigDict(
         json_schema_extra=together(
             cel(
@@ -177,7 +176,7 @@ class WordpressStatus(
 class Wordpress(Resource, group="example.com", version="v1", plural="wordpresses"):
     """A WordPress site with its own MySQL database."""
 
-    # The Services have its name, and the Deployments' pods have its name as a label.
+    # The Services have the object's name, and the Deployments' pods have the name as a label.
     model_config = ConfigDict(
         json_schema_extra=together(
             cel(

@@ -19,8 +19,8 @@ class PetSpec(ApiModel):
     """Name of the pet. Two pets may have the same name."""
     type: Literal["dog", "cat", "bird", "reptile"]
     """Species of the pet."""
-    # A string, because the API server accepts more date-times than Python's datetime, for example a fraction
-    # of any length; hence also the limit.
+    # A string, because the API server accepts more date-times than Python's datetime, such as fractions of
+    # any length. So a limit is also needed.
     birthday: Annotated[str, Field(max_length=128), schema_format("date-time")]
     """Time of the pet's birth. The store keeps the day in UTC."""
 

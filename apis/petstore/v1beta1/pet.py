@@ -26,7 +26,7 @@ STORE_REACHABLE = ConditionType("StoreReachable")
 _SAYS_SOMETHING = cel(
     r"self.matches(r'[^\x09-\x0d\x1c-\x1f\x85\p{Z}]')", "must not be blank", reason="FieldValueInvalid"
 )
-# Programs in C end a string at the first NUL.
+# C programs end a string at the first NUL.
 _HAS_NO_NUL = cel(r"!self.matches(r'\x00')", "must not contain NUL")
 # Names of people and pets, in any script.
 SpokenName = Annotated[str, Field(min_length=1, max_length=253), _SAYS_SOMETHING, _HAS_NO_NUL]
@@ -54,9 +54,9 @@ class PetSpec(ApiModel):
     """Name of the pet. Two pets may have the same name."""
     species: Literal["dog", "cat", "bird", "reptile"]
     """Species of the pet."""
-    # A string, because objects written in v1alpha1 may have an impossible day here, and the server's `date`
-    # includes the year 0. A CEL rule could refuse that. But for a stored impossible day no rule can be
-    # evaluated, and the server would refuse every write, even of the status.
+    # A string, because objects written in v1alpha1 may contain an impossible day, and the server's `date`
+    # includes the year 0. A CEL rule could refuse such a day. But the server could not evaluate any rule for
+    # a stored impossible day, and would refuse every write, even of the status.
     birthday: Annotated[str, schema_format("date")]
     """Day of the pet's birth, as in 2021-04-01; years from 0001 to 9999."""
     owner: PetOwner | None = None

@@ -188,7 +188,7 @@ class TestCacheRun:
     async def test_cache_may_run_again_but_not_twice_at_once(self, cache: Cache):
         async with running(cache):
             await moments()
-            with pytest.raises(RuntimeError, match="runs already"):
+            with pytest.raises(RuntimeError, match="already running"):
                 await cache.run()
         async with running(cache):
             await moments()

@@ -52,7 +52,7 @@ def test_add_index_includes_objects_already_in_the_store_and_accepts_the_same_pa
     store.put(*taken(pod("a", 1)))
     store.indexes.add("node", index_by("spec.nodeName"))
     store.indexes.add("node", index_by("spec.nodeName"))
-    with pytest.raises(ValueError, match="already an index 'node'"):
+    with pytest.raises(ValueError, match="already has the index name 'node'"):
         store.indexes.add("node", index_by("spec.hostName"))
     store.put(*taken(pod("b", 2)))
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]

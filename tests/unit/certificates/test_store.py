@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import random
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,19 +16,11 @@ from structlog.testing import capture_logs
 
 from controllers.main import PROGRAM
 from manager.certificates.rotation import Rotation
-from manager.certificates.store import (
-    Changed,
-    FolderStore,
-    Material,
-    SecretStore,
-    Snapshot,
-    StoreUnusable,
-)
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
+from manager.certificates.store import Changed, FolderStore, Material, SecretStore, Snapshot, StoreUnusable
 from manager.tls.certificate import Authority, new_authority
 from manager.tls.key_pair import CertificateUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.connected import connected
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PATH = "/api/v1/namespaces/system/secrets/webhook-server-cert"
@@ -53,8 +44,7 @@ def stored(kept: Material, **metadata: str) -> dict[str, Any]:
 
 
 def secret_store(wire: ScriptedWire) -> SecretStore:
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    return SecretStore(transport, PROGRAM, namespace="system", name="webhook-server-cert")
+    return SecretStore(connected(wire).transport, PROGRAM, namespace="system", name="webhook-server-cert")
 
 
 def test_repr_of_certificate_material_omits_private_key():
@@ -66,7 +56,7 @@ def test_repr_of_certificate_material_omits_private_key():
     assert "PRIVATE" not in repr(authority)
 
 
-async def test_secret_store_creates_missing_secret_of_type_tls():
+async def test_secret_store_creates_a_secret_of_type_tls_or_keeps_the_foreign_keys_of_the_one_there():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.json({}, status=201))
     store, kept = secret_store(wire), material()
@@ -78,15 +68,10 @@ async def test_secret_store_creates_missing_secret_of_type_tls():
     assert body["type"] == "kubernetes.io/tls"
     assert body["data"] == stored(kept)["data"]
     assert sent.query["fieldManager"] == "operator-manager-webhook"
-
-
-async def test_secret_store_write_keeps_foreign_keys_and_sends_resource_version():
-    wire = ScriptedWire()
     known = stored(Material(b"damaged"), resourceVersion="7")
     known["data"]["theirs"] = base64.b64encode(b"x").decode()
     wire.on("GET", PATH, Reply.json(known))
     wire.on("PUT", PATH, Reply.json({}))
-    store, kept = secret_store(wire), material()
     await store.write(kept, await store.read())
     [sent] = wire.sent("PUT", PATH)
     assert sent.json()["metadata"]["resourceVersion"] == "7"
@@ -144,7 +129,7 @@ async def test_secret_store_warns_once_while_unreadable_and_then_serves():
         with pytest.raises(CertificateUnusable, match=r"cannot be read: secrets .* is forbidden"):
             source.pair(NOW)
         await asyncio.sleep(1)
-        with pytest.raises(CertificateUnusable, match="has no certificate yet: the leader makes it"):
+        with pytest.raises(CertificateUnusable, match="has no certificate yet: the leader creates it"):
             source.pair(NOW)
         await asyncio.sleep(1)
         assert source.pair(NOW) == kept.pair

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,19 +10,17 @@ from typing import Any, ClassVar
 import pytest
 
 from manager.api import ObjectKey, PartialObjectMetadata
-from manager.cache import Cache, Meta, Record
+from manager.cache import Meta, Record
 from manager.cache.record import MOST_KEPT
 from manager.client import Client, NotCached, Undecodable
 from manager.client.reader import ObjectList
 from manager.kube.errors import Forbidden, NoMatch
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from tests.support.effort import Effort, turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Node, Pod, encoded, pod
 from tests.unit.cache.server import DISCOVERY, Listed, PodServer, longer_than_any_object, page
 from tests.unit.conftest import LogLines
+from tests.unit.connected import connected
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
@@ -38,19 +35,7 @@ class World:
     def __init__(self, *namespaces: str, cached: bool = True) -> None:
         self.wire = ScriptedWire()
         self.wire.on("GET", "/api/v1", DISCOVERY)
-        self.metrics = Metrics()
-        rng = random.Random(1)
-        transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
-        mapper = RestMapper(transport)
-        self.cache = Cache(
-            transport,
-            mapper,
-            field_manager="test",
-            namespaces=namespaces,
-            metrics=self.metrics,
-            rng=rng,
-        )
-        self.client = Client(transport, mapper, self.cache, field_manager="test")
+        self.client, _, self.cache, self.metrics = connected(self.wire, *namespaces)
         for metadata_only in (False, True) if cached else ():
             self.cache.informer(Pod, metadata_only=metadata_only)
 
@@ -148,7 +133,7 @@ class TestReaderUndecodable:
         await world.client.list(Pod)
         assert world.left_out == 2
         assert [(line["event"], line["object"]) for line in log_lines] == [
-            ("an object is left out of lists", "ns/odd")
+            ("cannot decode object, lists omit it", "ns/odd")
         ] * 2
 
     async def test_get_and_find_raise_for_an_undecodable_object(self, world: World):
@@ -495,8 +480,8 @@ class TestLiveList:
         server.on("list", page(1))
         return server
 
-    async def test_live_list_yields_the_whole_list_first_and_after_every_change(
-        self, client: Client, server: PodServer
+    async def test_live_list_yields_the_whole_list_first_and_after_every_change_until_its_exit(
+        self, client: Client, server: PodServer, wire: ScriptedWire
     ):
         stream = Listed(5, ("b", 2), ("a", 1))
         server.on("stream", stream)
@@ -506,23 +491,20 @@ class TestLiveList:
             assert names(await anext(live)) == ["a", "b", "c"]
             stream.event("DELETED", pod("a", 7))
             assert names(await anext(live)) == ["b", "c"]
+            assert not stream.closed
+        assert stream.closed
+        assert wire.in_progress == 0
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_live_list_yields_an_empty_list_when_no_object_exists(
-        self, client: Client, server: PodServer
-    ):
-        server.on("stream", Listed(5))
-        async with client.watch(Pod) as live:
-            assert await anext(live) == []
-            with pytest.raises(TimeoutError):  # and nothing more, until something changes
-                await asyncio.wait_for(anext(live), 10)
-
-    async def test_live_list_yields_only_the_latest_state_to_a_slow_reader(
+    async def test_live_list_yields_an_empty_list_and_to_a_slow_reader_only_the_latest_state(
         self, client: Client, server: PodServer
     ):
         stream = Listed(5)
         server.on("stream", stream)
         async with client.watch(Pod) as live:
-            await anext(live)
+            assert await anext(live) == []
+            with pytest.raises(TimeoutError):  # and nothing more, until something changes
+                await asyncio.wait_for(anext(live), 10)
             for number in range(10):
                 stream.event("ADDED", pod(f"p{number}", 6 + number))
             await asyncio.sleep(1)
@@ -559,18 +541,6 @@ class TestLiveList:
         wanted = {"labelSelector": "app=web", "fieldSelector": "metadata.name=p"}
         for sent in (*server.sent("list"), *server.sent("stream")):
             assert wanted.items() <= sent.query.items()
-
-    async def test_live_list_closes_the_watch_on_exit(
-        self, client: Client, server: PodServer, wire: ScriptedWire
-    ):
-        stream = Listed(5)
-        server.on("stream", stream)
-        async with client.watch(Pod) as live:
-            await anext(live)
-            assert not stream.closed
-        assert stream.closed
-        assert wire.in_progress == 0
-        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     async def test_live_list_names_an_undecodable_object_and_keeps_the_others(
         self, client: Client, server: PodServer

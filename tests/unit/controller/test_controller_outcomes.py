@@ -130,9 +130,9 @@ async def test_requeue_after_with_jitter_never_comes_early():
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        ({"jitter": 0.1}, "jitter must be a part of requeue_after"),
-        ({"requeue_after": 1.0, "jitter": -0.1}, "jitter must be a part of requeue_after"),
-        ({"jitter": math.nan}, "jitter must be a part of requeue_after"),
+        ({"jitter": 0.1}, "jitter must be a fraction of requeue_after"),
+        ({"requeue_after": 1.0, "jitter": -0.1}, "jitter must be a fraction of requeue_after"),
+        ({"jitter": math.nan}, "jitter must be a fraction of requeue_after"),
         ({"requeue_after": math.inf}, "requeue_after"),
         ({"requeue_after": math.nan}, "requeue_after"),
     ],

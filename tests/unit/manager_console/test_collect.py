@@ -138,7 +138,7 @@ async def test_collect_stops_waiting_for_a_stalled_server():
     cluster.wire.on("GET", f"{CORE}/pods*", Stall())
     found = await cluster.collect(POD)
     assert asyncio.get_running_loop().time() == pytest.approx(PATIENCE, abs=1)
-    assert found.missing == [f"what is not found within {PATIENCE:g} s"]
+    assert found.missing == [f"everything not found within {PATIENCE:g} s"]
 
 
 async def test_collect_skips_deeply_nested_object_and_keeps_others():
@@ -163,7 +163,7 @@ async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any
     cluster.foo |= {"spec": {"selector": odd}, "status": odd}
     explained = explanation_of(await cluster.collect(POD))
     assert [each.name for each in explained.tree.children] == ["web-1"]
-    assert "Pod: what has another shape is left out" in explained.missing
+    assert "Pod: invalid items are left out" in explained.missing
     text = to_text(explained)
     assert "a meteorite" in text
     assert all(line.isprintable() for line in text.splitlines())
@@ -202,7 +202,7 @@ async def test_objects_that_own_each_other_are_shown_and_not_followed_without_en
     cluster.wire.on("GET", f"{BASE}/foos?*", Reply.json({"metadata": {}, "items": chain}))
     cluster.wire.on("GET", f"{BASE}/foos", Reply.json({"metadata": {}, "items": chain}))
     found = await cluster.collect(FOO)
-    assert found.missing == [f"what is more than {MOST_LEVELS} levels down"]
+    assert found.missing == [f"everything below {MOST_LEVELS} levels"]
     assert [child.name for child in found.root.children] == ["foo-0", "foo"]
     assert len(cluster.wire.sent("GET", f"{BASE}/foos")) == MOST_LEVELS
 

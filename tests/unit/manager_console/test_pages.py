@@ -130,7 +130,7 @@ async def test_object_page_shows_the_problem_and_the_trigger_of_the_next_reconci
         assert "What is wrong" in text
         assert "FriendMissing" in text
         assert "There is no pod named jack" in text
-        assert "looks at it again when a pod named jack comes" in text
+        assert "looks at it again when a pod named jack is created" in text
         assert "Foo found" in text
         for nobody in ("default/nobody", "lonely", "a%2Fb/lonely", "default/%3Cscript%3E"):
             status, text = await get(site, f"/objects/foos.tutorial.my.domain/{nobody}")

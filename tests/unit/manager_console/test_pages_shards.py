@@ -89,7 +89,7 @@ async def test_object_page_names_its_own_replica_as_the_owner_of_the_shard(serve
         assert status == 200
         assert f"shard {number} of 4, which test holds" in text
         assert "this replica</span>" in text
-        assert "looks at it again when a pod named jack comes" in text
+        assert "looks at it again when a pod named jack is created" in text
         assert "Reconcile now" in text
         assert await post(site, f"{PATH}/reconcile") == (303, PATH)
         owner = orjson.loads((await get(site))[1])["owners"]

@@ -87,7 +87,7 @@ def test_model_without_a_kind_becomes_the_builtin_kind_of_its_name(models: Any, 
 
 
 def test_model_of_an_unknown_kind_has_to_name_it(models: Any):
-    with pytest.raises(ValueError, match=r"V1Scale has to name its kind: V1Scale\(api_version="):
+    with pytest.raises(ValueError, match=r"V1Scale has to set its kind: V1Scale\(api_version="):
         resource_of(models.V1Scale())
 
 

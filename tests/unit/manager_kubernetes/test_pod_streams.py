@@ -120,7 +120,7 @@ async def test_exec_ends_at_a_command_that_prints_too_much(scene: Scene):
 
 async def test_exec_ends_a_command_that_takes_too_long(scene: Scene):
     scene.cluster.sessions.exec = scene.hang
-    with pytest.raises(DeadlineExceeded, match=r"exec of pod default/web: not over within 0\.2 s"):
+    with pytest.raises(DeadlineExceeded, match=r"exec of pod default/web: has not ended within 0\.2 s"):
         await scene.streams.exec(WEB, ["sleep"], timeout=0.2)
     await asyncio.wait_for(scene.ended.wait(), 10)
 

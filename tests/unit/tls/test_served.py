@@ -70,7 +70,7 @@ async def test_served_certificate_raises_when_the_first_certificate_is_unusable(
     assert "PRIVATE" not in repr(foreign)
     for item, message in (
         (CertificateUnusable("tls.crt cannot be read"), "tls.crt cannot be read"),
-        (foreign, "shelf: the key is not that of the certificate"),
+        (foreign, "shelf: the key does not match the certificate"),
     ):
         with pytest.raises(CertificateUnusable, match=f"^{message}$"):
             async with ServedCertificate(Shelf(item)).refreshed():
@@ -92,7 +92,7 @@ async def test_served_certificate_keeps_the_old_pair_and_warns_once_when_the_key
             await shelf.looked_at(2)
             assert certificate.context is not first
     warnings = [line for line in lines if line["log_level"] == "warning"]
-    assert [line["error"] for line in warnings] == ["shelf: the key is not that of the certificate"]
+    assert [line["error"] for line in warnings] == ["shelf: the key does not match the certificate"]
 
 
 @pytest.fixture
