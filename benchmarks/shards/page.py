@@ -45,8 +45,8 @@ There are {objects:,} finished Memcacheds in {namespaces} namespaces, each with 
 of a row start together. The start ends when every shard has a holder and every queue is empty. Memory is
 resident memory at that moment. For the changes, four clients give {load:,} Memcacheds another size, as
 quickly as they can. Parentheses show the share of the figure of a single replica. With one object, a
-replica takes {idle} of memory. The largest part of three replicas is 6 of {shards} shards, or 38 %. The
-rest is the cost of a process without objects.
+replica takes {idle} of memory. The largest part of three replicas is 6 of {shards} shards, or 38 %. A
+higher share is the cost of a process without objects.
 
 Each replica receives and caches only the Deployments of its own Memcacheds, by their label.
 """
