@@ -409,7 +409,7 @@ def test_versions_are_refused_when_no_method_converts_them():
         @webhook.to_hub(OldGadget)
         async def from_old(self, gadget: JsonObject) -> None: ...
 
-    with pytest.raises(RegistrationError, match=r"^Lossy has versions, and no method that converts them: "):
+    with pytest.raises(RegistrationError, match=r"^Lossy has versions, but no method that converts them: "):
         list(registrations(Lossy))
     [conversion] = registrations(Half)
     with pytest.raises(RegistrationError, match=r"has no from_hub function for "):
