@@ -38,7 +38,7 @@ IDLE = 30.0
 HEADERS = ("Warning", "Retry-After", "Allow")
 # Characters that a request line of the conversations may have as they are.
 PLAIN = "/?&=:,!~'()*-._%$"
-# What a server only answers and does not store, and connections to pods.
+# Paths of writes that a server answers and does not store, and of connections to pods.
 UNSTORED = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 CONNECTIONS = ("/exec", "/attach", "/proxy", "/portforward", "/token")
 

@@ -7,11 +7,13 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from manager_kinds.quantity import parse_quantity
 from tests.e2e.cluster import (
     FAULTS,
     IMG,
@@ -238,13 +240,13 @@ def test_node_without_room_is_reported_until_there_is_some(asked: tuple[str, ...
 def _filler(node: dict[str, Any]) -> dict[str, Any]:
     """Return a pod that leaves room for one and a half Memcached pods on a node."""
     name = node["metadata"]["name"]
-    taken = 0
+    taken = Fraction()
     for pod in get("pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}"):
         if pod["status"]["phase"] in ("Pending", "Running"):
             for container in pod["spec"]["containers"]:
-                taken += _bytes(container.get("resources", {}).get("requests", {}).get("memory", "0"))
-    free = _bytes(node["status"]["allocatable"]["memory"]) - taken
-    memory = str(free - 144 * 1024**2)
+                taken += parse_quantity(container.get("resources", {}).get("requests", {}).get("memory", "0"))
+    free = parse_quantity(node["status"]["allocatable"]["memory"]) - taken
+    memory = str(int(free) - 144 * 1024**2)
     container = {
         "name": "filler",
         "image": IMG,
@@ -261,20 +263,6 @@ def _filler(node: dict[str, Any]) -> dict[str, Any]:
             "containers": [container],
         },
     }
-
-
-def _bytes(quantity: str) -> int:
-    for unit, factor in (
-        ("Ki", 1024),
-        ("Mi", 1024**2),
-        ("Gi", 1024**3),
-        ("k", 1000),
-        ("M", 1000**2),
-        ("G", 1000**3),
-    ):
-        if quantity.endswith(unit):
-            return int(quantity.removesuffix(unit)) * factor
-    return int(quantity)
 
 
 def test_quota_that_is_used_up_is_reported(asked: tuple[str, ...]):

@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ports import PortBlock
-from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, ServiceAccount, is_allowed
+from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, is_allowed
 
 METRICS = ("metrics_auth_role.yaml", "metrics_auth_role_binding.yaml")
 READING = "../console/role.yaml"
@@ -51,21 +51,22 @@ class Console:
     def account(self, name: str, *, sees: bool = False, verbs: str = "") -> str:
         """Create a service account with these rights; return its token."""
         plane, namespace = self.plane, self.namespace
-        account = ServiceAccount(plane, namespace, name)
+        plane.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
+        user = f"system:serviceaccount:{namespace}:{name}"
         who, role = f"--serviceaccount={namespace}:{name}", f"{namespace}-{name}"
         if sees:
             plane.kubectl("create", "clusterrole", role, "--verb=get", "--non-resource-url=/console")
             plane.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", who)
             page = {"path": "/console", "verb": "get"}
-            eventually(lambda: is_allowed(plane, account.user, nonResourceAttributes=page), every=0.02)
+            eventually(lambda: is_allowed(plane, user, nonResourceAttributes=page), every=0.02)
         if verbs:
             scope = f"--namespace={namespace}"
             plane.kubectl(scope, "create", "role", name, f"--verb={verbs}", f"--resource={FOOS}")
             plane.kubectl(scope, "create", "rolebinding", name, f"--role={name}", who)
             right = {"namespace": namespace, "group": "tutorial.my.domain", "resource": "foos", "verb": verbs}
             right["verb"] = verbs.rpartition(",")[2]
-            eventually(lambda: is_allowed(plane, account.user, resourceAttributes=right), every=0.02)
-        return account.token()
+            eventually(lambda: is_allowed(plane, user, resourceAttributes=right), every=0.02)
+        return plane.token_of(namespace, name)
 
 
 @pytest.fixture

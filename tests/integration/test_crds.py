@@ -32,9 +32,11 @@ def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
     crds.api.apply(yaml.safe_load_all(yaml_stream(own)))
     wait_served(crds)
     yield crds
-    for definition in own:
-        path = f"{DEFINITIONS}/{definition['metadata']['name']}"
+    paths = [f"{DEFINITIONS}/{definition['metadata']['name']}" for definition in own]
+    # Delete all at once: after each deletion the server publishes the large schemas of the others again.
+    for path in paths:
         crds.api.delete(path)
+    for path in paths:
         eventually(lambda path=path: crds.api.find(path) is None)
 
 

@@ -13,17 +13,17 @@ import pytest
 from tests.conftest import RunManager, StartControlPlane
 from tests.support import ROOT, makefile
 from tests.support.api_access import ApiAccess, ApiFailure
+from tests.support.certificates import trusting
 from tests.support.control_plane import KUBECTL, ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
-from tests.support.metrics import Samples
+from tests.support.metrics import Samples, get
 from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
-from tests.support.roles import scrape
 from tests.support.webhook_service import client_configs, lead_to_this_machine
 
 SAMPLES = "samples"
@@ -92,6 +92,11 @@ def prometheus(plane: ControlPlane) -> str:
         f"--serviceaccount={SYSTEM}:prometheus",
     )
     return plane.token_of(SYSTEM, "prometheus")
+
+
+def scrape(address: str, token: str) -> tuple[int, str]:
+    """Return the status and body of /metrics."""
+    return get(f"https://{address}/metrics", token=token, context=trusting(None))
 
 
 @pytest.fixture

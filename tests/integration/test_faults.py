@@ -33,13 +33,6 @@ DEPLOYMENT_KIND = "deployments.apps"
 # A busy machine takes its time, and a back-off may have grown meanwhile.
 SETTLED_WITHIN = 120.0
 
-# What may be tried while nothing works, however long that takes within a minute. An object's back-off begins
-# at 5 ms and doubles, a watch's at 0.8 s; a failed write is one request, or two when its Event fails with it,
-# and a failed watch is a request or two, each sent up to four times. Anything that does not back off is far
-# above this within a second.
-TRIES_PER_OBJECT = 14 * 2
-TRIES_PER_WATCH = 7 * 5
-
 CONNECTIONS_KEPT = 16
 """How many more connections than at its start a manager may hold at the end: watches, and idle ones."""
 
@@ -115,28 +108,6 @@ class Scene:
             owners = {owner["uid"] for owner in deployment["metadata"].get("ownerReferences", ())}
             if owners and not owners & living:
                 self.plane.api.delete(deployment_path(self.namespace, name))
-
-    def tried(self) -> float:
-        """Return how many requests the manager has sent, answered or not."""
-        return self.manager.metrics().value("rest_client_requests_total")
-
-    def failed(self) -> float:
-        """Return how many requests failed."""
-        samples = self.manager.metrics().select("rest_client_requests_total")
-        return sum(sample.value for sample in samples if not sample.labels["code"].startswith("2"))
-
-    @contextlib.contextmanager
-    def bounded(self, *, objects: int, watches: int = 3) -> Iterator[None]:
-        """Assert that the manager retries at a bounded rate within this block, in which its requests fail."""
-        before = self.tried()
-        yield
-        tried = self.tried() - before
-        assert tried <= objects * TRIES_PER_OBJECT + watches * TRIES_PER_WATCH
-
-    def wait_failed(self, times: int) -> None:
-        """Wait until that many more requests have failed."""
-        before = self.failed()
-        eventually(lambda: self.failed() >= before + times)
 
     def resources(self) -> Resources:
         """Return the resources that the manager's process holds now."""
@@ -217,22 +188,6 @@ def settle(scene: Scene) -> None:
     scene.create(gone=2)
     scene.scale("remade", 0)
     scene.settle(gone=2, remade=0, scaled=3, emptied=1, added=1)
-
-
-def test_manager_catches_up_after_an_api_server_outage(scene: Scene):
-    prepare(scene)
-    scene.create(late=1)
-    with scene.bounded(objects=6):
-        scene.proxy.refuse()
-        change(scene)
-        scene.wait_failed(8)
-        # The probe ignores a watch that breaks once, but reports one that cannot be reopened.
-        eventually(lambda: MEMCACHED_KIND in scene.manager.probe("/readyz/informers")[1])
-        assert not scene.manager.is_ready()
-        assert scene.manager.probe("/healthz")[0] == 200
-    scene.proxy.accept()
-    scene.delete("late")
-    settle(scene)
 
 
 @pytest.mark.contract

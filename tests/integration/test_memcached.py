@@ -22,9 +22,6 @@ class MemcachedWalk(Walk):
     def memcached(self, name: str = "memcached-sample") -> dict[str, Any]:
         return self.get("cache.example.com/v1", "memcacheds", name)
 
-    def deployment(self, name: str = "memcached-sample") -> dict[str, Any]:
-        return self.get("apps/v1", "deployments", name)
-
     def has_ready_nodes(self, count: int, name: str = "memcached-sample") -> None:
         """Assert that `nodes` names exactly the running pods of that Memcached, all of them ready."""
         status = self.memcached(name)["status"]

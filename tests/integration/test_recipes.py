@@ -68,9 +68,6 @@ class Recipes:
     def delete(self, name: str) -> None:
         self.plane.api.delete(self.path("recipes.example.com/v1", "apps", name))
 
-    def jobs(self) -> set[str]:
-        return {each["metadata"]["name"] for each in self.get("batch/v1", "jobs", "")["items"]}
-
     def ready(self, name: str) -> tuple[str, str]:
         found = condition(self.get("recipes.example.com/v1", "apps", name), "Ready")
         return found["status"], found["reason"]

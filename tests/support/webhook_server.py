@@ -96,10 +96,6 @@ class WebhookServer(LoopThread):
         self.admissions.clear()
         self.callers.clear()
 
-    def converted(self) -> list[Object]:
-        """Return the objects that the API server sent for conversion."""
-        return [each for request in self.conversions for each in request["objects"]]
-
     async def _open(self) -> None:
         app = web.Application(client_max_size=LARGEST)
         app.router.add_post("/{path:.*}", self._serve)

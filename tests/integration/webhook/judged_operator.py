@@ -8,14 +8,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 from pydantic import Field
 
 from manager import Operator, webhook
 from manager.api import ApiModel, Resource, crd
 from manager.cli import main
-from manager.tls import served
 from manager.webhook import (
     AdmissionRequest,
     JsonObject,
@@ -24,14 +22,14 @@ from manager.webhook import (
     invalid,
 )
 
-__all__ = ["Judged", "JudgedOperator", "OldJudged"]
+__all__ = ["Judged", "JudgedOperator"]
 
 
 class JudgedSpec(ApiModel):
     """Verdict that the object requests from its webhook."""
 
     ask: str = ""
-    """"refuse", "forbid", "warn", "fail" or "dawdle"; anything else is accepted."""
+    """"refuse", "warn", "fail" or "dawdle"; anything else is accepted."""
     notes: dict[str, str] = Field(default_factory=dict)
 
 
@@ -42,23 +40,9 @@ class Judged(Resource, group="test.example.com", version="v1", plural="judgeds")
     spec: JudgedSpec = Field(default_factory=JudgedSpec)
 
 
-@crd(storage=False, status=False)
-class OldJudged(Resource, group="test.example.com", version="v1alpha1", kind="Judged", plural="judgeds"):
-    """Old version, with another name for the requested verdict."""
-
-    class Spec(ApiModel):
-        """Verdict that the object requests from its webhook."""
-
-        wish: str = ""
-        notes: dict[str, str] = Field(default_factory=dict)
-
-    spec: Spec = Field(default_factory=Spec)
-
-
 class JudgedOperator(Operator[Judged]):
     """Operator that judges each object as its spec requests, and reconciles nothing."""
 
-    versions = (OldJudged,)
     admission = webhook.AdmissionOptions(timeout_seconds=2)
 
     @webhook.default
@@ -76,8 +60,6 @@ class JudgedOperator(Operator[Judged]):
         match judged.spec.ask:
             case "refuse":
                 raise Refused(invalid("spec.ask", judged.spec.ask, "must not be asked"))
-            case "forbid":
-                raise Refused("not here, not now")
             case "warn":
                 return [f"careful with {judged.metadata.name}"]
             case "fail":
@@ -97,23 +79,6 @@ class JudgedOperator(Operator[Judged]):
     async def judge_end(self, judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
         return [f"{judged.metadata.name} is gone for good"]
 
-    @webhook.to_hub(OldJudged)
-    async def from_v1alpha1(self, judged: JsonObject) -> None:
-        """Rename `wish` to `ask`."""
-        _rename(judged, "wish", "ask")
-
-    @webhook.from_hub(OldJudged)
-    async def to_v1alpha1(self, judged: JsonObject) -> None:
-        """Rename `ask` to `wish`."""
-        _rename(judged, "ask", "wish")
-
-
-def _rename(judged: JsonObject, old: str, new: str) -> None:
-    spec: Any = judged.get("spec")
-    if isinstance(spec, dict) and old in spec:
-        spec[new] = spec.pop(old)
-
 
 if __name__ == "__main__":
-    served.RECHECK_INTERVAL = 0.5  # a test waits for it
     sys.exit(main(sys.argv[1:], [JudgedOperator], name="operator-manager", version="1"))

@@ -7,7 +7,6 @@ import functools
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,7 +17,7 @@ from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from manager_tools.codegen import custom_resource_definitions
 from tests.conftest import StartControlPlane
-from tests.integration.webhook.judged_operator import Judged, JudgedOperator, OldJudged
+from tests.integration.webhook.judged_operator import Judged, JudgedOperator
 from tests.support import ROOT
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
@@ -33,7 +32,6 @@ pytestmark = pytest.mark.oldest
 
 PROGRAM = Program("operator-manager", "1")
 OBJECTS = "/apis/test.example.com/v1/namespaces/default/judgeds"
-OLD_OBJECTS = "/apis/test.example.com/v1alpha1/namespaces/default/judgeds"
 VALIDATING = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
     "test-validating-webhook-configuration"
@@ -45,28 +43,11 @@ class Served(NamedTuple):
 
     plane: ControlPlane
     manager: ManagerProcess
-    certificates: Certificates
 
     def judged(self, name: str, ask: str = "", **query: str) -> Any:
         """Create one, and answer what is stored."""
         answer = self.plane.api.request("POST", OBJECTS, query=query, body=judged(name, ask))
         return json.loads(answer)
-
-
-class Certificates:
-    """Folder with a certificate and its key, as an external issuer maintains it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.authority = Authority("webhooks")
-        folder.mkdir()
-        pair = self.authority.server("127.0.0.1")
-        for name, content in zip(("tls.crt", "tls.key"), pair, strict=True):
-            (folder / name).write_bytes(content)
-
-    @property
-    def bundle(self) -> str:
-        return base64.b64encode(self.authority.pem).decode()
 
 
 def judged(name: str, ask: str = "") -> dict[str, Any]:
@@ -83,14 +64,15 @@ def served(
     module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     plane = module_control_plane(parts=BARE)
-    folder = tmp_path_factory.mktemp("webhooks")
-    certificates = Certificates(folder / "certificates")
+    folder, authority = tmp_path_factory.mktemp("webhooks"), Authority("webhooks")
+    for name, content in zip(("tls.crt", "tls.key"), authority.server("127.0.0.1"), strict=True):
+        (folder / name).write_bytes(content)
     with (
         PortBlock(1) as ports,
         ManagerProcess(
             plane.kubeconfig,
             f"--webhook-bind-address=127.0.0.1:{ports[0]}",
-            f"--webhook-cert-path={certificates.folder}",
+            f"--webhook-cert-path={folder}",
             "--log-level=debug",
             folder=folder / "manager",
             program=(sys.executable, "-m", "tests.integration.webhook.judged_operator"),
@@ -98,12 +80,13 @@ def served(
         ) as manager,
     ):
         manager.wait_ready()
-        client = by_url(f"https://127.0.0.1:{ports[0]}", certificates.bundle)
+        bundle = base64.b64encode(authority.pem).decode()
+        client = by_url(f"https://127.0.0.1:{ports[0]}", bundle)
         webhooks = Webhooks(registrations(JudgedOperator))
-        plane.api.apply(custom_resource_definitions([Judged, OldJudged], webhooks.conversions, client))
+        plane.api.apply(custom_resource_definitions([Judged]))
         wait_served(plane)
         plane.api.apply(webhook_configurations(webhooks, client, PROGRAM, prefix="test-"))
-        made = Served(plane, manager, certificates)
+        made = Served(plane, manager)
         eventually(functools.partial(_is_asked, made))
         yield made
 
@@ -147,18 +130,6 @@ def test_validating_webhook_judges_update_and_deletion_and_sends_warnings(served
         served.plane.api.patch(f"{OBJECTS}/warned", {"spec": {"ask": "else"}})
     done = served.plane.kubectl("delete", "judgeds.test.example.com", "warned")
     assert "Warning: warned is gone for good" in done.stderr
-
-
-def test_conversion_webhook_serves_an_object_in_both_versions(served: Served):
-    old = {**judged("old"), "apiVersion": "test.example.com/v1alpha1", "spec": {"wish": "warn"}}
-    served.plane.api.request("POST", OLD_OBJECTS, body=old)
-    assert served.plane.api.get(f"{OBJECTS}/old")["spec"]["ask"] == "warn"
-    shown = served.plane.api.get(f"{OLD_OBJECTS}/old")
-    assert shown["spec"]["wish"] == "warn"
-    assert shown["spec"]["notes"]
-    refused = {**old, "spec": {"wish": "refuse"}, "metadata": {"name": "old-refused"}}
-    with pytest.raises(ApiFailure, match=r"spec\.ask: Invalid value"):
-        served.plane.api.request("POST", OLD_OBJECTS, body=refused)
 
 
 @pytest.mark.parametrize(

@@ -66,19 +66,12 @@ def test_secret_repr_and_errors_show_no_values():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
-def test_definitions_have_a_reason_column_for_wide_output(path: Path):
+def test_definitions_show_reasons_and_merge_conditions_of_several_writers(path: Path):
     for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
         columns = {each["name"]: each for each in version["additionalPrinterColumns"]}
         if "conditions" in status:
             assert columns["Reason"]["priority"] == 1
             assert columns["Reason"]["jsonPath"].endswith("].reason")
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
-def test_conditions_of_several_writers_are_merged_by_type(path: Path):
-    for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
-        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
-        if "conditions" in status:
             assert status["conditions"]["x-kubernetes-list-type"] == "map"
             assert status["conditions"]["x-kubernetes-list-map-keys"] == ["type"]

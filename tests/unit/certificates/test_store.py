@@ -17,14 +17,7 @@ from structlog.testing import capture_logs
 
 from controllers.main import PROGRAM
 from manager.certificates.rotation import Rotation
-from manager.certificates.store import (
-    Changed,
-    FolderStore,
-    Material,
-    SecretStore,
-    Snapshot,
-    StoreUnusable,
-)
+from manager.certificates.store import Changed, FolderStore, Material, SecretStore, Snapshot, StoreUnusable
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import Authority, new_authority
@@ -66,7 +59,7 @@ def test_repr_of_certificate_material_omits_private_key():
     assert "PRIVATE" not in repr(authority)
 
 
-async def test_secret_store_creates_missing_secret_of_type_tls():
+async def test_secret_store_creates_a_secret_of_type_tls_or_keeps_the_foreign_keys_of_the_one_there():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.json({}, status=201))
     store, kept = secret_store(wire), material()
@@ -78,15 +71,10 @@ async def test_secret_store_creates_missing_secret_of_type_tls():
     assert body["type"] == "kubernetes.io/tls"
     assert body["data"] == stored(kept)["data"]
     assert sent.query["fieldManager"] == "operator-manager-webhook"
-
-
-async def test_secret_store_write_keeps_foreign_keys_and_sends_resource_version():
-    wire = ScriptedWire()
     known = stored(Material(b"damaged"), resourceVersion="7")
     known["data"]["theirs"] = base64.b64encode(b"x").decode()
     wire.on("GET", PATH, Reply.json(known))
     wire.on("PUT", PATH, Reply.json({}))
-    store, kept = secret_store(wire), material()
     await store.write(kept, await store.read())
     [sent] = wire.sent("PUT", PATH)
     assert sent.json()["metadata"]["resourceVersion"] == "7"

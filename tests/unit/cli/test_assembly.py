@@ -152,11 +152,6 @@ async def metrics_answer(
     raise AssertionError("it is not served")
 
 
-async def test_metrics_need_a_token_only_when_metrics_secure_is_set(wire: ScriptedWire):
-    assert await metrics_answer({}) == ("http", 200)
-    assert await metrics_answer({"metrics_secure": "true"}) == ("https", 401)
-
-
 async def test_console_serves_objects_without_a_token_outside_a_pod_only(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch
 ):
@@ -360,11 +355,14 @@ class Called(Plain):
         return web.Response(text="thanks")
 
 
-async def test_routes_of_an_operator_need_the_same_token_as_metrics(wire: ScriptedWire):
-    assert await metrics_answer({}, path="/called", operators=[Called]) == ("http", 200)
+@pytest.mark.parametrize("path", ["/metrics", "/called"])
+async def test_metrics_and_routes_of_operators_need_a_token_only_when_metrics_secure_is_set(
+    wire: ScriptedWire, path: str
+):
+    assert await metrics_answer({}, path=path, operators=[Called]) == ("http", 200)
     assert await metrics_answer({}, path="/other", operators=[Called]) == ("http", 404)
     secure = {"metrics_secure": "true"}
-    assert await metrics_answer(secure, path="/called", operators=[Called]) == ("https", 401)
+    assert await metrics_answer(secure, path=path, operators=[Called]) == ("https", 401)
 
 
 async def test_assembly_warns_of_a_namespace_that_does_not_exist(wire: ScriptedWire, log_lines: LogLines):

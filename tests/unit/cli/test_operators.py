@@ -220,32 +220,24 @@ def install(install_package: Install) -> Install:
     return put
 
 
-def test_run_starts_installed_operators_beside_built_in_ones(
+def test_run_starts_installed_operators_beside_built_in_ones_and_names_their_package(
     command: Command, install: Install, assemble: Assemble
 ):
     asked = assemble()
+    install(f"hi = {MODULE}:Greeter", group="greenhouse.operators", package="other-operators")
+    assert "greeter" not in command("run", "--help").out, "it is for another program"
     install(f"hi = {MODULE}:Greeter")
-    assert command("run", "--greeter-words=bye").code == 0
-    assert command("run", "--controllers=greeter").code == 0
-    assert command("run", "--controllers=*,-greeter").code == 0
+    for argv in (["--greeter-words=bye"], ["--controllers=greeter"], ["--controllers=*,-greeter"]):
+        assert command("run", *argv).code == 0
     assert [operators for _, operators, _ in asked] == [
         ["memcached", "foo", "pet", "greeter"],
         ["greeter"],
         ["memcached", "foo", "pet"],
     ]
-
-
-def test_run_help_names_the_package_of_an_installed_operator(command: Command, install: Install):
-    install(f"hi = {MODULE}:Greeter")
     help_ = command("run", "--help").out
     assert "The controllers are: memcached, foo, pet, greeter.\n" in help_
     assert "greeter comes from the installed package hello-operators 1.2.\n" in help_
     assert "\nOperator greeter:\n  --greeter-words VALUE\n" in help_
-
-
-def test_run_ignores_entry_points_of_another_program(command: Command, install: Install):
-    install(f"hi = {MODULE}:Greeter", group="greenhouse.operators")
-    assert "greeter" not in command("run", "--help").out
 
 
 @pytest.mark.parametrize(

@@ -78,23 +78,23 @@ def test_stronger_source_replaces_the_whole_list(monkeypatch: pytest.MonkeyPatch
     assert settings.controllers == ("foo",)
 
 
-def test_config_variable_names_the_settings_file(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_variables_name_the_settings_file_and_turn_webhooks_off(
+    monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
+):
     monkeypatch.setenv("OPERATOR_MANAGER_CONFIG", write_file("leader-elect: true"))
-    assert load_settings({}).leader_elect is True
+    monkeypatch.setenv("ENABLE_WEBHOOKS", "false")
+    settings = load_settings({})
+    assert settings.leader_elect is True
+    assert settings.enable_webhooks is False
 
 
 def test_watch_namespace_sets_the_namespaces(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
     monkeypatch.setenv("WATCH_NAMESPACE", "a, b")
     assert load_settings({}).namespaces == ("a", "b")
     assert load_settings({"config": write_file("namespaces: [c]")}).namespaces == ("a", "b")
-    assert load_settings({"namespaces": "d"}).namespaces == ("d",)
+    assert load_settings({"namespaces": "d,e,,d"}).namespaces == ("d", "e")
     monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "e")
     assert load_settings({}).namespaces == ("e",)
-
-
-def test_enable_webhooks_is_also_a_variable_without_the_programs_name(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ENABLE_WEBHOOKS", "false")
-    assert load_settings({}).enable_webhooks is False
 
 
 @pytest.mark.parametrize("name", ["WATCH_NAMESPACE", "OPERATOR_MANAGER_LOG_LEVEL", "OPERATOR_MANAGER_CONFIG"])
@@ -195,10 +195,6 @@ health-probe-bind-address: :99
     assert settings.concurrency == {"foo": 3}
     assert settings.metrics_bind_address is None
     assert settings.health_probe_bind_address == BindAddress("", 99)
-
-
-def test_names_given_twice_count_once():
-    assert load_settings({"namespaces": "a,b,,a"}).namespaces == ("a", "b")
 
 
 def refusal(flags: dict[str, str]) -> str:

@@ -179,11 +179,7 @@ async def test_authorities_of_clients_that_cannot_be_read_are_reported_at_the_st
 
 @pytest.mark.parametrize(("operator", "required"), [(With, True), (GadgetOperator, False)])
 async def test_client_certificate_is_required_unless_a_kind_is_converted(
-    wire: ScriptedWire,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    operator: AnyOperator,
-    required: bool,
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, operator: AnyOperator, required: bool
 ):
     made: list[bool] = []
 

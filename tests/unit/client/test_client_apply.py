@@ -165,16 +165,21 @@ def created_by_us(version: int) -> dict[str, Any]:
     return {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 5}}
 
 
-async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(scene: Scene):
-    scene.there(Reply.json({"metadata": METADATA, "spec": {"replicas": 5}}))
+REPLICAS = '"kubectl" using apps/v1', ".spec.replicas"
+
+
+def conflict(*others: tuple[str, str]) -> Reply:
+    """Return the refusal of an apply because of these managers and their fields."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
-        for who, field in (
-            ('"kubectl" using apps/v1', ".spec.replicas"),
-            ("nobody that is named", ".spec.paused"),
-        )
+        for who, field in others
     ]
-    refused = Reply.status(409, "Conflict", details={"causes": causes})
+    return Reply.status(409, "Conflict", details={"causes": causes})
+
+
+async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(scene: Scene):
+    scene.there(Reply.json({"metadata": METADATA, "spec": {"replicas": 5}}))
+    refused = conflict(REPLICAS, ("nobody that is named", ".spec.paused"))
     other = Reply.status(409, "Conflict", details={"causes": [{"reason": "UnexpectedServerResponse"}, 1]})
     scene.answers(refused, other)
     with pytest.raises(ApplyConflict) as caught:
@@ -190,19 +195,6 @@ async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(scen
 class TestOutcome:
     """UPDATED if the object is wanted differently than before, RESTORED if another client changed it."""
 
-    CONFLICT = Reply.status(
-        409,
-        "Conflict",
-        details={
-            "causes": [
-                {
-                    "reason": "FieldManagerConflict",
-                    "message": 'conflict with "kubectl" using apps/v1',
-                    "field": ".spec.replicas",
-                }
-            ]
-        },
-    )
     OURS: ClassVar[dict[str, Any]] = {"f:spec": {"f:replicas": {}, "f:paused": {}}}
 
     async def apply(self, scene: Scene, *replies: Reply, **spec: Any) -> Applied[Any]:
@@ -220,7 +212,7 @@ class TestOutcome:
             "GET", PATH, applied({"replicas": 5, "paused": True}, {"f:spec": {"f:paused": {}}}, version=2)
         )
         done = applied({"replicas": 1, "paused": True}, self.OURS, version=3)
-        came = await self.apply(scene, self.CONFLICT, done, replicas=1, paused=True)
+        came = await self.apply(scene, conflict(REPLICAS), done, replicas=1, paused=True)
         assert came.outcome is Outcome.RESTORED
         assert came.conflicts == (("kubectl", ".spec.replicas"),)
         assert [sent.query["force"] for sent in scene.patches] == ["false", "true"]

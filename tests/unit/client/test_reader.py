@@ -43,12 +43,7 @@ class World:
         transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
         mapper = RestMapper(transport)
         self.cache = Cache(
-            transport,
-            mapper,
-            field_manager="test",
-            namespaces=namespaces,
-            metrics=self.metrics,
-            rng=rng,
+            transport, mapper, field_manager="test", namespaces=namespaces, metrics=self.metrics, rng=rng
         )
         self.client = Client(transport, mapper, self.cache, field_manager="test")
         for metadata_only in (False, True) if cached else ():
@@ -495,8 +490,8 @@ class TestLiveList:
         server.on("list", page(1))
         return server
 
-    async def test_live_list_yields_the_whole_list_first_and_after_every_change(
-        self, client: Client, server: PodServer
+    async def test_live_list_yields_the_whole_list_first_and_after_every_change_until_its_exit(
+        self, client: Client, server: PodServer, wire: ScriptedWire
     ):
         stream = Listed(5, ("b", 2), ("a", 1))
         server.on("stream", stream)
@@ -506,23 +501,20 @@ class TestLiveList:
             assert names(await anext(live)) == ["a", "b", "c"]
             stream.event("DELETED", pod("a", 7))
             assert names(await anext(live)) == ["b", "c"]
+            assert not stream.closed
+        assert stream.closed
+        assert wire.in_progress == 0
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_live_list_yields_an_empty_list_when_no_object_exists(
-        self, client: Client, server: PodServer
-    ):
-        server.on("stream", Listed(5))
-        async with client.watch(Pod) as live:
-            assert await anext(live) == []
-            with pytest.raises(TimeoutError):  # and nothing more, until something changes
-                await asyncio.wait_for(anext(live), 10)
-
-    async def test_live_list_yields_only_the_latest_state_to_a_slow_reader(
+    async def test_live_list_yields_an_empty_list_and_to_a_slow_reader_only_the_latest_state(
         self, client: Client, server: PodServer
     ):
         stream = Listed(5)
         server.on("stream", stream)
         async with client.watch(Pod) as live:
-            await anext(live)
+            assert await anext(live) == []
+            with pytest.raises(TimeoutError):  # and nothing more, until something changes
+                await asyncio.wait_for(anext(live), 10)
             for number in range(10):
                 stream.event("ADDED", pod(f"p{number}", 6 + number))
             await asyncio.sleep(1)
@@ -559,18 +551,6 @@ class TestLiveList:
         wanted = {"labelSelector": "app=web", "fieldSelector": "metadata.name=p"}
         for sent in (*server.sent("list"), *server.sent("stream")):
             assert wanted.items() <= sent.query.items()
-
-    async def test_live_list_closes_the_watch_on_exit(
-        self, client: Client, server: PodServer, wire: ScriptedWire
-    ):
-        stream = Listed(5)
-        server.on("stream", stream)
-        async with client.watch(Pod) as live:
-            await anext(live)
-            assert not stream.closed
-        assert stream.closed
-        assert wire.in_progress == 0
-        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     async def test_live_list_names_an_undecodable_object_and_keeps_the_others(
         self, client: Client, server: PodServer

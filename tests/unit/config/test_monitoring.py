@@ -32,7 +32,8 @@ QUERIES = [
 ]
 # A name before a selector, or before the bracket of a range, is a metric.
 METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")
-# Metrics that Prometheus makes for every target, or that only Linux has.
+# Labels and metrics that Prometheus makes for every target, and metrics that only Linux has.
+TARGET = {"job", "namespace", "pod", "instance"}
 ELSEWHERE = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 
 
@@ -55,6 +56,17 @@ def series_of(registry: CollectorRegistry) -> Iterator[tuple[str, set[str]]]:
                 yield family.name + suffix, labels | ({"le"} if suffix == "_bucket" else set())
 
 
+def grouped_by(query: str) -> set[str]:
+    return {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
+
+
+def test_legends_of_the_dashboard_name_labels_that_their_queries_keep():
+    for target in (target for panel in PANELS for target in panel.get("targets", ())):
+        query, named = target["expr"], set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+        all_labels = {label for name in set(METRIC.findall(query)) - ELSEWHERE for label in measured()[name]}
+        assert named <= (grouped_by(query) or TARGET | all_labels), query
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_queries_name_metrics_and_labels_that_exist(query: str):
     known = measured()
@@ -62,9 +74,8 @@ def test_queries_name_metrics_and_labels_that_exist(query: str):
     assert named
     assert named - ELSEWHERE <= known.keys()
 
-    target = {"job", "namespace", "pod", "instance"}
-    allowed = target | {label for name in named - ELSEWHERE for label in known[name]}
-    grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
+    allowed = TARGET | {label for name in named - ELSEWHERE for label in known[name]}
+    grouped = grouped_by(query)
     selected = set(re.findall(r"([a-z_]+)\s*=~?\"", query))
     assert grouped | selected <= allowed
 

@@ -161,11 +161,7 @@ async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(queue: WorkQ
 
 def test_key_backoff_grows_separately_for_each_key(rng: random.Random):
     backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
-    delays = [
-        backoff.next_delay("a", now=0),
-        backoff.next_delay("a", now=1),
-        backoff.next_delay("b", now=1),
-    ]
+    delays = [backoff.next_delay("a", now=0), backoff.next_delay("a", now=1), backoff.next_delay("b", now=1)]
     assert delays == [1, 2, 1]
     assert (backoff.retries("a"), backoff.retries("b"), backoff.retries("c")) == (2, 1, 0)
 

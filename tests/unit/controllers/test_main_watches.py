@@ -18,11 +18,7 @@ from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import ScriptedWire
 
 WATCHES: dict[str, set[tuple[str, str]]] = {
-    "memcached": {
-        ("memcacheds.cache.example.com", "full"),
-        ("deployments.apps", "full"),
-        ("pods", "parts"),
-    },
+    "memcached": {("memcacheds.cache.example.com", "full"), ("deployments.apps", "full"), ("pods", "parts")},
     "foo": {("foos.tutorial.my.domain", "full"), ("pods", "metadata")},
     "pet": {("pets.petstore.example.com", "full")},
     "wordpress": {

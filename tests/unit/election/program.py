@@ -32,13 +32,7 @@ class Replica(Participant):
     """A replica and its work, which takes a moment to prepare for a shard, and to end."""
 
     def __init__(
-        self,
-        program: Program,
-        identity: str,
-        *,
-        prepares: float = 0.2,
-        ends: float = 0.1,
-        count: int = COUNT,
+        self, program: Program, identity: str, *, prepares: float = 0.2, ends: float = 0.1, count: int = COUNT
     ) -> None:
         super().__init__(program.server, identity)
         self.program = program

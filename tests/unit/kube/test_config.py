@@ -79,13 +79,10 @@ async def test_config_prefers_flag_then_variable_then_pod_then_home(tmp_path: Pa
     home = str(tmp_path / "home")
     assert (await load(flag, KUBECONFIG=str(variable), HOME=home, **IN_POD)).server.host == "flag"
     assert (await load(KUBECONFIG=str(variable), HOME=home, **IN_POD)).server.host == "variable"
+    assert (await load(KUBECONFIG="~/variable", HOME=str(tmp_path))).server.host == "variable"
     assert (await load(HOME=home, **IN_POD)).server.host == "10.96.0.1"
+    assert (await load(HOME=home, context="a", **IN_POD)).server.host == "home", "a pod has no contexts"
     assert (await load(HOME=home)).server.host == "home"
-
-
-async def test_naming_a_context_leaves_out_the_pod(tmp_path: Path, pod: Path):
-    write(tmp_path / ".kube/config", "https://home")
-    assert (await load(context="a", HOME=str(tmp_path), **IN_POD)).server.host == "home"
 
 
 async def test_kubeconfig_gives_server_token_namespace_and_its_own_path(tmp_path: Path):
@@ -96,6 +93,12 @@ async def test_kubeconfig_gives_server_token_namespace_and_its_own_path(tmp_path
     assert config.source == f"kubeconfig {path}: context 'a'"
     assert await config.authorization() == "Bearer token-a"
     assert config.proxy is None
+    assert await config.ssl_context() is not None
+    bare = document(contexts=[{"name": "a", "context": {"cluster": "a"}}])
+    bare["clusters"][0]["cluster"]["server"] = "http://a/k8s/c-1"
+    config = await load(write_document(path, bare))
+    assert config.server == URL("http://a/k8s/c-1")
+    assert await config.authorization() is config.namespace is await config.ssl_context() is None
 
 
 async def test_pod_gives_server_token_namespace_and_authority(pod: Path):
@@ -107,11 +110,8 @@ async def test_pod_gives_server_token_namespace_and_authority(pod: Path):
     context = await config.ssl_context()
     assert context is not None
     assert context.cert_store_stats()["x509_ca"] == 1
-
-
-async def test_pod_with_ipv6_addresses_works(pod: Path):
-    config = await load(KUBERNETES_SERVICE_HOST="fd00::1", KUBERNETES_SERVICE_PORT="443")
-    assert str(config.server) == "https://[fd00::1]"
+    with_ipv6 = await load(KUBERNETES_SERVICE_HOST="fd00::1", KUBERNETES_SERVICE_PORT="443")
+    assert str(with_ipv6.server) == "https://[fd00::1]"
 
 
 async def test_kubeconfig_takes_each_entry_from_the_first_file_that_has_it(tmp_path: Path):
@@ -135,25 +135,6 @@ async def test_parts_of_one_context_may_come_from_several_files_and_their_folder
     (tmp_path / "y/token").write_text("beside-second\n")
     config = await load(KUBECONFIG=f"{first}{os.pathsep}{second}")
     assert await config.authorization() == "Bearer beside-second"
-
-
-async def test_context_may_name_no_user(tmp_path: Path):
-    path = write_document(
-        tmp_path / "config", document(contexts=[{"name": "a", "context": {"cluster": "a"}}])
-    )
-    config = await load(path)
-    assert await config.authorization() is None
-    assert config.namespace is None
-
-
-async def test_kubeconfig_path_may_begin_with_the_home(tmp_path: Path):
-    write(tmp_path / "x/config")
-    assert (await load(KUBECONFIG="~/x/config", HOME=str(tmp_path))).server.host == "a"
-
-
-async def test_server_url_decides_about_tls(tmp_path: Path):
-    assert await (await load(write(tmp_path / "config", "http://a"))).ssl_context() is None
-    assert (await load(write(tmp_path / "config", "https://a/k8s/c-1"))).server == URL("https://a/k8s/c-1")
 
 
 async def test_server_without_scheme_and_authority_uses_http_without_credentials(tmp_path: Path):
@@ -234,8 +215,7 @@ async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_pro
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["https://jane:hunter2@a:port", "jane:hunter2@a", "https://jane:12/hunter2@a"],
+    "address", ["https://jane:hunter2@a:port", "jane:hunter2@a", "https://jane:12/hunter2@a"]
 )
 async def test_server_url_with_a_password_is_refused_without_quoting_it(tmp_path: Path, address: str):
     path = write(tmp_path / "config", address)

@@ -49,8 +49,12 @@ class Proxy(Forwarder):
         writer.write(self.answer)
 
 
-async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.CA):
-    async with LocalServer(authority) as server, Proxy(server.port) as proxy:
+@pytest.mark.parametrize("tls", [False, True])
+async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.CA, tls: bool):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
+    if context is not None:
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+    async with LocalServer(authority) as server, Proxy(server.port, context=context) as proxy:
         async with wire_to(server.url, authority, proxy=proxy.url) as wire:
             assert await fetch(wire) == await fetch(wire) == (200, b"")
         address = f"127.0.0.1:{server.port}"
@@ -58,6 +62,7 @@ async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.C
             [f"CONNECT {address} HTTP/1.1", f"Host: {address}", f"Proxy-Authorization: {BASIC}"]
         ]
         assert "Proxy-Authorization" not in server.requests[0].headers
+        assert server.connections == 1
 
 
 async def test_proxy_dial_leaves_no_unseen_error_when_it_is_cancelled(authority: trustme.CA):
@@ -83,15 +88,6 @@ async def test_proxy_dial_leaves_no_unseen_error_when_it_is_cancelled(authority:
             await asyncio.sleep(0)
         gc.collect()
         assert unseen == []
-
-
-async def test_proxy_may_require_tls(authority: trustme.CA):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    async with LocalServer(authority) as server, Proxy(server.port, context=context) as proxy:
-        async with wire_to(server.url, authority, proxy=proxy.url) as wire:
-            assert await fetch(wire) == await fetch(wire) == (200, b"")
-        assert len(proxy.heads) == server.connections == 1
 
 
 @pytest.mark.parametrize(

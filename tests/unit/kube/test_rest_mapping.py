@@ -41,21 +41,21 @@ async def wire() -> ScriptedWire:
     return wire
 
 
-async def test_kind_is_found_with_its_scope_and_subresources(mapper: RestMapper):
-    mapping = await mapper.resolve(POD)
-    assert (mapping.gvk, mapping.plural, mapping.namespaced) == (POD, "pods", True)
-    assert mapping.subresources == {"eviction", "status"}
-
-
-async def test_paths_follow_the_scope_of_the_kind(mapper: RestMapper, wire: ScriptedWire):
+async def test_kind_is_found_with_its_subresources_and_the_paths_of_its_scope(
+    mapper: RestMapper, wire: ScriptedWire
+):
     wire.on("GET", "/apis/cache.example.com/v1", GROUP)
     pod, node, memcached = [await mapper.resolve(gvk) for gvk in (POD, NODE, MEMCACHED)]
+    assert (pod.gvk, pod.plural, pod.namespaced) == (POD, "pods", True)
+    assert pod.subresources == {"eviction", "status"}
     assert pod.path() == "/api/v1/pods"
     assert pod.path("ns") == "/api/v1/namespaces/ns/pods"
     assert pod.path("ns", "a", "status") == "/api/v1/namespaces/ns/pods/a/status"
     assert node.path() == "/api/v1/nodes"
     assert node.path("", "n1") == node.path("ignored", "n1") == "/api/v1/nodes/n1"
     assert memcached.path("ns", "m") == "/apis/cache.example.com/v1/namespaces/ns/memcacheds/m"
+    with pytest.raises(ValueError, match=r"Pod\.v1 is namespaced"):
+        pod.path("", "a")
 
 
 async def test_object_name_cannot_lead_to_another_path(mapper: RestMapper):
@@ -65,12 +65,6 @@ async def test_object_name_cannot_lead_to_another_path(mapper: RestMapper):
     for name in (".", ".."):
         with pytest.raises(ValueError, match="cannot be a name"):
             mapping.path("ns", name)
-
-
-async def test_namespaced_object_needs_its_namespace(mapper: RestMapper):
-    mapping = await mapper.resolve(POD)
-    with pytest.raises(ValueError, match=r"Pod\.v1 is namespaced"):
-        mapping.path("", "a")
 
 
 async def test_rest_mapper_sends_one_request_per_group_for_concurrent_callers(

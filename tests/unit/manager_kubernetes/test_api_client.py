@@ -7,7 +7,7 @@ import random
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
@@ -46,14 +46,12 @@ def models(package: Any) -> Any:
     return package.client
 
 
-class Scene:
+class Scene(NamedTuple):
     """A control plane behind a scripted wire, with a cache of ConfigMaps whose watches bring nothing."""
 
-    def __init__(self, cluster: DevCluster, wire: ScriptedWire, client: Client, transport: Transport) -> None:
-        self.cluster = cluster
-        self.wire = wire
-        self.client = client
-        self.transport = transport
+    wire: ScriptedWire
+    client: Client
+    transport: Transport
 
 
 @pytest.fixture
@@ -69,7 +67,7 @@ async def scene(package: Any) -> AsyncIterator[Scene]:
         await cache.wait_synced()
         server.silence()
         client = Client(transport, mapper, cache, field_manager="test")
-        yield Scene(cluster, wire, client, transport)
+        yield Scene(wire, client, transport)
         running.cancel()
         await asyncio.wait([running])
 

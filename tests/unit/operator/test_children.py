@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import (
     LAST,
+    Act,
     Doing,
     Greeting,
     deployment,
@@ -196,103 +198,99 @@ class TestUnstableChild:
             assert self.gauge(world, "WantedDifferently") == 0
 
 
-async def test_rollouts_wait_for_each_other_when_another_version_changes_the_children():
-    image = "image:1"
+class TestRollouts:
+    """Rollouts of children that a reconcile of each object wants with another image."""
 
-    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
-        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
-        await ctx.apply(child)
-        obj.status.text = image
-
-    async def rolling(world: World) -> list[str]:
-        """Return the names of children with the new image whose rollout is incomplete."""
-        children = await world.client.uncached.list(Deployment, namespace="default")
-        new = [each for each in children if image == each.spec["template"]["spec"]["containers"][0]["image"]]
-        return [each.metadata.name for each in new if not is_rolled_out(each)]
-
-    names = [f"hello-{number}" for number in range(6)]
-    options = ControllerOptions(max_concurrent_rollouts=2)
-    operator = doing(act, owns=(Deployment,), options=options)
-    async with operated(operator, objects=[greeting(name) for name in names]) as world:
-        for name in names:
-            child = Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
-            await world.until(child, is_rolled_out)
-        image = "image:2"
-        for name in names:
-            LAST[-1].enqueue(ObjectKey("default", name))
-        most = waited = 0
-        for _ in range(200):
-            most = max(most, len(await rolling(world)))
-            [family] = world.manager.metrics.rollouts_waiting.collect()
-            waited = max(waited, *(int(each.value) for each in family.samples))
-            await asyncio.sleep(0.02)
-        assert most == 2
-        assert waited > 1
-        for child in await world.client.uncached.list(Deployment, namespace="default"):
-            assert child.spec["template"]["spec"]["containers"][0]["image"] == image
-            assert is_rolled_out(child)
-
-
-async def test_rollout_is_under_way_when_its_message_has_failed():
-    image = "image:1"
-
-    def fail(*_: Any) -> tuple[str, str] | None:
-        raise LookupError("no words for it")
-
-    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+    def child(self, obj: Greeting, image: str) -> Deployment:
         child = deployment(image=image)
         child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
-        if image == "image:2":
-            child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
-        with suppress(LookupError):
-            await ctx.apply(child, changed=fail)
+        return child
 
-    operator = doing(act, owns=(Deployment,), options=ControllerOptions(max_concurrent_rollouts=1))
-    async with operated(operator, objects=[greeting("first"), greeting("second")]) as world:
-        for name in ("first", "second"):
-            child = Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
-            await world.until(child, is_rolled_out)
-        image = "image:2"
-        for name in ("first", "second"):
+    def image_of(self, child: Deployment) -> str:
+        image: str = child.spec["template"]["spec"]["containers"][0]["image"]
+        return image
+
+    @asynccontextmanager
+    async def rolled_out(self, act: Act, *names: str, most: int = 1) -> AsyncIterator[World]:
+        """Run an operator that may have `most` rollouts at once, from the moment when all are rolled out."""
+        options = ControllerOptions(max_concurrent_rollouts=most)
+        operator = doing(act, owns=(Deployment,), options=options)
+        async with operated(operator, objects=[greeting(name) for name in names]) as world:
+            for name in names:
+                child = Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
+                await world.until(child, is_rolled_out)
+            yield world
+
+    async def enqueue(self, *names: str, pause: float = 5) -> None:
+        for name in names:
             LAST[-1].enqueue(ObjectKey("default", name))
-            await asyncio.sleep(5)
-        children = await world.client.uncached.list(Deployment, namespace="default")
-        images = {each.spec["template"]["spec"]["containers"][0]["image"] for each in children}
-        assert images == {"image:1", "image:2"}
+            await asyncio.sleep(pause)
 
+    async def test_rollouts_wait_for_each_other_when_another_version_changes_the_children(self):
+        image = "image:1"
 
-async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec():
-    image = "image:1"
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+            await ctx.apply(self.child(obj, image))
 
-    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        # Nothing of the first one is ever available.
-        child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
-        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
-        if obj.metadata.name == "first" and image == "image:2":
-            child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
-        await ctx.apply(child)
+        async def rolling(world: World) -> int:
+            """Return the number of children with the new image whose rollout is incomplete."""
+            children = await world.client.uncached.list(Deployment, namespace="default")
+            new = [each for each in children if self.image_of(each) == image]
+            return len([each for each in new if not is_rolled_out(each)])
 
-    operator = doing(act, owns=(Deployment,), options=ControllerOptions(max_concurrent_rollouts=1))
-    async with operated(operator, objects=[greeting("first"), greeting("second")]) as world:
-        children = {
-            name: Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
-            for name in ("first", "second")
-        }
-        for child in children.values():
-            await world.until(child, is_rolled_out)
-        image = "image:2"
-        for name in children:
-            LAST[-1].enqueue(ObjectKey("default", name))
-            await asyncio.sleep(5)
-        stays = await world.get(Deployment, "second")
-        assert stays.spec["template"]["spec"]["containers"][0]["image"] == "image:1"
-        await world.update(
-            greeting("second", namespace="default"), lambda it: setattr(it.spec, "name", "image:3")
-        )
-        await world.until(
-            stays, lambda it: it.spec["template"]["spec"]["containers"][0]["image"] == "image:3", timeout=5
-        )
+        names = [f"hello-{number}" for number in range(6)]
+        async with self.rolled_out(act, *names, most=2) as world:
+            image = "image:2"
+            await self.enqueue(*names, pause=0)
+            most = waited = 0
+            for _ in range(200):
+                most = max(most, await rolling(world))
+                [family] = world.manager.metrics.rollouts_waiting.collect()
+                waited = max(waited, *(int(each.value) for each in family.samples))
+                await asyncio.sleep(0.02)
+            assert most == 2
+            assert waited > 1
+            for child in await world.client.uncached.list(Deployment, namespace="default"):
+                assert self.image_of(child) == image
+                assert is_rolled_out(child)
+
+    async def test_rollout_is_under_way_when_its_message_has_failed(self):
+        image = "image:1"
+
+        def fail(*_: Any) -> tuple[str, str] | None:
+            raise LookupError("no words for it")
+
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+            child = self.child(obj, image)
+            if image == "image:2":
+                child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
+            with suppress(LookupError):
+                await ctx.apply(child, changed=fail)
+
+        async with self.rolled_out(act, "first", "second") as world:
+            image = "image:2"
+            await self.enqueue("first", "second")
+            children = await world.client.uncached.list(Deployment, namespace="default")
+            assert {self.image_of(each) for each in children} == {"image:1", "image:2"}
+
+    async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec(self):
+        image = "image:1"
+
+        async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+            # Nothing of the first one is ever available.
+            child = self.child(obj, obj.spec.name if obj.spec.name != "you" else image)
+            if obj.metadata.name == "first" and image == "image:2":
+                child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
+            await ctx.apply(child)
+
+        async with self.rolled_out(act, "first", "second") as world:
+            image = "image:2"
+            await self.enqueue("first", "second")
+            stays = await world.get(Deployment, "second")
+            assert self.image_of(stays) == "image:1"
+            second = greeting("second", namespace="default")
+            await world.update(second, lambda it: setattr(it.spec, "name", "image:3"))
+            await world.until(stays, lambda it: self.image_of(it) == "image:3", timeout=5)
 
 
 def test_changed_fields_names_wanted_and_removed_fields_only():

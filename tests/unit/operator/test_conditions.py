@@ -229,11 +229,18 @@ def test_conditions_are_found_by_the_type_of_the_status(status: Any, holds: bool
     assert (ConditionList.of(kind_with(status)) is not None) is holds
 
 
-def test_condition_is_refused_by_name_when_the_kind_has_none():
-    kind = kind_with(BareStatus | None)
-    operator: Any = doing(make_ready, kind)
-    with pytest.raises(TypeError, match=r"^Thing has no status.conditions that can be set: use ctx.event"):
-        Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (BareStatus, "Thing has no status.conditions that can be set: use ctx.event"),
+        (StrictStatus, "Thing.status is missing, and cannot be made: it needs parents"),
+    ],
+)
+def test_condition_is_refused_by_name_when_the_kind_has_none_or_no_status_can_be_made(status: Any, said: str):
+    kind = kind_with(status | None)
+    ctx = Context(without_manager(doing(make_ready, kind)), thing(kind))
+    with pytest.raises(TypeError, match=f"^{said}"):
+        ctx.condition("Ready", True, "Kept")
 
 
 class NamedCondition(ApiModel):
@@ -324,13 +331,6 @@ async def test_failed_reconcile_is_an_event_when_the_model_names_other_condition
         obj = await world.create(thing(kind))
         await asyncio.sleep(5)
         assert await world.events(obj) == ["ValueError"]
-
-
-def test_status_is_refused_by_field_when_it_cannot_be_made_empty():
-    kind = kind_with(StrictStatus | None)
-    operator: Any = doing(make_ready, kind)
-    with pytest.raises(TypeError, match=r"^Thing.status is missing, and cannot be made: it needs parents"):
-        Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
 
 
 async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subresource():

@@ -43,8 +43,7 @@ async def test_status_is_written_once_with_the_generation_of_its_reconcile():
         obj.status.text += obj.spec.name
         ctx.condition("Available", True, "Greeted", "it is greeted")
 
-    async with operated(doing(act), objects=[greeting()]) as world:
-        found = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+    async with greeted(act) as (world, found):
         assert (found.status.text, found.status.observed_generation) == ("Hello, you", 1)
         [condition] = found.status.conditions
         assert condition.observed_generation == 1
@@ -182,8 +181,7 @@ async def test_status_is_written_again_when_another_writer_has_changed_it(on: Pr
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
 
-    async with operated(doing(act, on=staticmethod(on)), objects=[greeting()]) as world:
-        found = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+    async with greeted(act, on=staticmethod(on)) as (world, found):
         await settled(world)
         api = world.cluster.client
         path = "greetings.test.example.com", "default", "hello"
@@ -193,8 +191,8 @@ async def test_status_is_written_again_when_another_writer_has_changed_it(on: Pr
             await api.update(path[0], path[1], bare, subresource="status")
         else:
             await api.patch(*path, change, subresource="status")
-        found = await world.until(found, lambda it: it.status.text == "Hello")
-        assert found.status.observed_generation == 1
+        written = await world.until(found, lambda it: it.status.text == "Hello")
+        assert written.status.observed_generation == 1
         await settled(world)
         assert len(LAST[-1].seen) == 2
 
@@ -228,12 +226,11 @@ async def test_condition_event_is_sent_once_for_each_change():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", f"{obj.spec.name} is greeted", event="Normal")
 
-    async with operated(doing(act), objects=[greeting()]) as world:
-        found = await world.until(greeting(namespace="default"), said)
+    async with greeted(act, said) as (world, found):
         LAST[-1].enqueue(found.key)
         await asyncio.sleep(0.05)
         assert await world.events(found) == ["Greeted"]
-        found = await world.update(found, lambda it: setattr(it.spec, "name", "me"))
+        await world.update(found, lambda it: setattr(it.spec, "name", "me"))
         await world.until(found, lambda it: it.status.observed_generation == 2)
         assert await world.events(found) == ["Greeted", "Greeted"]
 
@@ -245,8 +242,7 @@ async def test_context_event_once_written_is_not_sent_when_the_reconcile_fails()
         if len(operator.seen) == 1:
             raise ServerError(500, "InternalError", "not now")
 
-    async with operated(doing(act), objects=[greeting()]) as world:
-        found = await world.until(greeting(namespace="default"), said)
+    async with greeted(act, said) as (world, found):
         assert await world.events(found) == ["Greeted", "Later"]
 
 

@@ -74,29 +74,22 @@ def daemons() -> list[str]:
     )
 
 
-async def test_daemon_runs_from_the_first_reconcile_to_the_deletion():
+async def test_daemon_runs_from_the_first_reconcile_to_the_deletion_and_restarts_when_the_spec_changes():
     async with operated(Following) as world:
         obj = await world.create(greeting("a"))
         await asyncio.sleep(5)
         assert Following.take() == ["begin follow a you", "begin stay a you"]
         assert daemons() == ["following-follow default/a"]
-        await world.delete(obj)
-        await world.until_gone(obj)
-        assert Following.take() == ["end follow a you", "end stay a you", "cleanup a"]
-        assert daemons() == []
-
-
-async def test_daemon_restarts_when_the_spec_changes_unless_it_stays():
-    async with operated(Following) as world:
-        obj = await world.create(greeting("a"))
-        await asyncio.sleep(5)
-        Following.take()
         await world.update(obj, lambda it: setattr(it.spec, "name", "all"))
         await world.until(obj, lambda it: it.status.text == "all")
         assert Following.take() == ["end follow a you", "begin follow a all"]
         await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
         await asyncio.sleep(5)
         assert Following.take() == []
+        await world.delete(obj)
+        await world.until_gone(obj)
+        assert Following.take() == ["end follow a all", "end stay a you", "cleanup a"]
+        assert daemons() == []
 
 
 async def test_daemon_of_a_recreated_object_is_a_new_one():

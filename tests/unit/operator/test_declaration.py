@@ -69,28 +69,12 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
     ("name", "value", "told"),
     [
         ("owns", ("Deployment",), "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has 'Deployment'"),
-        (
-            "owns",
-            (Watch(Pod, label="a"),),
-            "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Watch",
-        ),
         ("owns", (Resource,), "has Resource, which is no kind: a class with a version and a plural"),
         ("owns", (Owns("Pod"),), "has 'Pod', which is no kind: "),  # type: ignore[arg-type]
         ("watches", (Watch(Unstructured, label="a"),), "has Unstructured, which is no kind: "),
         ("reads", (Reads(Resource),), "has Resource, which is no kind: "),
-        ("versions", (Resource,), "has Resource, which is no kind: "),
-        ("owns", (Pod(),), "takes a tuple of kinds, or of `Owns(Kind, ...)`, and has a Pod"),
         ("watches", (Pod,), "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=`, and has Pod"),
-        (
-            "watches",
-            (Owns(Pod),),
-            "takes a tuple of `Watch(Kind, label=...)`, or with `enqueue=`, and has a Owns",
-        ),
-        (
-            "reads",
-            (Watch(Pod, label="a"),),
-            "takes a tuple of kinds, or `Reads(Kind, ...)`, and has a Watch",
-        ),
+        ("reads", (Watch(Pod, label="a"),), "takes a tuple of kinds, or `Reads(Kind, ...)`, and has a Watch"),
         (
             "rights",
             ({"groups": ""},),
@@ -110,7 +94,6 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
         ("on", of_one, "takes a predicate, such as `generation_changed`, and is a function"),
         ("selection", "app=web", 'takes `Selection.of(label_selector="app=web")`, and is'),
         ("indexes", {"a": "spec.a"}, "takes functions, as in"),
-        ("errors", {ValueError: "not a reason"}, "takes reasons, as in"),
         ("errors", {"ValueError": "Reason"}, "takes reasons, as in"),
         ("options", {"max": 1}, "takes `ControllerOptions(...)`, and is a dict"),
         ("admission", {}, "takes `webhook.AdmissionOptions(...)`, and is a dict"),

@@ -17,13 +17,7 @@ from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_
 from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.operator.definitions import (
-    Definition,
-    Definitions,
-    Difference,
-    definition_rights,
-    differences,
-)
+from manager.operator.definitions import Definition, Definitions, Difference, definition_rights, differences
 from manager.telemetry.metrics import Metrics
 from manager_kinds.core_v1 import PodTemplateSpec
 from manager_tools.codegen import custom_resource_definitions
@@ -210,9 +204,7 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
         assert gate.problem == f"the definition {NAME} version v1 has no status subresource"
 
         changed = await cluster.client.get(CRDS, "", NAME)
-        changed["spec"]["versions"][0]["subresources"] = {
-            **version_of(installed())["subresources"],
-        }
+        changed["spec"]["versions"][0]["subresources"] = {**version_of(installed())["subresources"]}
         await cluster.client.update(CRDS, "", changed)
         await asyncio.sleep(1)
         assert not queue.paused

@@ -92,7 +92,7 @@ async def test_reconcile_is_not_called_for_a_deleted_or_deleting_object():
         assert set(operator.forgotten) == {"held", "hello"}
 
 
-async def test_debug_log_has_a_line_with_cause_and_result_of_each_reconcile(log_lines: LogLines):
+async def test_run_record_and_debug_log_tell_cause_requests_and_outcome(log_lines: LogLines):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> Result | None:
         await ctx.apply(secret("child"))
         obj.status.text = obj.spec.name
@@ -100,24 +100,11 @@ async def test_debug_log_has_a_line_with_cause_and_result_of_each_reconcile(log_
 
     async with greeted(act) as (world, obj):
         await rename(world, obj, "later")
-        await asyncio.sleep(11)
-    told = [
-        (line["why"], line["result"], line["writes"]) for line in log_lines if line["event"] == "reconciled"
-    ]
-    assert told[0] == ("Greeting found", "success", 2)
-    assert ("Greeting modified", "requeue_after", 1) in told
-    assert told[-1] == ("again, as it said itself", "requeue_after", 0)
-
-
-async def test_run_record_contains_its_requests_and_outcome():
-    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        await ctx.apply(secret("child"))
-        obj.status.text = obj.spec.name
-
-    async with greeted(act) as (world, obj):
-        await rename(world, obj, "later")
         await settled(world)
         first, *_, last = world.manager.history.of("greeting").of(obj.key)
+        await asyncio.sleep(11)
+        await world.delete(obj)
+        *before, end = await recorded(world, lambda runs: runs[-1].gone)
     group = "/apis/test.example.com/v1/namespaces/default/greetings"
     secrets = "/api/v1/namespaces/default/secrets"
     assert first.why == "Greeting found"
@@ -137,7 +124,15 @@ async def test_run_record_contains_its_requests_and_outcome():
         ("apply", f"{secrets}/child", SPARED),
         ("patch", f"{group}/hello/status", 200),
     ]
-    assert (last.writes, last.spared, last.next_in, last.gone) == (1, 1, None, False)
+    assert (last.writes, last.spared, last.next_in, last.gone) == (1, 1, 10.0, False)
+    assert end.why == "Greeting deleted"
+    assert not any(run.gone for run in before)
+    lines = [
+        (line["why"], line["result"], line["writes"]) for line in log_lines if line["event"] == "reconciled"
+    ]
+    assert lines[0] == ("Greeting found", "success", 2)
+    assert ("Greeting modified", "requeue_after", 1) in lines
+    assert ("again, as it said itself", "requeue_after", 0) in lines
 
 
 async def test_run_record_of_a_failure_has_its_error_and_attempt():
@@ -163,17 +158,6 @@ async def test_run_record_of_a_failure_has_its_error_and_attempt():
     assert [run.next_in is not None for run in runs] == [True, True, False]
     assert runs[0].why == "Greeting found"
     assert all(run.why.startswith("again, after its back-off") for run in runs[1:])
-
-
-async def test_run_record_is_marked_gone_when_its_object_is_deleted():
-    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        obj.status.text = obj.spec.name
-
-    async with greeted(act) as (world, obj):
-        await world.delete(obj)
-        *before, last = await recorded(world, lambda runs: runs[-1].gone)
-    assert last.why == "Greeting deleted"
-    assert not any(run.gone for run in before)
 
 
 async def test_blocked_object_is_reconciled_again_after_retry_after():

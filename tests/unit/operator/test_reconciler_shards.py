@@ -357,12 +357,17 @@ async def test_permit_depends_on_the_shard_of_the_object():
 
 
 @pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
-async def test_replica_holds_only_objects_of_its_shards_with_any_feature_gates(gates: tuple[str, ...]):
+async def test_replica_holds_only_its_objects_and_their_children_with_any_gates(
+    gates: tuple[str, ...],
+):
     async with peers(gates=gates) as scene:
+        for name in ("strangers", "another-ones"):
+            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
         (a,) = await scene.start("a")
         await scene.create(*OBJECTS)
-        assert a.held == set(OBJECTS)
+        assert a.held == children_held(a) == set(OBJECTS)
         b, c = await scene.start("b", "c")
+        assert_children_are_known(scene)
         for peer in scene.all:
             others = set[str]().union(*(each.held for each in scene.all if each is not peer))
             assert peer.held
@@ -375,6 +380,7 @@ async def test_replica_holds_only_objects_of_its_shards_with_any_feature_gates(g
             each.operator.runs.clear()
         await scene.stop(b, seconds=10)
         assert a.seen | c.seen == theirs, "the others reconcile them"
+        assert_children_are_known(scene)
         assert set(a.operator.left) == left
         await scene.create("late")
         assert a.held | c.held == {*OBJECTS, "late"}
@@ -477,20 +483,6 @@ def assert_children_are_known(scene: Peers) -> None:
     """Check that all children have the labels of their shards, and each replica has those of its objects."""
     assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
     assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
-
-
-async def test_replica_holds_the_children_of_its_own_objects_only():
-    async with peers() as scene:
-        for name in ("strangers", "another-ones"):
-            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
-        (a,) = await scene.start("a")
-        await scene.create(*OBJECTS)
-        assert children_held(a) == set(OBJECTS)
-        b, c = await scene.start("b", "c")
-        assert_children_are_known(scene)
-        await scene.stop(b, seconds=10)
-        assert_children_are_known(scene)
-        assert a.held | c.held == set(OBJECTS)
 
 
 @pytest.mark.parametrize("value", [None, "", "xyz", "another's"])

@@ -119,11 +119,7 @@ async def test_cache_watches_each_kind_and_projection_once(host: Host):
     host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
     host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
     watched = [(each.spec.resource, each.spec.projection) for each in host.cache.informers]
-    assert watched == [
-        ("foos.tutorial.my.domain", "full"),
-        ("pods", "full"),
-        ("pods", "metadata"),
-    ]
+    assert watched == [("foos.tutorial.my.domain", "full"), ("pods", "full"), ("pods", "metadata")]
 
 
 async def test_sources_may_each_have_a_selection(host: Host):

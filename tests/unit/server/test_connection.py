@@ -116,13 +116,20 @@ async def no_connection_is_open() -> bool:
 
 @asynccontextmanager
 async def site(
-    page: Handler = hello, *, tls: bool = False, limits: Limits = PATIENT
+    page: Handler = hello,
+    *,
+    tls: bool = False,
+    limits: Limits = PATIENT,
+    what: Literal["pages", "posts"] = "pages",
 ) -> AsyncIterator[BindAddress]:
-    certificate = ServedCertificate(SelfSigned()) if tls else None
-    async with serving(
-        "pages", BindAddress("127.0.0.1", 0), {"/": page}, certificate=certificate, limits=limits
-    ) as address:
+    certificate, anywhere = ServedCertificate(SelfSigned()) if tls else None, BindAddress("127.0.0.1", 0)
+    pages: Any = {what: {"/": page, "/{name}": page}}
+    async with serving("pages", anywhere, certificate=certificate, limits=limits, **pages) as address:
         yield address
+
+
+async def echo(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=await request.read())
 
 
 @pytest.mark.each_loop
@@ -313,15 +320,9 @@ async def test_server_logs_no_warning_when_clients_send_garbage(
     tls: bool, method: Literal["GET", "POST"], caplog: pytest.LogCaptureFixture
 ):
     # The limits of the ports for metrics and health, and of the port for webhooks.
-    certificate = ServedCertificate(SelfSigned()) if tls else None
-    anywhere = BindAddress("127.0.0.1", 0)
     limits = replace(PATIENT, head=0.2, exchange=0.5, linger=0.2)
-    pages = {"/": hello, "/{name}": hello}
-    what = "pages" if method == "GET" else "posts"
     with capture_logs() as lines:
-        async with serving(
-            "pages", anywhere, certificate=certificate, limits=limits, **{what: pages}
-        ) as address:
+        async with site(tls=tls, limits=limits, what="pages" if method == "GET" else "posts") as address:
             async with asyncio.TaskGroup() as group:
                 for junk in JUNK.values():
                     group.create_task(sent_until_the_end(address, junk, tls=tls))
@@ -433,12 +434,9 @@ async def test_page_that_fails_for_everybody_is_logged_a_few_times_and_then_coun
 
 
 async def test_connection_does_not_unpack_compressed_body():
-    async def reads(request: web.Request) -> web.StreamResponse:
-        return web.Response(body=await request.read())
-
     packed = gzip.compress(bytes(1_000_000))
     head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
-    async with site(reads) as address, client(address) as hostile:
+    async with site(echo) as address, client(address) as hostile:
         hostile.send(head + packed)
         assert await hostile.answer() == packed
 
@@ -616,17 +614,11 @@ async def test_answers_under_way_get_time_when_the_server_stops():
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
 async def test_request_partly_received_when_the_server_stops_is_answered(sent: int, tls: bool):
-    async def echo(request: web.Request) -> web.StreamResponse:
-        return web.Response(body=await request.read())
-
     request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:      30\r\n\r\n" + b"." * 30
-    certificate = ServedCertificate(SelfSigned()) if tls else None
-    at, limits = BindAddress("127.0.0.1", 0), replace(PATIENT, drain=LONG)
+    limits = replace(PATIENT, drain=LONG)
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(AsyncExitStack())
-        address = await server.enter_async_context(
-            serving("x", at, posts={"/": echo}, certificate=certificate, limits=limits)
-        )
+        address = await server.enter_async_context(site(echo, tls=tls, limits=limits, what="posts"))
         asking = await stack.enter_async_context(client(address, tls=tls))
         asking.send(request[:sent])
         stopping = asyncio.create_task(server.aclose())
@@ -675,12 +667,7 @@ async def test_server_answers_all_requests_when_the_client_has_ended_sending(tls
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
 async def test_server_closes_the_connection_when_the_client_ends_sending_mid_request(tls: bool):
-    async def echo(request: web.Request) -> web.StreamResponse:
-        return web.Response(body=await request.read())
-
-    certificate = ServedCertificate(SelfSigned()) if tls else None
-    at = BindAddress("127.0.0.1", 0)
-    async with serving("x", at, posts={"/": echo}, certificate=certificate, limits=PATIENT) as address:
+    async with site(echo, tls=tls, what="posts") as address:
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
         for sent, answer in ((head + b"half", b"half"), (head + b"ha", b""), (head, b""), (head[:20], b"")):
             async with client(address, tls=tls) as hasty:

@@ -146,17 +146,15 @@ async def fetch(address: BindAddress, host: str) -> str:
         return await answer.text()
 
 
-async def test_serve_listens_on_every_interface_without_a_host():
+@pytest.mark.parametrize("has_ipv6", [socket.has_dualstack_ipv6(), False])
+async def test_serve_listens_on_every_interface_without_a_host(
+    has_ipv6: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: has_ipv6)
     async with serving("pages", BindAddress("", 0), {"/": hello}) as address:
         assert await fetch(address, "127.0.0.1") == "hello"
-        if socket.has_dualstack_ipv6():
+        if has_ipv6:
             assert await fetch(address, "[::1]") == "hello"
-
-
-async def test_serve_listens_on_ipv4_without_a_host_when_ipv6_is_missing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
-    async with serving("pages", BindAddress("", 0), {"/": hello}) as address:
-        assert await fetch(address, "127.0.0.1") == "hello"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])

@@ -48,8 +48,7 @@ async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
 
 
 @pytest.mark.parametrize(
-    ("size", "lines", "status"),
-    [(2048, 100, b"200"), (2049, 2, b"400"), (2, 101, b"400")],
+    ("size", "lines", "status"), [(2048, 100, b"200"), (2049, 2, b"400"), (2, 101, b"400")]
 )
 async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_lines(
     size: int, lines: int, status: bytes

@@ -18,11 +18,7 @@ def report_of(check: Check, *excluded: str) -> Report:
         (lambda: "Pod is not\n  synced", "", "[-]cache failed: Pod is not synced"),
         (lambda: {}["key"], "", "[-]cache failed: the check itself failed: KeyError('key')"),
         (lambda: pytest.fail("it ran"), "cache", "[+]cache excluded: ok"),
-        (
-            lambda: None,
-            "x cache y x",
-            'warn: some health checks cannot be excluded: no matches for "x", "y"',
-        ),
+        (lambda: None, "x cache y x", 'warn: some health checks cannot be excluded: no matches for "x", "y"'),
     ],
     ids=["passes", "fails", "raises", "excluded", "unknown"],
 )

@@ -43,11 +43,7 @@ def test_metrics_page_has_no_created_series(page: str):
 
 @pytest.mark.parametrize(
     ("buckets", "first", "last", "count"),
-    [
-        (RECONCILE_BUCKETS, 0.005, 60, 40),
-        (QUEUE_BUCKETS, 1e-08, 1000, 12),
-        (REQUEST_BUCKETS, 0.005, 60, 12),
-    ],
+    [(RECONCILE_BUCKETS, 0.005, 60, 40), (QUEUE_BUCKETS, 1e-08, 1000, 12), (REQUEST_BUCKETS, 0.005, 60, 12)],
 )
 def test_buckets_are_those_of_the_go_libraries(
     buckets: tuple[float, ...], first: float, last: float, count: int

@@ -61,7 +61,7 @@ def test_configuration_of_each_sort_contains_all_registered_options():
         "name": "mmemcached-v1.kb.io",
         "admissionReviewVersions": ["v1"],
         "clientConfig": {
-            "service": {"namespace": "here", "name": "svc", "path": "/mutate-cache-example-com-v1-memcached"},
+            "service": {"namespace": "here", "name": "svc", "path": "/mutate-cache-example-com-v1-memcached"}
         },
         "failurePolicy": "Fail",
         "matchConditions": [
@@ -100,7 +100,7 @@ def test_webhook_of_a_foreign_kind_fails_open_and_excludes_kube_system():
             "matchExpressions": ELSEWHERE,
         }
         assert [(*each["apiGroups"], *each["resources"]) for each in webhook["rules"]] == [
-            ("apps", "deployments", "deployments/status"),
+            ("apps", "deployments", "deployments/status")
         ]
         assert "objectSelector" not in webhook
         assert "matchConditions" not in webhook

@@ -13,10 +13,7 @@ PET = GroupVersionKind("petstore.example.com", "v1beta1", "Pet")
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (
-            invalid("spec.age", -1, "must not be negative"),
-            "spec.age: Invalid value: -1: must not be negative",
-        ),
+        (invalid("spec.age", -1, "must not be less"), "spec.age: Invalid value: -1: must not be less"),
         (forbidden("spec.size", "may not shrink"), "spec.size: Forbidden: may not shrink"),
         (required("spec.name"), "spec.name: Required value"),
         (required("spec.name", "give one"), "spec.name: Required value: give one"),
@@ -45,50 +42,28 @@ def test_invalid_shows_the_value_as_json(value: object, shown: str):
 
 def test_field_errors_make_a_status_with_causes():
     refused = Refused(invalid("spec.a", 1, "too small"), required("spec.b"))
-    assert refused.status(PET, "x") == {
+    found = refused.status(PET, "x")
+    causes = found["details"].pop("causes")
+    assert found == {
         "status": "Failure",
         "code": 422,
         "reason": "Invalid",
         "message": 'Pet.petstore.example.com "x" is invalid: '
         "[spec.a: Invalid value: 1: too small, spec.b: Required value]",
-        "details": {
-            "group": "petstore.example.com",
-            "kind": "Pet",
-            "name": "x",
-            "causes": [
-                {
-                    "reason": "FieldValueInvalid",
-                    "message": "Invalid value: 1: too small",
-                    "field": "spec.a",
-                },
-                {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.b"},
-            ],
-        },
+        "details": {"group": "petstore.example.com", "kind": "Pet", "name": "x"},
     }
+    assert [(each["reason"], each["message"], each["field"]) for each in causes] == [
+        ("FieldValueInvalid", "Invalid value: 1: too small", "spec.a"),
+        ("FieldValueRequired", "Required value", "spec.b"),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("errors", "kind", "name", "message"),
-    [
-        (
-            [forbidden("spec.a", "no")],
-            PET,
-            "x",
-            'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no',
-        ),
-        (
-            [forbidden("spec.a", "no")] * 2,
-            PET,
-            "x",
-            'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no',
-        ),
-        ([required("a")], GroupVersionKind("", "v1", "Pod"), "", 'Pod "" is invalid: a: Required value'),
-    ],
-)
-def test_refused_message_names_kind_and_object_and_each_error_once(
-    errors: list[FieldError], kind: GroupVersionKind, name: str, message: str
-):
-    assert Refused(*errors).status(kind, name)["message"] == message
+def test_refused_message_names_kind_and_object_and_each_error_once():
+    for errors in ([forbidden("spec.a", "no")], [forbidden("spec.a", "no")] * 2):
+        message = Refused(*errors).status(PET, "x")["message"]
+        assert message == 'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no'
+    pod = GroupVersionKind("", "v1", "Pod")
+    assert Refused(required("a")).status(pod, "")["message"] == 'Pod "" is invalid: a: Required value'
 
 
 def test_refused_takes_a_text_alone_which_has_the_reason_forbidden():

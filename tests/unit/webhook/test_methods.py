@@ -83,11 +83,7 @@ NONE = "with None for old when the object is new: write `old: Thing | None`"
             [create, update],
             f"{CREATE} and {UPDATE} call it {TWO} after self, and it takes new, request",
         ),
-        (
-            of_both_there,
-            [update, create],
-            f"{UPDATE} and {CREATE} call it {NONE}",
-        ),
+        (of_both_there, [update, create], f"{UPDATE} and {CREATE} call it {NONE}"),
         (of_three, [update], f"{UPDATE} calls it {TWO} after self, and it takes old, new, request, more"),
         (
             of_both_there,
@@ -99,11 +95,7 @@ NONE = "with None for old when the object is new: write `old: Thing | None`"
             [create, webhook.default],
             f"{CREATE} calls it {ONE}, and {DEFAULT} with (object, request): write two methods",
         ),
-        (
-            of_one,
-            [webhook.default],
-            f"{DEFAULT} calls it {JSON} for new, which is annotated as Thing",
-        ),
+        (of_one, [webhook.default], f"{DEFAULT} calls it {JSON} for new, which is annotated as Thing"),
         (of_json, [delete], f"{DELETE} calls it with a Thing for thing, which is annotated as dict"),
         (
             of_an_old_version,

@@ -99,10 +99,7 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    *,
-    bodies: Bodies | None = None,
-    act: Any = default,
-    clients: ClientAuthorities | None = None,
+    *, bodies: Bodies | None = None, act: Any = default, clients: ClientAuthorities | None = None
 ) -> AsyncIterator[Site]:
     admission, conversion = Admission(Thing), Conversion(Thing)
     admission.functions["default"] = act

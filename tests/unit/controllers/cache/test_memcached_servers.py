@@ -37,9 +37,7 @@ async def test_status_lists_a_limited_number_of_nodes_and_counts_all():
         assert cluster.status.nodes == sorted(cluster.status.nodes)
 
 
-async def test_status_names_pods_without_decoding_them(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_status_names_pods_without_decoding_them(monkeypatch: pytest.MonkeyPatch):
     def look(raw: bytes, **_: object) -> None:
         raise AssertionError(raw)
 
@@ -174,16 +172,6 @@ async def test_degraded_stays_the_same_while_a_server_crash_loops():
         assert pods.condition("Degraded") == wanted
         await asyncio.sleep(61)
         assert pods.condition("Degraded") == FINE
-
-
-async def test_degraded_message_follows_the_last_log_line_without_another_event():
-    async with pods_of(1) as (memcacheds, pods):
-        await pods.create("web")
-        for number in range(5):
-            ended = terminated(1, "Error", f"2026-05-01T12:00:0{number}Z giving up")
-            await pods.say("web", phase="Running", containerStatuses=[container(ended)])
-            assert pods.condition("Degraded")[2].endswith(f"0{number}Z giving up")
-        assert (await memcacheds.events_of("m")).count(("CrashLoopBackOff", 1)) == 1
 
 
 async def test_degraded_names_the_event_of_a_pod_whose_volume_cannot_be_mounted():

@@ -17,22 +17,22 @@ def memcached(size: int, **metadata: Any) -> Memcached:
     return Memcached.model_validate({"metadata": {"name": "m", **metadata}, "spec": {"size": size}})
 
 
-@pytest.mark.parametrize("size", [1001, 10_000])
-async def test_memcached_webhook_warns_about_very_large_cluster(size: int):
-    (warning,) = await OPERATOR.warn_of_many(None, memcached(size), CREATE)
-    assert warning.startswith(f"spec.size: {size} ")
-    assert "1000" in warning
-
-
 @pytest.mark.parametrize(
     ("old", "new", "warned"),
-    [(3, 1001, True), (1001, 1002, True), (1002, 1001, False), (2000, 2000, False), (2000, 0, False)],
+    [
+        *((None, 1001, True), (None, 10_000, True), (3, 1001, True), (1001, 1002, True)),
+        *((1002, 1001, False), (2000, 2000, False), (2000, 0, False)),
+    ],
 )
-async def test_update_of_a_very_large_cluster_is_warned_about_only_when_it_grows(
-    old: int, new: int, warned: bool
+async def test_very_large_cluster_is_warned_about_only_when_it_is_created_or_grows(
+    old: int | None, new: int, warned: bool
 ):
-    said = list(await OPERATOR.warn_of_many(memcached(old), memcached(new), UPDATE))
-    assert bool(said) is warned
+    before = None if old is None else memcached(old)
+    said = list(await OPERATOR.warn_of_many(before, memcached(new), CREATE if old is None else UPDATE))
+    assert len(said) == warned
+    for warning in said:
+        assert warning.startswith(f"spec.size: {new} ")
+        assert "1000" in warning
 
 
 def test_size_webhook_ignores_failures_and_sees_only_creation_and_update():

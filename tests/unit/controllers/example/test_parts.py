@@ -62,11 +62,7 @@ def test_check_ours_refuses_foreign_left_over_and_terminating_children(metadata:
     ("deleted", "finalizers", "awaited"),
     [
         (None, [], "the cluster's garbage collector has yet to delete it"),
-        (
-            NOW,
-            ["a/b", "c/d"],
-            "it is being deleted, and waits for a/b, c/d",
-        ),
+        (NOW, ["a/b", "c/d"], "it is being deleted, and waits for a/b, c/d"),
         (NOW, [], "it is being deleted, and waits for its end"),
     ],
 )

@@ -228,9 +228,7 @@ async def live(world: World, process: Process) -> None:
     await process.reconcile(world.key)
 
 
-async def test_site_starts_once_its_secret_is_right_and_survives_later_secret_changes(
-    world: World,
-):
+async def test_site_starts_once_its_secret_is_right_and_survives_later_secret_changes(world: World):
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     process = world.process()
 
@@ -297,9 +295,7 @@ async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
     assert len(world.passwords) == 2
 
 
-async def test_volume_that_may_not_grow_is_reported_once_and_retried_later(
-    world: World,
-):
+async def test_volume_that_may_not_grow_is_reported_once_and_retried_later(world: World):
     await world.create(storageSize="1Gi")
     await world.settle()
     await world.change(storageSize="2Gi")

@@ -129,23 +129,13 @@ async def test_calls_that_fail_while_probes_do_not_leave_the_pets_to_their_back_
     assert len(watch.store.searches) <= 11
 
 
-async def test_failed_availability_check_updates_every_pet_that_does_not_report_it_yet():
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_failed_availability_check_updates_every_pet_that_does_not_report_it_yet(hangs: bool):
     watch = Watch()
     pets: Any = Pets(THOR, TRON)
-    watch.store.up = False
-    watch.availability.wait(TRON)
-    async with running(watch.availability.run()):
-        await StoreCheck(watch.store, pets, watch.asked_for.append, watch.availability).run()
-        await asyncio.sleep(1)
-        assert watch.asked_for == [THOR]
-        assert watch.availability.down
-
-
-async def test_availability_check_times_out_when_the_store_hangs():
-    watch = Watch()
-    pets: Any = Pets(THOR)
-    watch.store.up, watch.store.hangs = False, True
+    watch.store.up, watch.store.hangs = False, hangs
     async with running(watch.availability.run()), asyncio.timeout(watch.store.timeout + 2.2):
+        watch.availability.wait(TRON)
         await StoreCheck(watch.store, pets, watch.asked_for.append, watch.availability).run()
         await asyncio.sleep(2.1)
         assert watch.asked_for == [THOR]

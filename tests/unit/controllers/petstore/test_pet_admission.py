@@ -15,6 +15,7 @@ from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet, PetOwner
 from controllers.petstore.conversion import FROM_V1BETA1
 from controllers.petstore.pet import PetOperator
+from manager.api import Resource
 from manager.settings import SettingValues
 from manager.webhook import Admission, Refused
 from manager.webhook.methods import registrations
@@ -69,14 +70,10 @@ def blank() -> list[str]:
     return [chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace()]
 
 
-async def test_pet_webhook_trims_name_and_lowercases_species():
-    assert await tidied(written(name="  Thor \n", species="DoG")) == written()["spec"]
-
-
-async def test_tidy_trims_every_character_that_the_store_calls_blank():
+async def test_pet_webhook_trims_every_blank_character_off_the_name_and_lowercases_the_species():
     for character in blank():
-        spec = await tidied(written(name=f"{character}Thor{character}"))
-        assert spec["name"] == "Thor", hex(ord(character))
+        spec = await tidied(written(name=f"{character}Thor{character}", species="DoG"))
+        assert spec == written()["spec"], hex(ord(character))
 
 
 async def test_stored_untrimmed_name_stays_when_another_field_is_written():
@@ -181,17 +178,15 @@ async def test_judge_validates_a_birthday_only_when_it_changes_on_a_pet_that_sta
             await PETS.judge(pet(**old), pet(**new), UPDATE)
 
 
-async def test_judge_warns_of_a_changed_species():
-    (warning,) = await PETS.judge(pet(), pet(species="cat"), UPDATE)
-    assert warning.startswith("spec.species: changed from dog to cat; ")
+@pytest.mark.parametrize(("version", "field"), [(Pet, "species"), (OldPet, "type")])
+async def test_judge_warns_of_a_changed_species_by_the_field_of_the_clients_version(
+    version: type[Resource], field: str
+):
+    asked = request(Pet, "UPDATE", requested=version.gvk)
+    (warning,) = await PETS.judge(pet(), pet(species="cat"), asked)
+    assert warning.startswith(f"spec.{field}: changed from dog to cat; ")
     # The API server shows no more than 256 characters where several are too long together.
     assert len(warning) < 256
-
-
-async def test_warning_names_the_field_of_v1alpha1_to_clients_of_that_version():
-    asked = request(Pet, "UPDATE", requested=OldPet.gvk)
-    (warning,) = await PETS.judge(pet(), pet(species="cat"), asked)
-    assert warning.startswith("spec.type: changed from dog to cat; ")
 
 
 def test_pet_webhook_validates_creates_and_updates_but_no_deletes():

@@ -15,7 +15,6 @@ from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from controllers.petstore.record import ADDED_AS
 from manager.api import ObjectKey, find_condition
-from manager.kube.errors import ConnectionLost
 from petstore.client import Pet as Record
 from petstore.client import PetStoreError, PetType
 from petstore.embedded import EmbeddedStore, embedded_store
@@ -105,17 +104,6 @@ async def test_new_pet_takes_two_writes_and_one_add(stage: Stage):
     assert stage.fate.passed == ["patch metadata", *searches, "add", "patch status"]
 
 
-async def test_reconcile_writes_nothing_when_nothing_changed(stage: Stage):
-    key = stage.create()
-    await stage.process.settle(key)
-    stage.restart()
-    await stage.process.settle(key)
-    stage.fate.passed.clear()
-    await stage.process.settle(key)
-    assert set(stage.fate.passed) == {"search"}
-    assert stage.process.events.reasons == []
-
-
 async def test_pet_change_updates_the_same_record(stage: Stage):
     key = stage.create()
     await stage.process.settle(key)
@@ -142,43 +130,6 @@ async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
     await stage.process.settle(key)
     assert await stage.names() == ["Thor"]
     assert [reason for _, reason in stage.process.events.reasons] == ["Added", "Restored", "Restored"]
-
-
-async def test_record_is_found_by_its_added_as_annotation_after_renames(keyless: Stage):
-    """Even when the Pet was renamed before the first add, and again after the one whose answer was lost."""
-    key = keyless.create()
-    await keyless.meet(key, {"add": "lost before"})
-    keyless.server.change(key, name="Thorbert")
-    await keyless.meet(key, {"add": "died after"})
-    keyless.server.change(key, name="Thorvald")
-    await keyless.process.settle(key)
-    assert await keyless.names() == ["Thorvald"]
-
-
-async def test_pet_does_not_adopt_a_record_that_its_twin_is_adding(keyless: Stage):
-    first, second = keyless.create("first"), keyless.create("second")
-    hold = keyless.fate.hold("add")
-    working = asyncio.ensure_future(keyless.process.settle(first))
-    await hold.reached.wait()
-    waiting = asyncio.ensure_future(keyless.process.settle(second))
-    await asyncio.wait([waiting], timeout=0.2)
-    hold.released.set()
-    await asyncio.gather(working, waiting)
-    assert await keyless.names() == ["Thor", "Thor"]
-    assert keyless.pet(first).status.id != keyless.pet(second).status.id
-
-
-async def test_pet_does_not_adopt_its_twins_record_before_the_twins_status_has_the_id(keyless: Stage):
-    first, second = keyless.create("first"), keyless.create("second")
-    keyless.fate.script = {4: "lost before"}
-    with pytest.raises(ConnectionLost):
-        await keyless.process.reconcile(first)
-    assert keyless.fate.passed[-1] == "patch status"
-    (added,) = await keyless.store.pets()
-    await keyless.process.settle(second)
-    await keyless.process.settle(first)
-    assert await keyless.names() == ["Thor", "Thor"]
-    assert keyless.pet(first).status.id == added.id != keyless.pet(second).status.id
 
 
 async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):

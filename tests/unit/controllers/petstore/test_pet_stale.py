@@ -160,8 +160,7 @@ async def test_record_of_a_vanished_pet_is_removed_when_its_successor_is_deleted
 
 
 async def test_record_is_removed_at_once_when_its_pet_is_replaced_before_the_status_write(
-    server: ApiServer,
-    store: EmbeddedStore,
+    server: ApiServer, store: EmbeddedStore
 ):
     """Check any state of the cache, because the process may die before the cache catches up."""
     fate = Fate()

@@ -55,14 +55,6 @@ async def test_create_namespace_raises_already_exists_for_namespace_of_another_r
         await create_namespace(client, "n")
 
 
-async def test_remove_namespace_waits_until_it_has_gone(
-    client: Client, wire: ScriptedWire, server: ClusterServer
-):
-    await remove_namespace(client, await made(server), timeout=10)
-    assert not await is_there(client)
-    assert len(wire.sent("DELETE")) == 1
-
-
 async def test_remove_namespace_retries_while_the_server_is_away(
     client: Client, wire: ScriptedWire, server: ClusterServer, capsys: pytest.CaptureFixture[str]
 ):

@@ -354,33 +354,21 @@ def test_definition_is_kept_when_it_has_the_status_subresource_and_no_status(tmp
     assert source.unsaid == [NO_STATUS]
 
 
-@pytest.mark.parametrize(
-    ("value", "lost"),
-    [
-        ({"type": "string", "x-kubernetes-int-or-string": True}, "type 'string' is lost"),
-        ({"type": "string", "minimum": 3}, "minimum 3 is lost"),
-        ({"type": "string", "default": "a", "maxItems": 3}, "maxItems 3 is lost"),
-    ],
-)
-def test_loss_is_reported_when_a_model_has_no_word_for_it(value: Any, lost: str):
-    assert model_of(value).unsaid == [NO_STATUS, f"Kind.spec.value: {lost}"]
+LOSSES = [
+    ({"type": "string", "x-kubernetes-int-or-string": True}, "type 'string' is lost"),
+    ({"type": "string", "minimum": 3}, "minimum 3 is lost"),
+    ({"type": "string", "default": "a", "maxItems": 3}, "maxItems 3 is lost"),
+    ({"type": "integer", "format": "int32", "maximum": 2**32 - 1}, "maximum is left out: its maximum 4294"),
+    ({"type": "integer", "minimum": 0.5}, "minimum is left out: its minimum 0.5 is no whole number"),
+    (
+        {"x-kubernetes-int-or-string": True, "maximum": 2**64},
+        "maximum is left out: its maximum 18446744073709551616 is beyond int64",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("value", "lost"),
-    [
-        (
-            {"type": "integer", "format": "int32", "maximum": 2**32 - 1},
-            "maximum is left out: its maximum 4294",
-        ),
-        ({"type": "integer", "minimum": 0.5}, "minimum is left out: its minimum 0.5 is no whole number"),
-        (
-            {"x-kubernetes-int-or-string": True, "maximum": 2**64},
-            "maximum is left out: its maximum 18446744073709551616 is beyond int64",
-        ),
-    ],
-)
-def test_bound_is_left_out_and_reported_when_the_server_would_refuse_every_value(
+@pytest.mark.parametrize(("value", "lost"), LOSSES)
+def test_loss_is_reported_when_a_model_or_the_server_has_no_word_for_it(
     value: Any, lost: str, tmp_path: Path
 ):
     source = model_of(value)

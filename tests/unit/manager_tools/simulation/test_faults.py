@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from controllers.main import OPERATORS
+from devcluster.storage import Store
+from manager.cache.sink import Sink
+from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.faults import _STUCK
 from manager_tools.simulation.plan import OF_CERTIFICATES, Fault, Plan, plan_of
@@ -17,6 +23,8 @@ from manager_tools.simulation.seeds import Outcome, run, story_of
 
 NAMES = {each.name: each for each in OPERATORS}
 MEMCACHED = (NAMES["memcached"],)
+STUCK = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
+"""The draw of a power failure that comes seconds after the disk got stuck."""
 
 SEEN = {
     "power": r"cluster killed: \d+ writes are lost",
@@ -87,6 +95,65 @@ def test_weather_keeps_second_change_when_first_ends():
     assert weather == Weather()
 
 
+def with_handovers(plan: Plan) -> Plan:
+    """End a replica after each fault has begun; another acquires the lease while the disk is stuck."""
+    pairs = (
+        (replace(each, draw=STUCK), replace(each, at=each.at + 0.3, what="stop", seconds=1.0))
+        for each in plan.faults
+    )
+    return replace(plan, faults=tuple(fault for pair in pairs for fault in pair))
+
+
+def found(what: str, *, at_handovers: bool) -> bool:
+    """Return whether a seed with only that fault finds a violation."""
+    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(12, 24))
+    return any(
+        run(with_handovers(plan) if at_handovers else plan, MEMCACHED, compare=False).violations
+        for plan in plans
+    )
+
+
+async def at_once(*_: object) -> None:
+    return None
+
+
+def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Store, "durable", at_once)
+
+
+def reuses_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TokenFile, "LIFETIME", math.inf)
+    renewed = Credentials._renewed
+    patch.setattr(Credentials, "_renewed", lambda self, _: renewed(self, None))
+
+
+def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
+    original = Sink.event
+
+    def event(self: Sink, kind: str, raw: Any) -> None:
+        if kind != "MODIFIED" or self.store.records.get(self.decoder.look(raw).key) is not None:
+            original(self, kind, raw)
+
+    patch.setattr(Sink, "event", event)
+
+
+PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "power": answers_before_it_is_on_the_disk,
+    "token": reuses_a_rejected_token,
+    "skips": forgets_changes_of_what_was_never_added,
+}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("what", PLANTED)
+def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: pytest.MonkeyPatch):
+    PLANTED[what](monkeypatch)
+    # A lost write does harm when it is the acquisition of a lease.
+    at_handovers = what == "power"
+    assert not found("cut", at_handovers=at_handovers)
+    assert found(what, at_handovers=at_handovers)
+
+
 def test_run_accepts_late_stop_of_a_frozen_process():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
@@ -96,10 +163,9 @@ def test_run_accepts_late_stop_of_a_frozen_process():
 
 def test_power_fault_restores_definition_whose_deletion_was_lost():
     pet = (NAMES["pet"],)
-    stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
     wrong = (
         Fault(50.0, "freeze", 0, 40.0),
-        Fault(60.0, "power", 0, 1.0, draw=stuck),
+        Fault(60.0, "power", 0, 1.0, draw=STUCK),
         Fault(61.0, "definition", 0, 1.0),
     )
     steps = tuple(each for each in plan_of(1, pet).steps if each.act == "create" and each.at < 45.0)
@@ -110,8 +176,7 @@ def test_power_fault_restores_definition_whose_deletion_was_lost():
 
 
 def test_power_fault_that_loses_a_spoilt_bundle_counts_as_repair():
-    stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
-    wrong = (Fault(60.0, "power", 0, 1.0, draw=stuck), Fault(60.5, "bundle", 0, 1.0, draw=3))
+    wrong = (Fault(60.0, "power", 0, 1.0, draw=STUCK), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
     said = lines(outcome)
     spoilt = next(at for at, each in enumerate(said) if "spoils the CA bundles" in each)
