@@ -542,7 +542,7 @@ class Reflector:
         times = self._told[rule.reason].count() if self.problem and not harmless else None
         log = self._log.debug if times is None else self._log.warning
         log(
-            "not following" if self.problem else "watch ended",
+            "cannot watch" if self.problem else "watch ended",
             state=self.state.value,
             reason=rule.reason,
             error=f"{failure}{_HINT}" if isinstance(failure, NoMatch) else str(failure),

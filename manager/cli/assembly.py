@@ -133,7 +133,7 @@ async def assembled(
             controllers=[operator.name for operator in operators],
         )
         await asyncio.gather(*(_warn_if_missing(transport, each) for each in settings.namespaces))
-        # Before the operators' own routes, for the same reason.
+        # Serve the console before the operators start: a port in use ends the process.
         keep_console = partial(_keep_console, manager, settings, operators, transport)
         if own := _has_own_certificate(settings):
             await keep_console()

@@ -188,9 +188,7 @@ def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tu
     reason = next((each for kind, each in reasons.items() if isinstance(worst, kind)), None)
     told: tuple[type[BaseException], ...] = (KubeError, OSError, TerminalError, Undeclared, *reasons)
     texts = (
-        explain(each)
-        if isinstance(each, told)
-        else f"{type(each).__name__}; the log of the manager says more"
+        explain(each) if isinstance(each, told) else f"{type(each).__name__}; see the manager's log"
         for each in leaves
     )
     return reason or _camel_case(worst), "; ".join(dict.fromkeys(texts))

@@ -61,7 +61,7 @@ class LastError:
     def clear(self) -> None:
         """Record that a request succeeded."""
         if self.problem is not None:
-            _log.info("the lease can be reached again", was=self.problem)
+            _log.info("requests for the lease succeed again", was=self.problem)
         self.problem = self._kind = None
 
 

@@ -188,7 +188,7 @@ class Server:
             self._faults.log(_log.error, "a page failed", path=request.path, exc_info=error)
             if request.writer.output_size:
                 raise
-            text = "this page failed; the log of the manager says more\n"
+            text = "this page failed; see the manager's log\n"
             return await self._send(request, web.Response(status=500, text=text))
         finally:
             connection.end_answer()

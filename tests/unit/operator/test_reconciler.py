@@ -152,7 +152,7 @@ async def test_run_record_of_a_failure_has_its_error_and_attempt():
     ]
     assert [run.error for run in runs] == [
         str(ServerError(500, "InternalError", "not today")),
-        "KeyError; the log of the manager says more",
+        "KeyError; see the manager's log",
         "never",
     ]
     assert [run.next_in is not None for run in runs] == [True, True, False]
@@ -273,7 +273,7 @@ HELD = "is being deleted; waits for its cleanup: "
 @pytest.mark.parametrize(
     ("error", "reason", "message"),
     [
-        (LookupError("secret"), "CleanupFailed", "it fails: LookupError; the log of the manager says more"),
+        (LookupError("secret"), "CleanupFailed", "it fails: LookupError; see the manager's log"),
         (TerminalError("no such room"), "CleanupFailed", "it fails: no such room"),
         (ConnectionRefusedError("no door"), "CleanupFailed", "it fails: no door"),
         (Blocked("Locked", "the door is locked", retry_after=1), "Locked", "the door is locked"),
