@@ -113,7 +113,7 @@ class Pause(enum.Enum):
 
 
 class WatchClosed(KubeError):
-    """A stream ended in good order, before the requested time was over."""
+    """A stream ended in good order before the requested time."""
 
 
 class WatchTimedOut(WatchClosed):

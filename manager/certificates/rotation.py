@@ -343,13 +343,13 @@ class Rotation:
     def _flaw(self, signer: Certificate) -> str | None:
         serving = self.serving
         if serving is None:
-            return "there is none with its key"
+            return "no stored certificate matches its key"
         if not serving.valid_at(self.now):
             return "it has expired" if self.now > serving.until else "it is not valid yet"
         if missing := sorted(set(self.names) - serving.names):
             return f"it is not for {', '.join(missing)}"
         if not serving.vouched_for_by(signer):
-            return "another authority has taken over"
+            return "another authority signs now"
         # A certificate that ends with its authority would not last longer if it were issued again.
         if serving.until < signer.until and self.lifetimes.is_due(serving, self.now):
             return "two thirds of its life are over"

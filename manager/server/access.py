@@ -387,7 +387,7 @@ class _Turns:
             return
         stranger = self._strangers.setdefault(name, _CountedLock())
         if stranger.waiting >= WAITING:
-            raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
+            raise TooManyQuestions(f"{WAITING} access reviews of one client or user already wait")
         stranger.waiting += 1
         try:
             async with AsyncExitStack() as stack:
@@ -398,7 +398,7 @@ class _Turns:
                         await stack.enter_async_context(self._all_strangers)
                         await self._pace.acquire()
                 except TimeoutError:
-                    raise TooManyQuestions("too many questions wait already") from None
+                    raise TooManyQuestions("too many access reviews already wait") from None
                 yield
         finally:
             stranger.waiting -= 1

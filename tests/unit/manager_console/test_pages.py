@@ -455,7 +455,7 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
         for _ in range(100):
             assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer ann"))[0] == 303
         assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer bob"))[0] == 303
-    told = Counter(line["by"] for line in log_lines if line["event"] == "asked for in the console")
+    told = Counter(line["by"] for line in log_lines if line["event"] == "action requested in the console")
     assert 10 <= told["ann"] < 50  # of 10 a minute
     assert told["bob"] == 1
 
