@@ -53,8 +53,8 @@ class Lifetimes:
     """The lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
     So the renewal may be impossible (no leader, no API server, missing rights) for a third of the lifetime.
-    The lifetime of a serving certificate must be less than a third of its authority's. `settle` must be less
-    than `retire`, and their sum less than a third of the serving lifetime. Otherwise a certificate would end
+    A serving certificate may live for at most a third of its authority's lifetime. `settle`, which is less
+    than `retire`, and `retire` together must be less than that third. Otherwise a certificate would end
     before its replacement.
     """
 
