@@ -291,7 +291,7 @@ class FailingObjects:
 
     If objects wait for a dependency to answer again (`Cause.awaited`), their back-off cannot predict when. So
     one waiting object tries every few seconds. When it gets an answer, two others may try, then two more for
-    each of these, and so on. While attempts get answers, all objects retry soon; otherwise no further ones do.
+    each of these, and so on. While attempts get answers, all objects retry soon; otherwise no others do.
 
     Memory is at most one entry for each failing object.
     """
