@@ -69,7 +69,7 @@ class ClientConnection(web.RequestHandler):
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]  # type: ignore[arg-type]  # None disables the log
+            access_log=None,  # type: ignore[arg-type]  # None disables the log
             auto_decompress=False,  # a small body may expand to a large one
             lingering_time=limits.linger,
             max_line_size=_LONGEST_TARGET,
@@ -188,7 +188,7 @@ class ClientConnection(web.RequestHandler):
             self._end_with(_TOO_LARGE)
         return 0
 
-    def eof_received(self) -> bool:  # type: ignore[override]  # type: ignore[override]  # asyncio's own signature
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature
         self._has_ended = True
         self._pass_on()
         return self.transport is not None and not self.transport.is_closing()

@@ -137,7 +137,7 @@ class Metrics:
     def __init__(self) -> None:  # noqa: PLR0915 - one statement for each metric
         # A process-wide switch of prometheus_client; a `_created` series for each counter and histogram would
         # double their cost in the time series database.
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # type: ignore[no-untyped-call]  # no type hints in the library
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # no type hints in the library
         self.registry = CollectorRegistry()
         self.process_registry = CollectorRegistry()
         """What describes the process. Apart, because collecting it reads files: not in the event loop."""

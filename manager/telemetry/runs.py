@@ -36,13 +36,13 @@ LONGEST_TEXT = 300
 _TEXTS = {
     "event": "{kind} {change}",
     "found": "{kind} found",
-    "freed": "{kind} {name}, for whose name it waits, {change}",
-    "probe": "to try {name}",
-    "person": "asked for by {name}",
+    "freed": "{kind} {name}, whose name the object needs, {change}",
+    "probe": "a test of {name}",
+    "person": "requested by {name}",
     "answered": "{name} has answered",
-    "asked": "asked for by the program",
-    "back-off": "again, after its back-off",
-    "requeue": "again, as it said itself",
+    "asked": "requested by the program",
+    "back-off": "retry after the back-off",
+    "requeue": "requeue by its own result",
 }
 
 

@@ -193,7 +193,7 @@ async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
     would hide the whole list.
     """
     convert, api_version, from_hub = step
-    result: object = await convert(content)  # type: ignore[func-returns-value]  # type: ignore[func-returns-value]  # authors may return any value
+    result: object = await convert(content)  # type: ignore[func-returns-value]  # authors may return any value
     if result is not None:
         raise TypeError("a function for conversion changes the object in place, and returns nothing")
     content["apiVersion"] = api_version
