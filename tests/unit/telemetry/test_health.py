@@ -34,7 +34,7 @@ def test_health_report_has_a_line_for_each_check_with_the_reason_of_failures(
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("cache", "has the name cache"), ("ping", "has the name ping"), ("", "path"), ("a/b", "path")],
+    [("cache", "name cache"), ("ping", "name ping"), ("", "path"), ("a/b", "path")],
 )
 def test_check_name_is_refused_when_it_is_taken_or_fits_no_path(name: str, told: str):
     made = Checks("readyz")
