@@ -37,7 +37,7 @@ _PARENT = {
     "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
     "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_MEMBER}(?:,{_MEMBER}){{0,31}}"),
 }
-"""The headers of W3C Trace Context, level 1, without spaces, within the length that every system passes on."""
+"""The headers of W3C Trace Context, level 1, without spaces, as long as every system passes on."""
 
 
 class SpanTracer:
