@@ -499,7 +499,7 @@ class Reflector:
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
     def _not_older(self) -> dict[str, str]:
-        """Return a query for a list that is not older than the cache; {} if there is no doubt."""
+        """Return a query for a list at least as new as the cache; empty if an older list is acceptable."""
         if self._doubts_since is None or self._believes():
             return {}
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
