@@ -175,7 +175,17 @@ class Setting(Generic[T]):
     def __get__(self, instance: object, owner: type) -> T: ...
 
     def __get__(self, instance: Any, owner: type) -> Self | T:
-        return self if instance is None else instance.settings[self]
+        if instance is None:
+            return self
+        value = self._value_for(instance)
+        # An attribute of the instance comes before this descriptor, so the value is looked up once.
+        for name in {name for each in owner.__mro__ for name, there in vars(each).items() if there is self}:
+            vars(instance)[name] = value
+        return value
+
+    def _value_for(self, instance: Any) -> T:
+        """Return the value of the attribute; a subclass may make it of the setting's value."""
+        return cast("T", instance.settings[self])
 
     def __repr__(self) -> str:
         return f"Setting({self.name!r})"
@@ -300,7 +310,7 @@ def _read_file(path: str) -> dict[Any, Any]:
 
     Raises `SettingsError` with the name of the file, and the line if known.
     """
-    from manager.util import yaml_text  # noqa: PLC0415 - 13 ms
+    from manager.util import yaml_text  # noqa: PLC0415 - 10 ms, 0.6 MB
 
     try:
         content = yaml_text.load(read_small_file(path), unique_keys=True)

@@ -224,7 +224,7 @@ def unix_offset() -> float:
 
 def to_yaml(raw: bytes, gvk: GroupVersionKind) -> str:
     """Return an object as YAML, without confidential values, control characters and `managedFields`."""
-    from manager_kinds.manifests import yaml_lines  # noqa: PLC0415 - 13 ms, only for this page
+    from manager_kinds.manifests import yaml_lines  # noqa: PLC0415 - 10 ms, 0.3 MB, only for this page
 
     if len(raw) > _LARGEST:
         return "it is too large to be shown\n"

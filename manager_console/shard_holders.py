@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 from manager.cli.settings import parse_shard_count
 from manager.election.coordinator import Coordinator
-from manager.election.elector import SHARD, lease_of_shard, number_of_shards
+from manager.election.elector import SHARD
 from manager.election.lease import Lease, Leases, LeaseTiming
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
+from manager.operator import AnyOperator
 from manager.server.access import Answers, Place
 from manager.util import clock
 from manager_console.explanation import ShardOwner
 from manager_shards import OwnedShards, ShardCoordinator
-from manager_shards.coordinator import MEMBER
+from manager_shards.coordinator import MEMBER, lease_of_shard, number_of_shards
 from manager_shards.shard_set import ShardSet
 
 _WITHIN, _FRESH = 2.0, 2.0
@@ -96,6 +97,11 @@ def _holder(lease: Lease) -> Holder:
     return Holder(lease.holder, renewed, bool(lease.holder) and age > (lease.duration or _DURATION))
 
 
+def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
+    """Return by name whether replicas share an operator's objects; not of one that works in all replicas."""
+    return {each.name: each.shared_out for each in operators if each.options.needs_leader_election}
+
+
 class ShardHolders:
     """The replicas that own objects: this one from memory, all others by their Leases."""
 
@@ -162,13 +168,13 @@ class ShardHolders:
 
 
 def holders_of(
-    coordinator: Coordinator, transport: Transport, controllers: Mapping[str, bool]
+    coordinator: Coordinator, transport: Transport, operators: Sequence[AnyOperator]
 ) -> ShardHolders:
     """Return the holders of the shards that a manager's `coordinator` divides the work into."""
     assert isinstance(coordinator, ShardCoordinator)
     election = coordinator.config
     leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
-    return ShardHolders(leases, coordinator.shards, controllers)
+    return ShardHolders(leases, coordinator.shards, shared_out_by(operators))
 
 
 def _spans(numbers: Sequence[int]) -> str:

@@ -104,13 +104,17 @@ class PodHealth(NamedTuple):
         """
         metadata, status = fields(pod, "metadata"), fields(pod, "status")
         conditions = {text(each.get("type")): each for each in objects(status.get("conditions"))}
+        times = [text(each.get("lastTransitionTime")) for each in conditions.values()]
         phase = text(status.get("phase"))
         deleting, ended = bool(metadata.get("deletionTimestamp")), phase in {"Failed", "Succeeded"}
         problem, stuck, look_again_at = None, False, None
         if phase == "Failed" and not deleting:
             problem = _failure(status)
         elif not ended and not deleting:
-            problem, look_again_at = _container_problem(status, now)
+            for container, first in _containers(status):
+                problem, look_again_at = _of_container(container, now, first=first)
+                if problem is not None:
+                    break
             if problem is None and phase in {"", "Pending"}:
                 problem, stuck, look_again_at = _start(conditions, now, grace)
         return cls(
@@ -120,9 +124,9 @@ class PodHealth(NamedTuple):
             is_active=not ended and not deleting,
             is_ready=not ended and text(conditions.get("Ready", {}).get("status")) == "True",
             problem=problem,
-            since=_last_change(status, conditions),
+            since=max([*times, text(status.get("startTime"))]),
             is_stuck=stuck,
-            silent=_silent(status, problem),
+            silent="" if problem is None else _silent(status, problem),
             look_again_at=look_again_at,
         )
 
@@ -211,18 +215,10 @@ def _containers(status: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
         yield each, False
 
 
-def _container_problem(status: Mapping[str, Any], now: datetime) -> tuple[Problem | None, datetime | None]:
-    """Return the problem of the first container that has one, and the time when the problem ends."""
-    for container, first in _containers(status):
-        problem, over_at = _of_container(container, now, first=first)
-        if problem is not None:
-            return problem, over_at
-    return None, None
-
-
 def _of_container(
     container: Mapping[str, Any], now: datetime, *, first: bool
 ) -> tuple[Problem | None, datetime | None]:
+    """Return the problem of a container, if it has one, and the time when the problem ends."""
     waiting, ended = fields(container, "state", "waiting"), fields(container, "state", "terminated")
     last, running = fields(container, "lastState", "terminated"), fields(container, "state", "running")
     reason = text(waiting.get("reason"))
@@ -277,12 +273,12 @@ def _end_of(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
     return f"{how}: {line}" if line else how
 
 
-def _silent(status: Mapping[str, Any], problem: Problem | None) -> str:
+def _silent(status: Mapping[str, Any], problem: Problem) -> str:
     """Return the name of the container in the problem, if it has ended without a message."""
-    for container, _ in _containers(status) if problem is not None else ():
+    for container, _ in _containers(status):
         for state in ("state", "lastState"):
             ended = fields(container, state, "terminated")
-            if ended and problem is not None and problem.message == _end_of(container, ended):
+            if ended and problem.message == _end_of(container, ended):
                 return "" if text(ended.get("message")).strip() else text(container.get("name"))
     return ""
 
@@ -312,11 +308,6 @@ def _start(
         return None, True, None
     reason = text(scheduled.get("reason"))
     return _problem(reason, "Unschedulable", _flat(text(scheduled.get("message")))), False, None
-
-
-def _last_change(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]) -> str:
-    times = [text(each.get("lastTransitionTime")) for each in conditions.values()]
-    return max([*times, text(status.get("startTime"))])
 
 
 def _time(found: Any) -> datetime | None:

@@ -15,8 +15,8 @@ from manager.election.coordinator import (
     OwnedObjects,
     Work,
 )
-from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement, lease_of_shard
-from manager.election.lease import ElectionConfig, Leases
+from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement
+from manager.election.lease import ElectionConfig, Lease, Leases
 from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import Conflict, KubeError, NotFound
 from manager.telemetry.logs import get_logger
@@ -67,6 +67,17 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
         lacking += [member] * (size - len(numbers))
     wanted.update(zip(sorted(free), lacking, strict=True))
     return wanted
+
+
+def lease_of_shard(name: str, number: int) -> str:
+    """Return the name of a shard's Lease, which begins with `name`, the name of the first shard's Lease."""
+    return f"{name}-{number}" if number else name
+
+
+def number_of_shards(first: Lease, name: str) -> str | None:
+    """Return the number of shards in the first Lease's annotation, current or coming; None without one."""
+    stated = first.annotations.get(f"{name}/shards")
+    return None if stated is None else str(stated).removeprefix("to ")
 
 
 class ReplicaRegistry:
@@ -271,12 +282,24 @@ class ShardCoordinator(Coordinator):
     def problem(self) -> str | None:
         """Return why this replica cannot read, take or renew Leases; None if it can."""
         problems = (
-            self._agreement.disagreement(self._views[0]),
+            self._disagreement(),
             self._registry.problem,
             self._watcher.problem,
             *(each.problem for each in self._locks),
         )
         return next((problem for problem in problems if problem is not None), None)
+
+    def _disagreement(self) -> str | None:
+        """Return why the holder of the first shard's Lease, if it shares, excludes our number of shards."""
+        view = self._views[0]
+        lease = view.lease
+        if lease is None or lease.holder in {"", self.identity}:
+            return None
+        said = number_of_shards(lease, lease.name)
+        if said in {None, str(self._count), "1"} or clock.monotonic() >= view.expires_at:
+            return None
+        others = f"{lease.holder} has lease {self.config.namespace}/{lease.name} with --shards={said}"
+        return f"{others}, and this replica has {self._count}"
 
     def prepared(self, numbers: Iterable[int]) -> None:
         """Record that this replica knows the objects of exactly these shards."""

@@ -415,7 +415,7 @@ class _OnEnvtest(_Stage):
         pair = await asyncio.to_thread(
             self._plane.authority.issue, ("127.0.0.1",), datetime.now(UTC), timedelta(days=1)
         )
-        from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp.web: 0.15 s
+        from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
 
         server = WebhookServer(
             BindAddress("127.0.0.1", 0), endpoints, ServedCertificate(_Issued(pair)), metrics=metrics

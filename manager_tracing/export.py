@@ -64,7 +64,7 @@ def _otlp(environ: Mapping[str, str]) -> SpanExporter:
         if proxy is not None and proxy.scheme == "socks5":
             raise CannotTrace(f"{name}: traces do not go through the socks5:// proxy: name it in NO_PROXY")
     _check_files(environ)
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - 55 ms
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - 21 ms
 
     return OTLPSpanExporter(session=make_session(proxy))
 
@@ -91,8 +91,8 @@ def make_session(proxy: URL | None) -> Any:
 
     It uses the given proxy: `requests` would choose its own, and quote a password that it cannot parse.
     """
-    from requests import PreparedRequest, Response, Session  # noqa: PLC0415 - 60 ms, 7 MB
-    from requests.adapters import HTTPAdapter  # noqa: PLC0415 - like the line above
+    from requests import PreparedRequest, Response, Session  # noqa: PLC0415 - 41 ms, 6 MB
+    from requests.adapters import HTTPAdapter  # noqa: PLC0415 - as above
 
     class Bounded(HTTPAdapter):
         def send(self, request: PreparedRequest, *_: Any, **options: Any) -> Response:

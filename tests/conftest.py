@@ -20,7 +20,7 @@ from blockbuster import BlockBuster
 
 from manager.util.garbage import tune_garbage_collector
 from manager_tools.simulation.loop import VirtualLoop
-from tests.support import left_behind, time_limit
+from tests.support import LIBRARY_PACKAGES, left_behind, time_limit
 from tests.support.api_objects import create_namespace, storage_classes
 from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
@@ -159,8 +159,8 @@ def blocking_calls() -> BlockBuster:
     """Patch blocking functions for calls by our own code; once for each worker, because it is slow."""
     made = BlockBuster(
         [
-            *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_shards"),
-            *("manager_tools", "manager_tracing", "controllers", "apis", "examples", "petstore"),
+            *(name for name in LIBRARY_PACKAGES if name != "devcluster"),
+            *("controllers", "apis", "examples", "petstore"),
         ],
         excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
     )

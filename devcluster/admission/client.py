@@ -80,7 +80,7 @@ class WebhookClient:
         if (answer := self.here.get(client_config.get("url", ""))) is not None:
             status, found = await answer(orjson.dumps(review), timeout)
             return _decoded(status, bytes(found), is_text=False)
-        import aiohttp  # noqa: PLC0415 -- slow to import, and most clusters have no webhook
+        import aiohttp  # noqa: PLC0415 - 65 ms, 9 MB, and most clusters in a test have no webhook
 
         if self._session is None:
             self._session = aiohttp.ClientSession()
@@ -197,7 +197,7 @@ def _refusal(status: int, body: bytes) -> str:
 
 def _explained(error: Exception, url: str) -> str:
     """Return the message that Go would give for a failed connection."""
-    import aiohttp  # noqa: PLC0415 -- loaded by then
+    import aiohttp  # noqa: PLC0415 - as above
 
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return "context deadline exceeded"

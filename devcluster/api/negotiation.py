@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import orjson
+import yaml
 
 from devcluster.errors import StatusError, not_acceptable
 from devcluster.http_call import ApiResponse
@@ -114,7 +115,6 @@ def failure(error: StatusError, accept: str) -> ApiResponse:
 
 def _yaml(value: bytes) -> bytes:
     """Return a JSON object as YAML; a list's items are decoded one by one, which bounds each step's time."""
-    import yaml  # noqa: PLC0415 -- slow to import, and rarely needed
 
     def dump(part: Any) -> bytes:
         dumped: bytes = yaml.dump(part, Dumper=_yaml_dumper(), allow_unicode=True, encoding="utf-8")
@@ -133,8 +133,6 @@ def _yaml(value: bytes) -> bytes:
 @functools.cache
 def _yaml_dumper() -> Any:
     """Return a YAML dumper that quotes ambiguous text as Go's library does."""
-    import yaml  # noqa: PLC0415
-
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     dumper: Any = type("_Dumper", (base,), {})
     text = "tag:yaml.org,2002:str"

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from devcluster.access.rbac import Attributes
 from devcluster.api.discovery import Discovery, page_not_found
 from devcluster.api.metrics import Histogram, Metrics, Series
+from devcluster.api.openapi import OpenApi
 from devcluster.errors import StatusError, qualified
 from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
@@ -141,8 +142,6 @@ class PlainPaths:
         if not request.path.startswith("/openapi/"):
             return await self._discovery.answer(request) or page_not_found()
         if self._openapi is None:
-            from devcluster.api.openapi import OpenApi  # noqa: PLC0415 -- loads the table of types
-
             self._openapi = OpenApi(self._registry)
         return await self._openapi.answer(request) or page_not_found()
 

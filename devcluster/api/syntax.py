@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import orjson
+import yaml
 
 MOST_LEVELS = 200
 """The maximum nesting of objects and arrays; the store's encoder has a limit not far above."""
@@ -185,8 +186,6 @@ def parse_yaml(body: bytes) -> Any:
     """
     if (plain := _plain_json(body)) is not None:
         return plain
-    import yaml  # noqa: PLC0415 -- costs start-up time
-
     try:
         document = yaml.load(body, Loader=_yaml_loader())  # noqa: S506 -- a safe loader, without dates
         if b"\\/" in body:
@@ -202,8 +201,6 @@ def parse_yaml(body: bytes) -> Any:
 
 def _check_slashes(text: str) -> None:
     """Raise ValueError for a slash that is escaped in a quoted scalar: Go's library knows no such escape."""
-    import yaml  # noqa: PLC0415
-
     for token in yaml.scan(text, Loader=_yaml_loader()):
         if isinstance(token, yaml.ScalarToken) and token.style == '"':
             start = token.start_mark
@@ -216,8 +213,6 @@ def repeated_keys(body: bytes) -> list[str]:
     """Return where a key of a parsed document repeats another one: `line 6: key "a" already set in map`."""
     if _plain_json(body) is not None:
         return []
-    import yaml  # noqa: PLC0415
-
     found: list[str] = []
     seen: set[int] = set()
 
@@ -311,8 +306,6 @@ def _key(key: Any, value: Any) -> str:
 
 @functools.cache
 def _yaml_loader() -> Any:
-    import yaml  # noqa: PLC0415
-
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader: Any = type("_Loader", (base,), {})
     loader.yaml_implicit_resolvers = {

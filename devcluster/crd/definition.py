@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from devcluster import names
+from devcluster.crd.definition_checks import check_spec, check_stored_versions
+from devcluster.crd.resources import resources_of
 from devcluster.errors import FieldError, field_invalid
 from devcluster.kinds.conditions import update_condition
 from devcluster.kinds.metadata import validate_metadata
@@ -28,16 +30,11 @@ _DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomRe
 
 
 def _check(new: Object, old: Object | None) -> list[FieldError]:
-    # The import of the rule language is slow, and most clusters start without definitions.
-    from devcluster.crd.definition_checks import check_spec, check_stored_versions  # noqa: PLC0415
-
     return [*check_spec(new, old), *check_stored_versions(new)]
 
 
 def _check_and_compile(new: Object, old: Object | None) -> list[FieldError]:
     """Check a definition, and compile a sound one's schemas: `resources_of` remembers them."""
-    from devcluster.crd.resources import resources_of  # noqa: PLC0415 -- as above
-
     errors = _check(new, old)
     if not errors:
         with contextlib.suppress(Exception):  # it fails again, and is logged, when the definition is served

@@ -13,7 +13,7 @@ from typing import Any
 from devcluster.clock import Clock
 from devcluster.crd.approval import APPROVED, approval_of, is_protected
 from devcluster.crd.definition import CLEANUP_FINALIZER
-from devcluster.crd.resources import CallWebhook
+from devcluster.crd.resources import CallWebhook, resources_of
 from devcluster.kinds.conditions import condition_of, is_true, update_condition
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
@@ -202,8 +202,6 @@ class Establisher:
             versions = self._registry.versions(*names)
             self._registry.replace(*names, [dataclasses.replace(each, closing=state[2]) for each in versions])
             return
-        from devcluster.crd.resources import resources_of  # noqa: PLC0415 -- most clusters begin without any
-
         try:
             resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
         except Exception:  # noqa: BLE001 -- a definition that an earlier version of this program let in

@@ -91,7 +91,7 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
 
     def meta(self) -> Meta:
         """Decode the metadata; each call takes a few microseconds and creates a new object."""
-        return meta_in(self.raw)
+        return _metadata_decoder.decode(self.raw).metadata
 
     def decode(self, model: type[R]) -> R:
         """Decode the whole object into a new one for the caller.

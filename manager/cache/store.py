@@ -202,7 +202,11 @@ class Indexes:
         for label, value in (labels or {}).items():
             found.append(self._built(f"label {label}", partial(_label, label)).keys(value))
         if namespace:
-            found.append(self._in_namespace(namespace))
+            if self._namespaces is None:
+                self._namespaces = KeyGroups()
+                for key in self._records:
+                    self._namespaces.add(key.namespace, key)
+            found.append(self._namespaces.keys(namespace))
         return found
 
     async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
@@ -238,13 +242,6 @@ class Indexes:
             self._namespaces.discard(event.key.namespace, event.key)
         for index in (*self._indexes.values(), *self._growing.values()):
             index.follow(event)
-
-    def _in_namespace(self, namespace: str) -> Collection[ObjectKey]:
-        if self._namespaces is None:
-            self._namespaces = KeyGroups()
-            for key in self._records:
-                self._namespaces.add(key.namespace, key)
-        return self._namespaces.keys(namespace)
 
     def _built(self, name: str, function: IndexFunction) -> Index:
         if (index := self._indexes.get(name)) is None:

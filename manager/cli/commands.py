@@ -50,7 +50,7 @@ class Invocation:
         return self._all
 
     def _import(self, *, installed: bool) -> tuple[AnyOperator, ...]:
-        from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - 0.3 s
+        from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - 230 ms, 34 MB
 
         return all_operators(own_operators(self._own), self.program, installed=installed)
 
@@ -233,7 +233,8 @@ def _run(argv: Sequence[str], invocation: Invocation) -> int:
 
 
 def _complain(name: str, error: click.ClickException, context: click.Context | None) -> None:
-    from manager.telemetry.logs import on_one_line  # noqa: PLC0415 - 50 ms
+    """Print an error as one line that begins with the program and the command."""
+    from manager.telemetry.logs import on_one_line  # noqa: PLC0415 - 45 ms, 10 MB
 
     command = context.invoked_subcommand if context else None
     if isinstance(error, click.UsageError) and error.ctx is not None:

@@ -88,11 +88,6 @@ def own_operators(
         raise click.ClickException(f"{place}:{line}: {said}") from error
 
 
-def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
-    """Return for each operator's name whether replicas share its objects when they share the work."""
-    return {each.name: each.shared_out for each in operators if each.options.needs_leader_election}
-
-
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
     """Return the operators that are installed for `program` in addition to its own, each with its package.
 

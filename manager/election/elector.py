@@ -66,17 +66,6 @@ class ProcessGuard:
             self._watchdog.limit(_LOST, when, latest=latest, since=lost)
 
 
-def lease_of_shard(name: str, number: int) -> str:
-    """Return the name of a shard's Lease, which begins with `name`, the name of the first shard's Lease."""
-    return f"{name}-{number}" if number else name
-
-
-def number_of_shards(first: Lease, name: str) -> str | None:
-    """Return the number of shards in the first Lease's annotation, current or coming; None without one."""
-    stated = first.annotations.get(f"{name}/shards")
-    return None if stated is None else str(stated).removeprefix("to ")
-
-
 class ShardCountAgreement:
     """A guard that keeps replicas with different numbers of shards from working at the same time.
 
@@ -119,17 +108,6 @@ class ShardCountAgreement:
     def is_settled(self, lease: Lease | None) -> bool:
         """Return whether the first shard's Lease has our number."""
         return lease is not None and lease.annotations.get(self._annotation) == self._count
-
-    def disagreement(self, first: LeaseObservation) -> str | None:
-        """Return why the first shard's holder excludes our number of shards; None if it does not."""
-        lease = first.lease
-        if lease is None or lease.holder in {"", self._config.identity}:
-            return None
-        said = number_of_shards(lease, lease.name)
-        if said in {None, self._count, "1"} or clock.monotonic() >= first.expires_at:
-            return None
-        others = f"{lease.holder} has lease {self._first} with --shards={said}"
-        return f"{others}, and this replica has {self._count}"
 
     async def wait_until_free(self) -> None:
         """Return when no replica can hold any shard except the first."""

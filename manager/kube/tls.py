@@ -163,7 +163,7 @@ class Tls:
 
 
 def _expired(certificate: Pem, now: datetime) -> str:
-    from manager.tls.certificate import certificates_in  # noqa: PLC0415 - importing cryptography takes 0.1 s
+    from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography: 31 ms, 8 MB
 
     try:
         found = certificates_in(certificate.read())

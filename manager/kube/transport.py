@@ -410,7 +410,9 @@ class Transport:
         count()
         observe(seconds)
         if sent is not None:
-            sent.add_attempt(code, seconds)
+            sent.code = code
+            sent.attempts += 1
+            sent.seconds += seconds
 
     def _failure(self, request: WireRequest, error: ProtocolError | TransportError) -> KubeError:
         """Return the exception of a failed attempt: it names the request, and the fence's reason."""

@@ -35,13 +35,11 @@ class ProxyEnvironment(Setting[bool]):
     def __get__(self, instance: object, owner: type) -> list[EnvVarDict]: ...
 
     def __get__(self, instance: Any, owner: type) -> Self | list[EnvVarDict]:
-        if instance is None:
-            return self
-        environment = proxy_environment(os.environ, credentials=instance.settings[self])
-        # Store the value as an attribute of the instance, so that each warning is logged only once.
-        for name in {name for each in owner.__mro__ for name, value in vars(each).items() if value is self}:
-            vars(instance)[name] = environment
-        return environment
+        value: Self | list[EnvVarDict] = super().__get__(instance, owner)
+        return value
+
+    def _value_for(self, instance: Any) -> Any:
+        return proxy_environment(os.environ, credentials=instance.settings[self])
 
 
 PROXY_ENVIRONMENT = ProxyEnvironment(

@@ -312,7 +312,7 @@ class Manager:
             self.certificates[server.name] = certificate
 
         def serving() -> AbstractAsyncContextManager[Any]:
-            from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web takes a tenth of a second
+            from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
 
             options: dict[str, Any] = {"certificate": certificate, "limits": server.limits}
             return serve(server.name, address, wanted, leaving=lambda: self._stopping, **options)

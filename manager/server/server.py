@@ -61,10 +61,6 @@ class CannotServe(OSError):
     """A page cannot be served; the message names it, the address and the reason."""
 
 
-class CannotListen(CannotServe):
-    """A server cannot listen on its address."""
-
-
 @asynccontextmanager
 async def serve(
     name: str,
@@ -90,8 +86,8 @@ async def serve(
     connection is accepted. Requests that have begun to arrive are answered within the time in `limits`. Then
     all connections are closed, and running handlers are cancelled.
 
-    Raises `CannotListen`, for example if the port is in use, and `CannotServe` without a usable certificate
-    or for two equal routes.
+    Raises `CannotServe`, as when the port is in use, without a usable certificate, or when two routes are the
+    same.
     """
     async with AsyncExitStack() as stack:
         if certificate is not None:
@@ -266,7 +262,7 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
             return await _listen(name, BindAddress(address.host, 0), flag, any_port=False)
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         named = f"{address} ({flag})" if flag else f"{address}"
-        raise CannotListen(f"cannot serve {name} on {named}: {reason}") from error
+        raise CannotServe(f"cannot serve {name} on {named}: {reason}") from error
 
 
 def path_itself(request: web.Request) -> tuple[str, str]:

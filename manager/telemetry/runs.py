@@ -6,7 +6,6 @@ adds it to `current_record()`. A finished record is kept as bytes in a `History`
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
+from manager.util.clock import monotonic
 
 NO_ANSWER = 0
 """Replaces a status code if there was no complete answer."""
@@ -107,12 +107,6 @@ class RequestRecord(msgspec.Struct, array_like=True, gc=False):
     seconds: float = 0.0
     error: str = ""
 
-    def add_attempt(self, code: int, seconds: float) -> None:
-        """Count a finished attempt with this status code."""
-        self.code = code
-        self.attempts += 1
-        self.seconds += seconds
-
 
 def resource_and_name(path: str) -> tuple[str, str]:
     """Return the resource (with its subresource) and the object's name in an API path."""
@@ -198,7 +192,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
 
     def begin_request(self, verb: str, path: str, name: str) -> RequestRecord:
         """Add a request that begins; the caller adds its attempts to the returned record."""
-        sent = RequestRecord(verb, path, _now(), name)
+        sent = RequestRecord(verb, path, monotonic(), name)
         self.requested += 1
         self.writes += verb != "get"
         if len(self.requests) < MOST_REQUESTS:
@@ -212,20 +206,20 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
             within = f"/namespaces/{key.namespace}" if key.namespace else ""
             path = f"{_group_path(kind.gvk)}{within}/{kind.plural}/{key.name}"
             path = f"{path}/{subresource}" if subresource else path
-            self.requests.append(RequestRecord(verb, path, _now(), code=SPARED))
+            self.requests.append(RequestRecord(verb, path, monotonic(), code=SPARED))
 
     def add_event(self, type: str, reason: str, message: str) -> None:  # noqa: A002 - the field's name
         """Add an Event."""
         self.recorded += 1
         if self.recorded <= MOST_EVENTS:
-            self.events.append(EventRecord(type, reason, message[:LONGEST_TEXT], _now()))
+            self.events.append(EventRecord(type, reason, message[:LONGEST_TEXT], monotonic()))
 
     def in_unix_time(self, offset: float) -> ReconcileRecord:
         """Return a copy with `offset` (Unix time minus loop time) added to all times."""
         return replace(
             self,
             started=self.started + offset,
-            seconds=self.seconds if self.outcome else _now() - self.started,
+            seconds=self.seconds if self.outcome else monotonic() - self.started,
             triggers=tuple(each.in_unix_time(offset) for each in self.triggers),
             requests=[replace(each, at=each.at + offset) for each in self.requests],
             events=[replace(each, at=each.at + offset) for each in self.events],
@@ -254,13 +248,9 @@ def called(what: str, seconds: float, error: str = "") -> None:
     if (record := current_record()) is not None:
         record.called += 1
         if len(record.requests) < MOST_REQUESTS:
-            at, text = _now() - seconds, error[:LONGEST_TEXT]
+            at, text = monotonic() - seconds, error[:LONGEST_TEXT]
             call = RequestRecord("call", what, at, code=CALLED, attempts=1, seconds=seconds, error=text)
             record.requests.append(call)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 enter_record = _current.set

@@ -87,7 +87,7 @@ async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator
     if (variable := asking_variable(environ)) is None:
         yield
         return
-    from manager_tracing.sdk import sdk_tracer  # noqa: PLC0415 - few processes use traces
+    from manager_tracing.sdk import sdk_tracer  # noqa: PLC0415 - 1 ms, where traces are made
 
     async with sdk_tracer(program, environ, variable) as tracer:
         token = current_tracer.set(tracer)

@@ -33,7 +33,7 @@ _asked: ContextVar[set[Future[Any]] | None] = ContextVar("asked", default=None)
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     """Return the constructor of the event loop: uvloop if it is installed, otherwise the standard one."""
     try:
-        import uvloop  # noqa: PLC0415 - 4 ms; not available on every platform
+        import uvloop  # noqa: PLC0415 - 3 ms, 1.5 MB; not available on every platform
     except ImportError:
         return asyncio.new_event_loop
 
@@ -132,8 +132,7 @@ class Portions:
     Before each portion, `await portions.begin(len(record.raw))`.
     """
 
-    def __init__(self) -> None:
-        self._size = 0
+    _size = 0
 
     async def begin(self, size: int) -> None:
         """Wait before each portion of the work; `size` is the portion's bytes of JSON."""

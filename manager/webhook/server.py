@@ -270,7 +270,7 @@ class WebhookServer:
     async def run(self) -> None:
         """Serve until cancelled; then finish the answers in progress.
 
-        Raises `CannotListen`.
+        Raises `CannotServe`.
         """
         await self.certificate.obtained()
         try:

@@ -21,7 +21,7 @@ from yarl import URL
 from manager.api import ObjectKey, Resource
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line
-from manager.cli.operators import owned_by, shared_out_by
+from manager.cli.operators import owned_by
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
 from manager.kube.decoding import shallow_at_once
@@ -59,7 +59,7 @@ from manager_console.explanation import (
     visible,
 )
 from manager_console.explanation import explain as explain_state
-from manager_console.shard_holders import ShardLeases
+from manager_console.shard_holders import ShardLeases, shared_out_by
 from manager_tools.commands.cluster import (
     cluster_flags,
     connected,

@@ -23,13 +23,13 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.controller.queue import WorkQueue
-from manager.election.elector import lease_of_shard
 from manager.operator import AnyOperator, rights_of
 from manager.telemetry.logs import captured
 from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Conversion, Webhooks
 from manager_shards.cache_filter import ShardFilter
+from manager_shards.coordinator import lease_of_shard
 from manager_shards.shard_set import ShardSet
 from manager_tools.codegen import custom_resource_definitions, roles
 from manager_tools.simulation.certificates import (

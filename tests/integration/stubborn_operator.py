@@ -45,6 +45,8 @@ class StubbornOperator(Operator[Foo]):
     """Operator whose work ignores cancellation."""
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
+        if foo.spec.name == "blocks-the-loop":
+            await asyncio.sleep(0.2)  # for the lease to be renewed
         _log.info(STUCK, how=foo.spec.name)
         match foo.spec.name:
             case "swallows-its-cancellation":
@@ -54,10 +56,9 @@ class StubbornOperator(Operator[Foo]):
             case "thread":
                 await asyncio.to_thread(time.sleep, _LONG)
             case "blocks-the-loop":
-                await asyncio.sleep(0.2)  # for the log to be written, and the lease to be renewed
                 time.sleep(_LONG)  # noqa: ASYNC251
             case "holds-the-lock":
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.2)  # for the log to be written, and the lease to be renewed
                 re.match("(a+)+$", "a" * 64 + "b")
             case "leaves-a-task-that-writes":
                 _left.append(asyncio.create_task(_write_for_ever(ctx, foo.metadata.namespace)))

@@ -17,94 +17,71 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from pydantic import Field
 
 from manager import Context, Operator, webhook
-from manager.api import ApiModel, ObjectMeta, Resource, Status, crd
-from manager_kinds.core_v1 import ConfigMap, Secret
+from manager.api import ObjectMeta
 from manager.client import connect
 from manager.kube.errors import Forbidden
-from manager_tools.testing import operated
 from manager.webhook import AdmissionRequest, JsonObject
+from manager_kinds.core_v1 import ConfigMap, Secret
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+from manager_tools.testing import operated
 
 
-class SwitchSpec(ApiModel):
-    """What is wanted."""
-
-    on: bool = True
-    """Whether the ConfigMap is there."""
-    words: str = ""
-    """What is in it."""
-
-
-class SwitchStatus(Status, conditions={"Ready": "all is as wanted"}):
-    """What is there."""
-
-
-@crd()
-class Switch(Resource, group="demo.example.com", version="v1", plural="switches"):
-    """A ConfigMap, or none."""
-
-    spec: SwitchSpec = Field(default_factory=SwitchSpec)
-    """What is wanted."""
-    status: SwitchStatus = Field(default_factory=SwitchStatus)
-    """What is there."""
-
-
-class SwitchOperator(Operator[Switch]):
+class GreetingOperator(Operator[Greeting]):
     owns = (ConfigMap,)
 
-    async def reconcile(self, switch: Switch, ctx: Context) -> None:
-        named = ObjectMeta(name=switch.metadata.name, namespace=switch.metadata.namespace)
-        if switch.spec.on:
-            await ctx.apply(ConfigMap(metadata=named, data={"words": switch.spec.words}))
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        named = ObjectMeta(name=greeting.metadata.name, namespace=greeting.metadata.namespace)
+        if greeting.spec.size:
+            await ctx.apply(ConfigMap(metadata=named, data={"size": str(greeting.spec.size)}))
         else:
             for child in await ctx.children(ConfigMap):
                 await ctx.delete(child)
-        switch.metadata.annotations["seen"] = "yes"
+        greeting.metadata.annotations["seen"] = "yes"
         await ctx.patch()
         ctx.condition("Ready", True, "AsWanted", event="Normal")
 
-    async def cleanup(self, switch: Switch, ctx: Context) -> None:
+    async def cleanup(self, greeting: Greeting, ctx: Context) -> None:
         """Nothing is outside."""
 
     @webhook.default
-    async def fill_in(self, switch: JsonObject, _: AdmissionRequest) -> None:
-        switch["spec"]["words"] = switch["spec"].get("words") or "hello"
+    async def fill_in(self, greeting: JsonObject, _: AdmissionRequest) -> None:
+        greeting["metadata"].setdefault("annotations", {})["by"] = "default"
 
 
-class Peeks(Operator[Switch]):
-    async def reconcile(self, switch: Switch, ctx: Context) -> None:
-        await ctx.client.uncached.find(Secret, switch.key)
+class Peeks(Operator[Greeting]):
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        await ctx.client.uncached.find(Secret, greeting.key)
 
 
 @pytest.mark.parametrize("time", [1, 2])
-async def test_switch(time: int) -> None:
-    async with operated(SwitchOperator, objects=[Switch(metadata=ObjectMeta(name="early"))]) as world:
-        switch = await world.create(Switch(metadata=ObjectMeta(name="a")))
-        assert switch.spec.words == "hello"
-        await world.until(switch, lambda it: it.status.conditions and it.metadata.annotations)
-        assert (await world.get(ConfigMap, "a")).data == {"words": "hello"}
-        await world.update(switch, lambda it: setattr(it.spec, "on", False))
+async def test_greeting(time: int) -> None:
+    async with operated(GreetingOperator, objects=[Greeting(metadata=ObjectMeta(name="early"))]) as world:
+        greeting = await world.create(Greeting(metadata=ObjectMeta(name="a")))
+        assert greeting.metadata.annotations["by"] == "default"
+        await world.until(greeting, lambda it: it.status.conditions and "seen" in it.metadata.annotations)
+        assert (await world.get(ConfigMap, "a")).data == {"size": "1"}
+        await world.update(greeting, lambda it: setattr(it.spec, "size", 0))
         while await world.find(ConfigMap, "a") is not None:
             await asyncio.sleep(0.02)
-        assert "Ready" not in await world.events(switch)
-        assert "AsWanted" in await world.events(switch)
-        await world.delete(switch)
-        await world.until_gone(switch)
+        assert "Ready" not in await world.events(greeting)
+        assert "AsWanted" in await world.events(greeting)
+        await world.delete(greeting)
+        await world.until_gone(greeting)
 
 
 async def test_right() -> None:
     async with operated(Peeks) as world:
-        switch = await world.create(Switch(metadata=ObjectMeta(name="a")))
-        switch = await world.until(switch, lambda it: it.status.conditions)
-        [condition] = switch.status.conditions
-        assert "test_authors.py:64 asks" in condition.message, condition.message
+        greeting = await world.create(Greeting(metadata=ObjectMeta(name="a")))
+        greeting = await world.until(greeting, lambda it: it.status.conditions)
+        [condition] = greeting.status.conditions
+        assert "test_authors.py:41 sends this request" in condition.message, condition.message
         assert 'rbac(groups="", resources="secrets", verbs="get")' in condition.message
 
 
 async def test_devcluster_alone() -> None:
-    async with operated(kinds=(Switch,)) as world:
+    async with operated(kinds=(Greeting,)) as world:
         world.cluster.store
 
 
@@ -112,7 +89,7 @@ async def test_fixtures(cluster_kubeconfig, cluster_namespace, manager_kubeconfi
     async with connect("me", kubeconfig=str(cluster_kubeconfig)) as client:
         named = ObjectMeta(name="a", namespace=cluster_namespace)
         await client.create(Secret(metadata=named))
-    async with connect("me", kubeconfig=str(manager_kubeconfig(SwitchOperator))) as client:
+    async with connect("me", kubeconfig=str(manager_kubeconfig(GreetingOperator))) as client:
         await client.uncached.list(ConfigMap)
         with pytest.raises(Forbidden):
             await client.uncached.get(Secret, Secret(metadata=named).key)
@@ -130,19 +107,15 @@ def run(folder: Path, *flags: str, **environ: str | None) -> subprocess.Complete
         env.pop(name, None)
         if value is not None:
             env[name] = value
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        *flags,
-        "test_authors.py",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *flags]
     return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=150, check=False
+        [*command, "test_authors.py"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
     )
 
 

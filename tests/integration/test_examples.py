@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.roles import LEADER_ELECTION, MANAGER, OWNER_REFERENCES, Roles
+from tests.support.tools import output_of
 
 pytestmark = pytest.mark.contract
 
@@ -56,9 +56,8 @@ def test_examples_run_under_their_generated_roles(
     environ = {"PYTHONPATH": str(ROOT), "WATCH_NAMESPACE": namespace}
     config = tmp_path / "config"
     config.mkdir()
-    subprocess.run([*program, "generate"], cwd=tmp_path, env=environ, check=True, capture_output=True)
-    crds = subprocess.run([*program, "crds"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=crds)
+    output_of(*program, "generate", cwd=tmp_path, environ=environ)
+    control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=output_of(*program, "crds"))
     wait_served(control_plane)
     files = [config / "rbac" / each for each in (*MANAGER, *LEADER_ELECTION, *OWNER_REFERENCES)]
     Roles(control_plane, name, namespace).grant(*files)

@@ -26,6 +26,7 @@ from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess
 from tests.support.otlp import Receiver
 from tests.support.petstore_process import PetStoreProcess, assert_keeps_a_pet
+from tests.support.tools import output_of
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(600)]
 
@@ -315,10 +316,7 @@ COMMANDS = (
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
 def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: ImageTree):
     image, *entry = command
-    done = subprocess.run(
-        tree.program(image, entry=entry), capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(*tree.program(image, entry=entry))
 
 
 def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree):

@@ -25,6 +25,7 @@ from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.example_operator import ExampleOperator
 from tests.support.ports import PortBlock
+from tests.support.tools import output_of
 from tests.support.wheels import LIBRARY, build_library, dependencies
 
 # Files of the page, in folders with the same names as ours.
@@ -51,12 +52,8 @@ async def test_devcluster_fixture_starts_a_cluster(devcluster, devcluster_namesp
 
 
 def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
-    """Return a command's output; fail with all of its output."""
-    ran = subprocess.run(
-        command, cwd=cwd, env=environ or {}, capture_output=True, text=True, timeout=250, check=False
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    """Return what a command prints, in an environment without variables of this one."""
+    return output_of(*command, cwd=cwd, environ=environ or {})
 
 
 @pytest.fixture(scope="module")

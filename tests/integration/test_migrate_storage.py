@@ -52,9 +52,21 @@ def definition(
 
 
 def install(plane: ControlPlane, storage: str, **options: Any) -> None:
-    """Apply the definition, and wait until it is served."""
+    """Apply the definition, and wait until the server stores objects by it."""
     plane.api.apply([definition(storage, **options)])
     wait_served(plane)
+    if isinstance(plane, EnvtestControlPlane):
+        # The real server goes on for a moment by the definition as it was.
+        eventually(lambda: _is_storage_version(plane, storage), every=0.02)
+
+
+def _is_storage_version(plane: EnvtestControlPlane, version: str) -> bool:
+    """Return whether a new object, which is deleted again, is stored in this version."""
+    path = gadgets_path("default", version)
+    plane.api.create(path, {**gadget(0, version), "metadata": {"name": "probe"}})
+    (stored,) = (each for each in map(json.loads, in_etcd(plane.etcd)) if each["metadata"]["name"] == "probe")
+    plane.api.delete(f"{path}/probe")
+    return bool(stored["apiVersion"] == f"{GROUP}/{version}")
 
 
 def gadgets_path(namespace: str, version: str = NEW) -> str:

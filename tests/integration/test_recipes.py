@@ -11,32 +11,14 @@ import pytest
 from tests.conftest import RunManager
 from tests.support.api_objects import condition
 from tests.support.control_plane import ControlPlane, Feature
+from tests.support.crds import DEFINITIONS, untyped_definition
 from tests.support.eventually import eventually
 from tests.support.fork_server import run
 from tests.support.markdown import code_of
 
 pytestmark = pytest.mark.contract
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NEEDED = "importing,storing,scaling,exposing,configured,spacious,sharing"
-
-
-def route_definition() -> dict[str, Any]:
-    """Return a definition that stands for the Gateway API's routes."""
-    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": free}}}
-    return {
-        "metadata": {
-            "name": "httproutes.gateway.networking.k8s.io",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-        },
-        "spec": {
-            "group": "gateway.networking.k8s.io",
-            "names": {"kind": "HTTPRoute", "plural": "httproutes"},
-            "scope": "Namespaced",
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
 
 
 class Recipes:
@@ -85,7 +67,8 @@ def test_recipes_run_as_the_page_says(
     printed = run(sys.executable, str(file), "crds", environ={"HOME": str(tmp_path)}, timeout=60)
     control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=printed.stdout)
     api = control_plane.api
-    api.create(DEFINITIONS, route_definition())
+    routes = untyped_definition("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
+    api.create(DEFINITIONS, routes)  # for those of the Gateway API
     recipes = Recipes(control_plane, namespace)
     try:
         eventually(lambda: recipes.get("gateway.networking.k8s.io/v1", "httproutes", "") is not None)

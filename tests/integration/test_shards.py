@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from manager.election.elector import lease_of_shard
+from manager_shards.coordinator import lease_of_shard
 from manager_shards.shard_set import ShardSet
 from tests.conftest import RunManager, StartControlPlane
 from tests.integration.test_replicas import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,7 +133,6 @@ def stuck_managers(
         for manager in (*(each.manager for each in (*without_lease, lock_held, *asked)), blocked, twice):
             wait_stuck(manager)
         proxy.refuse()
-        time.sleep(1)  # until it is not only said, but so
         for manager in (*(each.manager for each in asked), blocked, twice):
             manager.terminate()
         twice.interrupt()

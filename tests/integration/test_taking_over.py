@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.control_plane import ControlPlane, Feature
+from tests.support.crds import DEFINITIONS, untyped_definition
 from tests.support.eventually import eventually
 from tests.support.fork_server import run
 from tests.support.manager_process import ManagerProcess
@@ -21,24 +22,6 @@ pytestmark = pytest.mark.contract
 KOPF = "kopf.zalando.org/KopfFinalizerMarker"
 GO = "webs.example.com/finalizer"
 MANAGERS = '"OpenAPI-Generator", "kopf"'
-DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
-
-def definition() -> dict[str, Any]:
-    """Return the old operator's definition: any fields, and no status subresource."""
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": ANY, "status": ANY}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "webs.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "webs", "singular": "web", "kind": "Web", "listKind": "WebList"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
 
 
 class Old:
@@ -138,9 +121,9 @@ def test_new_operator_takes_over_as_the_page_says(
         return run(*program, *arguments, environ={"HOME": str(tmp_path)}, timeout=50)
 
     api = control_plane.api
-    api.delete(f"{DEFINITION}/webs.example.com")
-    eventually(lambda: api.find(f"{DEFINITION}/webs.example.com") is None)
-    api.create(DEFINITION, definition())
+    api.delete(f"{DEFINITIONS}/webs.example.com")
+    eventually(lambda: api.find(f"{DEFINITIONS}/webs.example.com") is None)
+    api.create(DEFINITIONS, untyped_definition("example.com", "v1", "Web", "webs"))
     old = Old(control_plane, namespace, finalizer=finalizer, manager=manager)
     eventually(lambda: api.find(old.webs) is not None)
     try:
@@ -192,4 +175,4 @@ def test_new_operator_takes_over_as_the_page_says(
     finally:
         for each in api.get(old.webs)["items"]:
             api.patch(f"{old.webs}/{each['metadata']['name']}", {"metadata": {"finalizers": None}})
-        api.delete(f"{DEFINITION}/webs.example.com")
+        api.delete(f"{DEFINITIONS}/webs.example.com")

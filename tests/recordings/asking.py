@@ -25,7 +25,7 @@ NOW = "2026-01-31T12:00:00Z"
 """When everything happens, in what is recorded."""
 MOMENT = datetime.datetime.fromisoformat(NOW).timestamp()
 NEAR = 600.0
-PATIENCE = 30.0
+PATIENCE = 90.0
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=(\.\d+)?Z)")
 # What is made up: a pattern, and what comes instead, with a number.
 MADE_UP = [

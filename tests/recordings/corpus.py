@@ -38,6 +38,8 @@ TRIED_ONLY = frozenset(
 )  # fmt: skip
 UNTYPED = re.compile(r"failed to create typed patch object \([^)]*\): (errors:\n)?")
 UNDECLARED = "field not declared in schema"
+# Groups in which the server wants an annotation with an approval, and sets a condition about it.
+PROTECTED = (".k8s.io", ".kubernetes.io")
 PATIENCE = 60.0
 
 
@@ -80,9 +82,9 @@ def examine(server: Server, manifests: Mapping[str, Json]) -> Json:
         if is_definition(each) and each["metadata"]["name"] not in made:
             made[each["metadata"]["name"]] = name
             found[name] = _create_definition(server, each)
-    for plural, name in made.items():
+    for name in made.values():
         if found[name].get("kept") == http.HTTPStatus.CREATED:
-            found[name]["stored"] = _established(server, plural)
+            found[name]["stored"] = _established(server, manifests[name])
     resources = _Resources(server)
     for name, each in manifests.items():
         if not is_definition(each):
@@ -108,15 +110,36 @@ def _create_definition(server: Server, definition: Json) -> Json:
     return {"created": tried, "kept": kept.status}  # a large one may not fit into the server's store
 
 
-def _established(server: Server, name: str) -> Any:
-    server.until(f"{CRDS}/{name}", _is_settled)
-    return _shown(server.ask("GET", f"{CRDS}/{name}"))["body"]
+def _established(server: Server, definition: Json) -> Any:
+    """Return the definition once its conditions are there, and its versions are served and in discovery."""
+    spec, one = definition["spec"], f"{CRDS}/{definition['metadata']['name']}"
+    wanted = {"Established", "NamesAccepted"}
+    if spec["group"].endswith(PROTECTED):
+        wanted.add("KubernetesAPIApprovalPolicyConformant")
+    server.until(one, lambda answer: wanted <= _conditions(answer).keys() and _is_settled(answer))
+    found = server.ask("GET", one)
+    if _conditions(found)["Established"] == "True":
+        plural = spec["names"]["plural"]
+        for version in (each["name"] for each in spec["versions"] if each.get("served")):
+            path = f"/apis/{spec['group']}/{version}"
+            server.until(path, lambda answer: plural in _resource_names(answer))
+            server.until(f"{path}/{plural}", lambda answer: answer.status == http.HTTPStatus.OK)
+    return _shown(found)["body"]
+
+
+def _resource_names(answer: Answer) -> list[str]:
+    resources = answer.value["resources"] if answer.status == http.HTTPStatus.OK else ()
+    return [each["name"] for each in resources]
+
+
+def _conditions(answer: Answer) -> dict[str, str]:
+    conditions = (answer.value.get("status") or {}).get("conditions") or ()
+    return {each["type"]: each["status"] for each in conditions}
 
 
 def _is_settled(answer: Answer) -> bool:
-    conditions = (answer.value.get("status") or {}).get("conditions") or ()
-    settled = {("Established", "True"), ("NamesAccepted", "False")}
-    return any((each["type"], each["status"]) in settled for each in conditions)
+    conditions = _conditions(answer)
+    return conditions["Established"] == "True" or conditions["NamesAccepted"] == "False"
 
 
 def _explained(server: Server, definition: Json) -> Json:

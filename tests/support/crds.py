@@ -28,6 +28,21 @@ def printed_crds() -> str:
     return done.stdout
 
 
+def untyped_definition(group: str, version: str, kind: str, plural: str) -> dict[str, Any]:
+    """Return the definition of a namespaced kind with any fields, and no status subresource."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    approved = {"api-approved.kubernetes.io": "unapproved, for a test"}
+    return {
+        "metadata": {"name": f"{plural}.{group}", "annotations": approved},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
 def install_crds(plane: ControlPlane) -> None:
     """Apply the CRDs and wait until the API server serves them."""
     plane.api.apply(yaml_documents(printed_crds()))

@@ -6,7 +6,6 @@ import functools
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -15,6 +14,7 @@ from textwrap import indent
 
 from tests.support import ROOT
 from tests.support.markdown import Block, Page
+from tests.support.tools import output_of
 
 PAGE = ROOT / "docs" / "writing-an-operator.md"
 WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"
@@ -78,17 +78,7 @@ def _environ(folder: Path) -> dict[str, str]:
 
 
 def _run(folder: Path, *module: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", *module],
-        cwd=folder,
-        env={**os.environ, **_environ(folder)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return output_of(sys.executable, "-m", *module, cwd=folder, environ={**os.environ, **_environ(folder)})
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,14 @@ def tool(name: str) -> Path:
     if found is None:
         pytest.skip(f"no {name}, neither in {UNPACK.parent} nor on the PATH")
     return Path(found)
+
+
+def output_of(
+    *command: str | Path, cwd: Path = ROOT, environ: Mapping[str, str] | None = None, timeout: float = 300
+) -> str:
+    """Return what a command prints, in this environment or in `environ`; fail with all of it."""
+    done = subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

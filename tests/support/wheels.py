@@ -6,7 +6,6 @@ import functools
 import hashlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -20,7 +19,8 @@ from packaging.requirements import Requirement  # comes with pytest
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
-from tests.support import ROOT
+from tests.support import LIBRARY_PACKAGES, ROOT
+from tests.support.tools import output_of
 
 PINS = ROOT / "constraints.txt"
 PROJECTS: dict[str, dict[str, Any]] = {
@@ -109,32 +109,15 @@ def pack(installed: Distribution, folder: Path) -> Path:
 def build_library(folder: Path) -> Path:
     """Build the library's wheel into `folder`, of a copy of the sources, by what is installed here."""
     with tempfile.TemporaryDirectory() as copy:
-        for name in (
-            "devcluster",
-            "manager",
-            "manager_console",
-            "manager_kinds",
-            "manager_kubernetes",
-            "manager_shards",
-            "manager_tools",
-            "manager_tracing",
-            "pyproject.toml",
-            "LICENSE",
-            "README.md",
-        ):
+        for name in (*LIBRARY_PACKAGES, "pyproject.toml", "LICENSE", "README.md"):
             if (ROOT / name).is_dir():
                 ignore = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(ROOT / name, f"{copy}/{name}", ignore=ignore)
             else:
                 shutil.copy2(ROOT / name, copy)
         # As pip has it built, which would look for a second at what is installed.
-        build = [
-            sys.executable,
-            "-c",
-            f"from setuptools import build_meta as it; it.build_wheel({str(folder)!r})",
-        ]
-        done = subprocess.run(build, cwd=copy, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+        code = f"from setuptools import build_meta as it; it.build_wheel({str(folder)!r})"
+        output_of(sys.executable, "-c", code, cwd=Path(copy))
     [built] = folder.glob(f"{LIBRARY.replace('-', '_')}-*")
     return built
 

@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-PACKAGES = (
-    *("manager", "manager_console", "manager_kinds", "manager_kubernetes", "manager_shards"),
-    *("manager_tools", "manager_tracing", "devcluster", "petstore", "apis", "controllers"),
-)
+from tests.support import LIBRARY_PACKAGES
+
+PACKAGES = (*LIBRARY_PACKAGES, "petstore", "apis", "controllers")
 CHARACTERS = frozenset(map(chr, range(0x180)))
 MANY = 2000
 """How often something may come before it may come for ever."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import random
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,11 +17,10 @@ from structlog.testing import capture_logs
 from controllers.main import PROGRAM
 from manager.certificates.rotation import Rotation
 from manager.certificates.store import Changed, FolderStore, Material, SecretStore, Snapshot, StoreUnusable
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import Authority, new_authority
 from manager.tls.key_pair import CertificateUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.connected import connected
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PATH = "/api/v1/namespaces/system/secrets/webhook-server-cert"
@@ -46,8 +44,7 @@ def stored(kept: Material, **metadata: str) -> dict[str, Any]:
 
 
 def secret_store(wire: ScriptedWire) -> SecretStore:
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    return SecretStore(transport, PROGRAM, namespace="system", name="webhook-server-cert")
+    return SecretStore(connected(wire).transport, PROGRAM, namespace="system", name="webhook-server-cert")
 
 
 def test_repr_of_certificate_material_omits_private_key():

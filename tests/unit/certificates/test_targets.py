@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -8,10 +7,9 @@ import pytest
 from controllers.main import PROGRAM
 from devcluster import DevCluster
 from manager.certificates.targets import Target
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from manager_tools.testing import LocalWire
 from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.connected import connected
 
 
 async def test_target_leaves_webhooks_of_others_in_the_same_configuration_alone():
@@ -24,7 +22,7 @@ async def test_target_leaves_webhooks_of_others_in_the_same_configuration_alone(
     wire = ScriptedWire()
     wire.on("GET", path, Reply.json({"webhooks": both}))
     wire.on("PATCH", path, Reply.json({}))
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    transport = connected(wire).transport
     target = Target(transport, PROGRAM, "MutatingWebhookConfiguration", "x", [{"name": "ours.kb.io"}])
     found = await target.look()
     assert found.hosts == ("ours.ns.svc", "ours.ns.svc.cluster.local")
@@ -44,11 +42,10 @@ async def test_target_is_not_intact_when_it_has_an_extra_selector(field: str):
     kind, selector = "ValidatingWebhookConfiguration", {field: {"matchLabels": {"a": "b"}}}
     made = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "c"}}
     async with DevCluster(port=None, controllers=False) as cluster:
-        wire = LocalWire(cluster)
-        transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        transport = connected(LocalWire(cluster)).transport
         resource = "validatingwebhookconfigurations.admissionregistration.k8s.io"
         await cluster.client.create(resource, "", {**made, "webhooks": webhooks(**selector)})
         for wanted, intact in ((webhooks(**selector), True), (webhooks(), False)):
             target = Target(transport, PROGRAM, kind, "c", wanted, whole=True)
             assert (await target.look()).intact is intact
-        await wire.aclose()
+        await transport.aclose()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import UTC, datetime
 
 import pytest
@@ -13,9 +12,8 @@ from manager.cli.failure import ServerUnusable, server_version
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials
 from manager.kube.tls import Pem, Tls, TlsFiles
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.connected import connected
 
 
 async def test_refusal_of_credentials_names_the_expired_client_certificate():
@@ -30,6 +28,6 @@ async def test_refusal_of_credentials_names_the_expired_client_certificate():
     )
     wire = ScriptedWire()
     wire.on("GET", "/version", Reply.status(401, "Unauthorized"))
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    transport = connected(wire).transport
     with pytest.raises(ServerUnusable, match=r"-data: the client certificate has expired, at 2026-01-02 03:"):
         await server_version(transport, config)

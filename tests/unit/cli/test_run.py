@@ -19,7 +19,7 @@ from manager.cli.settings import OWN
 from manager.election.coordinator import LeadershipLost
 from manager.kube.errors import ConfigError, Unreachable
 from manager.process.manager import CannotStart
-from manager.server.server import CannotListen
+from manager.server.server import CannotServe
 from manager.settings import SettingsError
 from manager.telemetry.watchdog import Watchdog
 from tests.support.settings import parse_flags
@@ -73,7 +73,7 @@ def test_run_ends_on_a_signal_before_the_cluster_answers(command: Command, monke
     [
         (Unreachable("connection refused"), "connection refused"),
         (LeadershipLost("the lease is gone"), "no longer the leader: the lease is gone"),
-        (CannotListen("Address already in use"), "Address already in use"),
+        (CannotServe("Address already in use"), "Address already in use"),
         (CannotStart("no route"), "no route"),
         (OSError("no space"), "no space"),
         (ExceptionGroup("a", [ExceptionGroup("b", [Unreachable("no\n way"), KeyError()])]), "no way"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import socket
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,10 +14,9 @@ from controllers.main import PROGRAM
 from manager.cli import webhooks
 from manager.cli.webhooks import NotCalled, reached_address
 from manager.kube.config import ClusterConfig
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.support.settings import load_settings
+from tests.unit.connected import connected
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -55,7 +53,7 @@ class Server:
 
 
 async def tried(server: Server, flags: dict[str, str], at: str = "https://127.0.0.1:6443") -> tuple[str, str]:
-    transport = Transport(server.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    transport = connected(server.wire).transport
     no_credentials: Any = None
     config = ClusterConfig(server=URL(at), source="kubeconfig k", credentials=no_credentials, tls=None)
     address, url = await reached_address(load_settings(flags), transport, config, PROGRAM)

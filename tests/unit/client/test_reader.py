@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,19 +10,17 @@ from typing import Any, ClassVar
 import pytest
 
 from manager.api import ObjectKey, PartialObjectMetadata
-from manager.cache import Cache, Meta, Record
+from manager.cache import Meta, Record
 from manager.cache.record import MOST_KEPT
 from manager.client import Client, NotCached, Undecodable
 from manager.client.reader import ObjectList
 from manager.kube.errors import Forbidden, NoMatch
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from tests.support.effort import Effort, turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Node, Pod, encoded, pod
 from tests.unit.cache.server import DISCOVERY, Listed, PodServer, longer_than_any_object, page
 from tests.unit.conftest import LogLines
+from tests.unit.connected import connected
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
@@ -38,14 +35,7 @@ class World:
     def __init__(self, *namespaces: str, cached: bool = True) -> None:
         self.wire = ScriptedWire()
         self.wire.on("GET", "/api/v1", DISCOVERY)
-        self.metrics = Metrics()
-        rng = random.Random(1)
-        transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
-        mapper = RestMapper(transport)
-        self.cache = Cache(
-            transport, mapper, field_manager="test", namespaces=namespaces, metrics=self.metrics, rng=rng
-        )
-        self.client = Client(transport, mapper, self.cache, field_manager="test")
+        self.client, _, self.cache, self.metrics = connected(self.wire, *namespaces)
         for metadata_only in (False, True) if cached else ():
             self.cache.informer(Pod, metadata_only=metadata_only)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -16,14 +15,10 @@ from pydantic import Field
 from devcluster.errors import StatusError
 from devcluster.patch.json_patch import json_patch, merge_patch
 from manager.api import ApiModel, Resource
-from manager.cache import Cache
-from manager.client import Client
 from manager.client.write import fold_string_data, merge_diff
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, ProtocolError, ServerError
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Sent, Step
+from tests.unit.connected import connected
 
 PATH = "/apis/example.com/v1/namespaces/ns/things/a"
 SERVED = {"resources": [{"name": "things", "kind": "Thing", "namespaced": True}]}
@@ -62,11 +57,7 @@ class Server:
         self.wire.on("GET", "/apis/example.com/v1", Reply.json(SERVED))
         self.wire.on("GET", PATH, Reply.status(403, "Forbidden", "who may write a status may not get"))
         self.wire.on("PATCH", f"{PATH}/status", self._patch)
-        metrics, rng = Metrics(), random.Random(1)
-        transport = Transport(self.wire, metrics=metrics, rng=rng, user_agent="test")
-        mapper = RestMapper(transport)
-        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
-        self.client = Client(transport, mapper, cache, field_manager="test")
+        self.client = connected(self.wire).client
 
     @property
     def object(self) -> dict[str, Any]:

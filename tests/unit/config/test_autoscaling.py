@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from manager.telemetry.metrics import Metrics
 from tests.support import ROOT
 from tests.support.manifests import MANAGER, SYSTEM, flags_of, manifests, the
 from tests.support.settings import load_settings, parse_flags
-from tests.support.tools import tool
+from tests.support.tools import output_of, tool
 
 OVERLAY = "autoscaling"
 RULES = yaml.safe_load((ROOT / "config" / OVERLAY / "prometheus_adapter_values.yaml").read_text())["rules"]
@@ -92,7 +91,4 @@ def test_prometheus_understands_the_query_that_the_adapter_makes_of_the_rule(tmp
     }
     file = tmp_path / "cases.yaml"
     file.write_text(json.dumps(cases))
-    done = subprocess.run(
-        [tool("promtool"), "test", "rules", file], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    output_of(tool("promtool"), "test", "rules", file)

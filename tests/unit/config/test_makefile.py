@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import runpy
-import subprocess
 import sys
 
 from controllers.main import OPERATORS
 from tests.support import ROOT
 from tests.support.makefile import make
+from tests.support.tools import output_of
 
 QUICK_TESTS = ROOT / "scripts/quick-tests"
 
@@ -38,10 +38,7 @@ def test_make_runs_tests_marked_whole_in_test_all_only():
 
 def test_make_check_runs_quick_unit_tests_and_each_operator_once():
     # Without a repository there is nothing that differs.
-    listed = subprocess.run(
-        [sys.executable, QUICK_TESTS], env={"GIT_DIR": "/nowhere"}, capture_output=True, text=True, check=True
-    )
-    files = listed.stdout.split()
+    files = output_of(sys.executable, QUICK_TESTS, environ={"GIT_DIR": "/nowhere"}).split()
     smoke = [file for file in files if not file.startswith("tests/unit/")]
     text = "".join((ROOT / file).read_text() for file in smoke)
     assert len(smoke) == text.count("pytest.mark.smoke") == len(OPERATORS)

@@ -6,7 +6,6 @@ import functools
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from manager.telemetry.metrics import Metrics
 from petstore.metrics import ServerMetrics
 from tests.support import ROOT
 from tests.support.manifests import rule_groups, write_rules
+from tests.support.tools import output_of
 
 CASES = Path(__file__).with_name("alerts.yaml")
 ALERTS: list[dict[str, Any]] = [rule for group in rule_groups() for rule in group["rules"]]
@@ -99,14 +99,9 @@ def rules(tmp_path: Path) -> Path:
     return tmp_path / "rules.yml"
 
 
-def promtool(*arguments: str | Path) -> None:
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_alert_rules_pass_their_promtool_cases(rules: Path):
     shutil.copy(CASES, rules.parent)
-    promtool("test", "rules", rules.parent / CASES.name)
+    output_of("promtool", "test", "rules", rules.parent / CASES.name)
 
 
 def test_every_alert_has_a_case_in_which_it_fires_after_it_was_silent():

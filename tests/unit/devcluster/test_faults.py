@@ -12,6 +12,8 @@ from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.storage import Key, Store
 from devcluster.storage.records import Expired
 
+pytestmark = pytest.mark.virtual_time
+
 ADMIN = User("admin", ("system:masters",))
 
 

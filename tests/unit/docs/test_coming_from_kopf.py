@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from manager.api import ObjectMeta
 from manager_kinds.core_v1 import ConfigMap, Pod
 from manager_tools.testing import VirtualClock, operated
 from tests.support.markdown import code_of, import_from
+from tests.support.tools import output_of
 
 pytestmark = pytest.mark.virtual_time
 PAGE = Path("docs/coming-from-kopf.md")
@@ -187,10 +187,7 @@ async def test_connected_asks_each_device_in_one_session(page: Any):
 
 def test_page_has_a_program_that_prints_its_definition(tmp_path: Path):
     (tmp_path / "devices.py").write_text(code_of(PAGE, "devices.py"))
-    printed = subprocess.run(
-        [sys.executable, tmp_path / "devices.py", "crds"], check=True, capture_output=True, text=True
-    ).stdout
-    assert "name: devices.example.com" in printed
+    assert "name: devices.example.com" in output_of(sys.executable, tmp_path / "devices.py", "crds")
 
 
 async def test_checked_trims_refuses_and_warns(page: Any):

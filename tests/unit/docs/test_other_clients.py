@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import Field
@@ -12,6 +11,7 @@ from pydantic import Field
 import manager
 from manager.api import ApiModel, ObjectMeta, Resource, Unstructured, crd
 from manager_tools.testing import operated
+from tests.support.crds import untyped_definition
 from tests.support.markdown import Page
 
 pytestmark = pytest.mark.virtual_time
@@ -30,25 +30,6 @@ class Sized(Resource, group="test.example.com", version="v1", plural="sizeds"):
     status: SizedStatus = Field(default_factory=SizedStatus)
 
 
-def definition() -> dict[str, Any]:
-    """Return a definition that stands for the metrics server's API."""
-    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "metadata": {
-            "name": "pods.metrics.k8s.io",
-            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"},
-        },
-        "spec": {
-            "group": "metrics.k8s.io",
-            "names": {"kind": "PodMetrics", "plural": "pods"},
-            "scope": "Namespaced",
-            "versions": [
-                {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": free}}
-            ],
-        },
-    }
-
-
 async def test_metrics_example_shows_the_memory_of_a_pod():
     [code] = [each.text for each in Page(Path("docs/other-clients.md")).blocks() if "PodMetrics" in each.text]
     names = {name: getattr(manager, name) for name in ("Operator", "Context", "Result", "rbac")}
@@ -56,7 +37,8 @@ async def test_metrics_example_shows_the_memory_of_a_pod():
     exec(code, names)
     async with operated(names["SizedOperator"]) as world:
         resource = "customresourcedefinitions.apiextensions.k8s.io"
-        await world.cluster.client.create(resource, None, definition())
+        definition = untyped_definition("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
+        await world.cluster.client.create(resource, None, definition)
         obj = await world.create(Sized(metadata=ObjectMeta(name="web", namespace="default")))
         await asyncio.sleep(1)  # until the definition is served
         metrics = {

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import shlex
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.support.example_operator import WEBHOOKS_PAGE, ExampleOperator
 from tests.support.fork_server import run
 from tests.support.markdown import PAGES, Block, Page
 from tests.support.terminal import ELSEWHERE, PROGRAMS, WALKED, WALKED_ALONE, commands
+from tests.support.tools import output_of
 
 OUTSIDE = re.compile(r"https?://|mailto:")
 
@@ -165,10 +165,7 @@ def test_programs_know_the_documented_flags(text: str):
 @pytest.mark.parametrize("text", sorted({each.text for each in DOCUMENTED if each.text.startswith("make")}))
 def test_make_knows_the_targets_and_variables(text: str):
     words = shlex.split(text)[1:]
-    done = subprocess.run(
-        ["make", "--dry-run", *words], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    output_of("make", "--dry-run", *words)
     makefile = Path("Makefile").read_text()
     for variable in (word.partition("=")[0] for word in words if "=" in word):
         assert re.search(rf"^{variable} \?=", makefile, re.MULTILINE), variable
@@ -193,13 +190,8 @@ def example(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 @pytest.mark.parametrize("example", ["alone", "with webhooks"], indirect=True)
 @pytest.mark.parametrize("check", [("check",), ("format", "--check")], ids=" ".join)
 def test_linter_finds_no_problems(example: ExampleOperator, check: tuple[str, ...]):
-    done = ruff(example.folder, *check)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def ruff(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", f"--config={ROOT / 'pyproject.toml'}"]
-    return subprocess.run([*command, *NEW], cwd=folder, capture_output=True, text=True, check=False)
+    flags = ("--no-cache", f"--config={ROOT / 'pyproject.toml'}")
+    output_of(sys.executable, "-m", "ruff", *check, *flags, *NEW, cwd=example.folder)
 
 
 # tests/integration/test_library.py runs the tests of the first page alone.

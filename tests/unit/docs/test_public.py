@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import LIBRARY_PACKAGES
 from tests.support.markdown import PAGES
 
 PAGE = Path("docs/architecture.md")
@@ -56,16 +57,7 @@ def private_imports(code: str) -> set[str]:
 
 
 def is_ours(module: str) -> bool:
-    return module.partition(".")[0] in {
-        "manager",
-        "manager_console",
-        "manager_kinds",
-        "manager_kubernetes",
-        "manager_shards",
-        "manager_tools",
-        "manager_tracing",
-        "devcluster",
-    }
+    return module.partition(".")[0] in LIBRARY_PACKAGES
 
 
 @pytest.mark.parametrize("module", PUBLIC)

@@ -32,10 +32,10 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     "name", ["test_cronjob_operator_keeps_the_last_three_jobs", "test_cronjob_operator_holds"]
 )
 def test_page_of_time_has_tests_that_pass(code: dict[str, object], name: str):
-    test, before = code[name], time.monotonic()
+    test, before = code[name], time.process_time()
     assert callable(test)
     if inspect.iscoroutinefunction(test):
         asyncio.run(test())
-        assert time.monotonic() - before < 10
+        assert time.process_time() - before < 10
     else:
         test()

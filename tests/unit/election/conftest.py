@@ -62,6 +62,17 @@ class Candidate(Participant):
         self.run = asyncio.get_running_loop().create_task(self.elector.run())
         return self.run
 
+    async def lead(self, seconds: float = 0.0) -> None:
+        """Start, and wait for the election and so many seconds more."""
+        self.start()
+        await self.elector.elected.wait()
+        await asyncio.sleep(seconds)
+
+    async def ended(self) -> None:
+        """Wait for the end of the election; raise what it has raised."""
+        assert self.run is not None
+        await self.run
+
     async def kill(self) -> None:
         """End the process; nothing it does has an effect any more."""
         assert self.run is not None
@@ -91,11 +102,10 @@ class Election:
         self.candidates.append(Candidate(self.server, identity, clock))
         return self.candidates[-1]
 
-    async def leader(self, identity: str = "first", *, clock: str = "") -> Candidate:
-        """Start a candidate, and wait for its election."""
+    async def leader(self, identity: str = "first", *, clock: str = "", seconds: float = 0.0) -> Candidate:
+        """Return a candidate that has led for so many seconds."""
         candidate = self.candidate(identity, clock=clock)
-        candidate.start()
-        await candidate.elector.elected.wait()
+        await candidate.lead(seconds)
         return candidate
 
     async def standby(self, identity: str = "second", *, clock: str = "") -> Candidate:

@@ -47,8 +47,7 @@ async def test_guard_permits_writes_while_the_leader_renews(election: Election):
 
 
 async def test_effect_in_flight_is_cancelled_when_the_lease_may_be_lost(election: Election):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
     first.wire.on("PUT", LEASE, Unreached())
     with pytest.raises(Fenced, match=r"not renewed in time|could not be renewed"):

@@ -25,15 +25,13 @@ DATA = "/api/v1/namespaces/default/configmaps/x"
 
 async def lost(candidate: Candidate) -> str:
     """Why it lost the leadership, once it has."""
-    assert candidate.run is not None
     with pytest.raises(LeadershipLost) as caught:
-        await candidate.run
+        await candidate.ended()
     return str(caught.value)
 
 
 async def test_leader_renews_once_each_retry_period_and_sends_no_other_request(election: Election):
-    first = await election.leader()
-    await asyncio.sleep(1)
+    first = await election.leader(seconds=1)
     before = len(first.wire.requests)
     await asyncio.sleep(120)
     assert 60 <= first.renewals() <= 67
@@ -46,8 +44,7 @@ async def test_leader_renews_once_each_retry_period_and_sends_no_other_request(e
 
 @pytest.mark.parametrize("fault", [Unreached, LostBefore, LostAfter, Stall, lambda: Reply.status(500)])
 async def test_leader_sends_no_write_after_its_renew_deadline(election: Election, fault: Callable[..., Step]):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
     # A renewal that is made, and whose answer is lost, does not count.
     first.wire.on("PUT", LEASE, fault(election.server.answer) if fault is LostAfter else fault())
@@ -66,8 +63,7 @@ async def test_leader_sends_no_write_after_its_renew_deadline(election: Election
 
 
 async def test_renew_deadline_counts_from_the_time_of_sending(election: Election):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     # The server renews it at once, and its answer takes long.
     first.wire.on("PUT", LEASE, election.server.late(4.5), Stall())
     await asyncio.sleep(2.1)
@@ -83,16 +79,14 @@ async def test_renew_deadline_counts_from_the_time_of_sending(election: Election
 async def test_leader_renews_by_a_second_request_when_the_first_one_hangs_or_is_put_off(
     election: Election, fault: Step
 ):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, fault, election.server.answer)
     await asyncio.sleep(30)
     assert first.leads
 
 
 async def test_elector_recognises_its_own_renewal_after_a_lost_answer(election: Election):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
     with capture_logs() as logs:
         await asyncio.sleep(30)
@@ -117,8 +111,7 @@ async def test_renewal_is_retried_at_once_after_a_conflict(election: Election):
 async def test_leader_asks_the_server_before_it_believes_that_another_replica_holds_the_lease(
     election: Election,
 ):
-    first = await election.leader()
-    await asyncio.sleep(10)
+    first = await election.leader(seconds=10)
     # From a watch cache that is behind; nothing orders versions like this one.
     behind = Lease({"name": NAME, "resourceVersion": "old"}, {"holderIdentity": "another"})
     first.elector._lock._view.saw(behind, now=now())
@@ -132,8 +125,7 @@ async def test_leader_asks_the_server_before_it_believes_that_another_replica_ho
 async def test_leadership_ends_when_another_client_takes_or_releases_the_lease(
     election: Election, by: str, now_is: str, deleted: bool
 ):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     if deleted:
         election.server.delete(NAMESPACE, NAME)
     election.server.put(NAMESPACE, NAME, {"holderIdentity": by})
@@ -199,8 +191,7 @@ NOT_ALLOWED = Reply.status(403, "Forbidden", 'leases "election" is forbidden: Us
 async def test_first_replica_creates_the_lease_and_leads_at_once(election: Election):
     first = election.candidate("first")
     assert first.gauge == 0
-    first.start()
-    await first.elector.elected.wait()
+    await first.lead()
     assert now() < 0.1
     assert first.leads
     assert first.gauge == 1
@@ -235,14 +226,12 @@ async def test_standby_sends_no_request_while_the_leader_renews_and_sees_a_relea
 async def test_standby_waits_for_the_rest_of_the_lease_when_its_predecessor_had_the_same_clock(
     election: Election, clock: str, after_renewal: float
 ):
-    first = await election.leader("first", clock="pod/boot")
-    await asyncio.sleep(60)
+    first = await election.leader("first", clock="pod/boot", seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
     await first.kill()
     await asyncio.sleep(renewed + 10 - now())
     second = election.candidate("second", clock=clock)
-    second.start()
-    await second.elector.elected.wait()
+    await second.lead()
     assert renewed + after_renewal <= now() < renewed + after_renewal + 1
 
 
@@ -333,8 +322,7 @@ async def test_elector_reports_and_survives_an_answer_that_is_not_a_lease(
     second.start()
     await asyncio.sleep(60)
     assert second.elector.problem == f"cannot read lease default/election: not a Lease: {problem}"
-    first.start()
-    await first.elector.elected.wait()
+    await first.lead()
     first.wire.on("PUT", LEASE, Reply(body=body), election.server.answer)
     await asyncio.sleep(60)
     assert first.leads
@@ -365,8 +353,7 @@ async def test_claim_is_repeated_when_its_answer_was_lost(
     first = election.candidate("first")
     lost = LostAfter(election.server.answer) if fault is LostAfter else LostBefore()
     first.wire.on("POST", LEASES, lost, election.server.answer)
-    first.start()
-    await first.elector.elected.wait()
+    await first.lead()
     assert now() <= 2.1
     assert election.spec["holderIdentity"] == "first"
     assert election.spec["leaseTransitions"] == 0
@@ -375,8 +362,7 @@ async def test_claim_is_repeated_when_its_answer_was_lost(
 async def test_claim_does_not_count_when_its_answer_arrives_too_late(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Delayed(4.0, election.server.answer))
-    first.start()
-    await first.elector.elected.wait()
+    await first.lead()
     assert now() == pytest.approx(4.0, abs=0.1)
     assert first.elector._lock.taken
     deadline = first.elector._lock.deadline
@@ -393,8 +379,7 @@ async def test_claim_does_not_count_when_the_process_was_held_up_beyond_the_rene
         return election.server.answer
 
     first.wire.on("POST", LEASES, held_up)
-    first.start()
-    await first.elector.elected.wait()
+    await first.lead()
     assert first.leads, "by a second claim"
     assert first.elector._lock.deadline == pytest.approx(now() + 10.0, abs=0.1)
     assert len(first.wire.sent("PUT", LEASE)) == 1
@@ -475,8 +460,7 @@ async def test_election_ends_and_its_lease_is_free_after_release(election: Elect
     assert second.watchdog.due() is None
     await second.kill()
     await first.elector.release()
-    assert first.run is not None
-    await first.run
+    await first.ended()
     assert now() - released < 0.1
     assert first.watchdog.due() is None
     renewals = first.renewals()
@@ -492,12 +476,10 @@ async def test_election_ends_and_its_lease_is_free_after_release(election: Elect
 async def test_release_carries_the_resource_version_so_that_another_holder_keeps_the_lease(
     election: Election,
 ):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
     await first.elector.release()
-    assert first.run is not None
-    await first.run
+    await first.ended()
     assert election.spec["holderIdentity"] == "another"
 
 
@@ -506,8 +488,7 @@ async def test_release_carries_the_resource_version_so_that_another_holder_keeps
 async def test_lost_release_is_verified_and_sent_again(
     election: Election, faults: tuple[str, ...], renewing: bool
 ):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     steps = {"before": LostBefore(), "stall": Stall(), "after": LostAfter(election.server.answer)}
     first.wire.on("PUT", LEASE, *(steps[each] for each in faults), election.server.answer)
     if renewing:  # of a renewal whose answer was lost, it finds the version first
@@ -520,20 +501,17 @@ async def test_lost_release_is_verified_and_sent_again(
 
 
 async def test_failed_release_ends_in_time_without_an_exception(election: Election):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, Unreached())
     started = now()
     await first.elector.release(within=3.0)
     assert now() - started <= 3.2
-    assert first.run is not None
-    await first.run
+    await first.ended()
     assert election.spec["holderIdentity"] == "first"
 
 
 async def test_release_waits_for_the_renewal_in_flight(election: Election):
-    first = await election.leader()
-    await asyncio.sleep(60)
+    first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, Delayed(1.0, election.server.answer), election.server.answer)
     await asyncio.sleep(2.0)
     assert first.transport.writes_in_flight == 1
@@ -548,8 +526,7 @@ async def test_standby_stops_at_once_and_writes_nothing(election: Election):
     await asyncio.sleep(30)
     stopped = now()
     await second.elector.release()
-    assert second.run is not None
-    await second.run
+    await second.ended()
     assert now() - stopped < 0.1
     assert not second.wire.sent("PUT")
     assert not second.elector.elected.is_set()

@@ -80,8 +80,8 @@ async def replica(
                 identity="me",
                 rng=rng,
                 metrics=metrics,
-                # Often, for a short test; the time to succeed in is the usual one.
-                timing=LeaseTiming(retry_period=0.05),
+                # Often, for a short test; a busy machine has long to succeed.
+                timing=LeaseTiming(lease_duration=300.0, renew_deadline=240.0, retry_period=0.05),
             )
         )
         running = asyncio.create_task(elector.run())

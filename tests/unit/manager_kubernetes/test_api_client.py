@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,19 +14,17 @@ import pytest
 from devcluster import DevCluster
 from devcluster.api.pod_sessions import Process
 from manager.api import ObjectKey
-from manager.cache import Cache
 from manager.client import Client
 from manager.controller.failure import Failure
 from manager.kube.errors import ConfigError, Conflict, DeadlineExceeded, Fenced, NotFound, ProtocolError
-from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.telemetry.metrics import Metrics
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.testing import LocalWire
 from tests.support.cluster_wire import ClusterServer
 from tests.support.effort import Effort
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stall, Stream
+from tests.unit.connected import connected
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
@@ -57,16 +54,13 @@ class Scene(NamedTuple):
 @pytest.fixture
 async def scene(package: Any) -> AsyncIterator[Scene]:
     async with DevCluster(port=None, controllers=False) as cluster:
-        server, wire, metrics, rng = ClusterServer(cluster), ScriptedWire(), Metrics(), random.Random(1)
+        server, wire = ClusterServer(cluster), ScriptedWire()
         server.serve(wire)
-        transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
-        mapper = RestMapper(transport)
-        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+        client, transport, cache, _ = connected(wire)
         cache.informer(ConfigMap)
         running = asyncio.create_task(cache.run())
         await cache.wait_synced()
         server.silence()
-        client = Client(transport, mapper, cache, field_manager="test")
         yield Scene(wire, client, transport)
         running.cancel()
         await asyncio.wait([running])
@@ -232,19 +226,6 @@ async def test_client_refuses_what_the_transport_cannot_send(core: Any, models: 
         await core.connect_head_namespaced_pod_proxy("web", "default")
 
 
-async def test_custom_objects_are_written_and_read(scene: Scene, models: Any):
-    custom = models.CustomObjectsApi(scene.client.kubernetes_client())
-    lease = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "l", "namespace": "default"},
-    }
-    of = ("coordination.k8s.io", "v1", "default", "leases")
-    await custom.create_namespaced_custom_object(*of, lease)
-    found = await custom.list_namespaced_custom_object(*of)
-    assert [each["metadata"]["name"] for each in found["items"]] == ["l"]
-
-
 async def test_client_is_made_once_and_closes_nothing(scene: Scene, core: Any):
     client = scene.client.kubernetes_client()
     assert scene.client.kubernetes_client() is client
@@ -267,12 +248,7 @@ async def test_missing_package_is_named_with_the_extra(client: Client, monkeypat
 async def pods(models: Any) -> AsyncIterator[tuple[DevCluster, Any]]:
     async with DevCluster(port=None, controllers=False) as cluster:
         await create_running_pod(cluster)
-        metrics, rng = Metrics(), random.Random(1)
-        transport = Transport(LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test")
-        mapper = RestMapper(transport)
-        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
-        client = Client(transport, mapper, cache, field_manager="test")
-        yield cluster, models.CoreV1Api(client.kubernetes_client())
+        yield cluster, models.CoreV1Api(connected(LocalWire(cluster)).client.kubernetes_client())
 
 
 async def test_exec_of_the_api_returns_what_the_command_prints(pods: tuple[DevCluster, Any]):
@@ -289,7 +265,7 @@ async def test_exec_of_the_api_returns_what_the_command_prints(pods: tuple[DevCl
 
 
 async def test_output_of_an_exec_that_comes_byte_by_byte_is_collected_with_little_effort():
-    from manager_kubernetes.api_client import _collected  # noqa: PLC0415 - it needs the package
+    from manager_kubernetes.api_client import _collected  # noqa: PLC0415 - 225 ms, 42 MB, for some tests
 
     left = iter(range(200_000))
 

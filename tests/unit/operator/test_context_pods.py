@@ -60,8 +60,10 @@ async def found(operator: type[Operator[Check]], **scripts: Any) -> str:
         return (await world.until(check, lambda it: it.status.found)).status.found
 
 
-async def test_reconcile_runs_a_command_attaches_and_talks_to_a_port():
+async def test_reconcile_reads_a_log_runs_a_command_attaches_and_talks_to_a_port():
     async def look(check: Check, ctx: Context) -> str:
+        [line] = [line async for line in ctx.logs("web", container="main", tail_lines=1)]
+        assert line.startswith("main: ")
         result = await ctx.exec("web", ["cat", "-"], stdin=b"hello")
         async with ctx.attach("web") as attached:
             read = "".join([data.decode() async for _, data in attached])
@@ -82,18 +84,6 @@ async def test_reconcile_runs_a_command_attaches_and_talks_to_a_port():
         await session.write(b"%d %s" % (port, (await session.read()).upper()))
 
     assert await found(checking(look), exec=cat, attach=run, port=shout) == "4 hello attached 80 HELLO"
-
-
-async def test_reconcile_reads_the_log_of_a_pod():
-    async def look(_: Check, ctx: Context) -> str:
-        return next(iter([line async for line in ctx.logs("web", container="main", tail_lines=1)]))
-
-    async with operated(checking(look)) as world:
-        pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "any"}]}}
-        await world.cluster.client.create("pods", "default", pod)
-        check = await world.create(Check(metadata=ObjectMeta(name="a")))
-        seen = await world.until(check, lambda it: it.status.found)
-    assert seen.status.found.startswith("main: ")
 
 
 async def test_reconcile_needs_the_right_to_run_a_command():

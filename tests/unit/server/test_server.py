@@ -12,7 +12,7 @@ import trustme
 from aiohttp import web
 
 from manager.server import Limits
-from manager.server.server import CannotListen, CannotServe
+from manager.server.server import CannotServe
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
 from manager.util.address import BindAddress
@@ -160,7 +160,7 @@ async def test_serve_listens_on_every_interface_without_a_host(
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
 async def test_serve_names_a_port_in_use(host: str):
     async with serving("pages", BindAddress(host, 0), {}) as taken:
-        with pytest.raises(CannotListen) as error:
+        with pytest.raises(CannotServe) as error:
             async with serving("metrics", taken, {}):
                 pytest.fail("it was served")
     assert str(error.value) == f"cannot serve metrics on {taken}: Address already in use"
@@ -168,7 +168,7 @@ async def test_serve_names_a_port_in_use(host: str):
 
 @pytest.mark.parametrize("any_port", [False, True])
 async def test_serve_names_an_address_of_another_machine(any_port: bool):
-    with pytest.raises(CannotListen, match=r"on 192\.0\.2\.1:0: Cannot assign"):
+    with pytest.raises(CannotServe, match=r"on 192\.0\.2\.1:0: Cannot assign"):
         async with serving("metrics", BindAddress("192.0.2.1", 0), {}, any_port=any_port):
             pytest.fail("it was served")
 
@@ -192,7 +192,7 @@ async def test_server_reports_missing_host_in_a_sentence(monkeypatch: pytest.Mon
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
-    with pytest.raises(CannotListen, match="cannot serve metrics on nowhere:80: Name or service not known"):
+    with pytest.raises(CannotServe, match="cannot serve metrics on nowhere:80: Name or service not known"):
         async with serving("metrics", BindAddress("nowhere", 80), {}):
             pytest.fail("it was served")
 

@@ -195,7 +195,7 @@ def test_record_shows_gone_when_its_last_trigger_is_the_deletion():
 async def test_record_keeps_first_entries_and_counts_the_others():
     with entered(run_of()) as run:
         for number in range(1000):
-            run.begin_request("get", f"/api/v1/pods/{number}", "").add_attempt(200, 0.1)
+            run.begin_request("get", f"/api/v1/pods/{number}", "")
             run.add_spared("apply", Deployment, WEB)
             run.add_event("Normal", "Reason", "message " * 1000)
             called("store/Add", 0.1, "Unavailable")
@@ -231,7 +231,8 @@ def test_record_why_summarises_its_triggers():
 async def test_history_returns_each_record_as_it_was_added():
     record = run_of(triggers=(CHANGED, GONE), error="no answer")
     record.outcome, record.next_in = "", 2.5
-    record.begin_request("apply", "/api/v1/pods", "web").add_attempt(201, 0.1)
+    sent = record.begin_request("apply", "/api/v1/pods", "web")
+    sent.code, sent.attempts, sent.seconds = 201, 1, 0.1
     record.add_event("Normal", "Created", "a pod")
     record.outcome = "error"
     history = History().of("memcached")

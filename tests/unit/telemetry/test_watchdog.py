@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import faulthandler
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -89,7 +90,7 @@ def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
         assert exits.ended.wait(WAIT)
     assert exits.codes == [1]
     [line] = lines
-    assert line["event"].startswith("ended by force: the lease was lost 0.")
+    assert re.match(r"ended by force: the lease was lost \d+\.\d s ago", line["event"])
     assert 0 < flushed[0] <= 0.5
 
 
@@ -106,11 +107,11 @@ def test_watchdog_ends_process_when_it_fails_itself(
 
 def test_watchdog_keeps_process_when_limit_is_postponed_or_lifted(exits: Exits):
     with Watchdog() as watchdog:
-        limit(watchdog, SOON)
+        limit(watchdog, 10 * SOON)
         limit(watchdog, LONG)
         watchdog.lift("the lease was lost")
         watchdog.lift("the lease was lost")
-        assert not exits.ended.wait(4 * SOON)
+        assert not exits.ended.wait(14 * SOON)
         assert watchdog.due() is None
 
 

@@ -20,7 +20,7 @@ import aiohttp
 import orjson
 import pytest
 
-from manager.server.server import CannotListen
+from manager.server.server import CannotServe
 from manager.telemetry.metrics import Metrics
 from manager.tls import served
 from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
@@ -521,6 +521,6 @@ async def test_server_raises_cannot_listen_when_the_port_is_in_use():
         certificate = ServedCertificate(SelfSigned())
         second = WebhookServer(made.address, (), certificate, metrics=Metrics())
         told = r"^cannot serve webhooks on 127.* \(--webhook-bind-address\): Address already in use$"
-        with pytest.raises(CannotListen, match=told):
+        with pytest.raises(CannotServe, match=told):
             await second.run()
         assert second.problem == f"nothing listens on {made.address} yet"

@@ -7,7 +7,7 @@ import pytest
 from apis.cache.v1.memcached import Memcached
 from controllers.cache.memcached import MemcachedOperator
 from manager_tools.testing import without_manager
-from tests.support.admission import request, webhooks_of
+from tests.support.admission import request
 
 OPERATOR = without_manager(MemcachedOperator)
 CREATE, UPDATE = request(Memcached), request(Memcached, "UPDATE")
@@ -33,11 +33,3 @@ async def test_very_large_cluster_is_warned_about_only_when_it_is_created_or_gro
     for warning in said:
         assert warning.startswith(f"spec.size: {new} ")
         assert "1000" in warning
-
-
-def test_size_webhook_ignores_failures_and_sees_only_creation_and_update():
-    (admission,) = webhooks_of(MemcachedOperator)
-    (webhook,) = admission.webhooks
-    assert not webhook.mutating
-    assert webhook.operations == ("CREATE", "UPDATE")
-    assert admission.failure_policy == "Ignore"

@@ -6,9 +6,8 @@ import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress import WordpressOperator
-from manager.webhook import Admission
 from manager_tools.testing import without_manager
-from tests.support.admission import request, webhooks_of
+from tests.support.admission import request
 
 warn_of_what_is_open = without_manager(WordpressOperator).warn_of_what_is_open
 PASSWORD = "correct-horse"
@@ -35,12 +34,3 @@ async def test_site_reachable_from_outside_before_its_installation_causes_a_warn
     assert warning.startswith(f"spec.serviceType: {opened or 'NodePort'} lets whoever comes first")
     assert "kubectl port-forward" in warning
     assert len(warning) <= 256, "an API server may cut what is longer"
-
-
-def test_password_webhook_sees_only_creation():
-    (admission,) = webhooks_of(WordpressOperator)
-    assert isinstance(admission, Admission)
-    (webhook,) = admission.webhooks
-    assert not webhook.mutating
-    assert webhook.operations == ("CREATE",)
-    assert admission.failure_policy == "Ignore", "it only warns"

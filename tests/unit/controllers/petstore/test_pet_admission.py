@@ -17,7 +17,7 @@ from controllers.petstore.conversion import FROM_V1BETA1
 from controllers.petstore.pet import PetOperator
 from manager.api import Resource
 from manager.settings import SettingValues
-from manager.webhook import Admission, Refused
+from manager.webhook import Refused
 from manager.webhook.methods import registrations
 from manager_tools.testing import without_manager
 from tests.support.admission import request
@@ -187,16 +187,6 @@ async def test_judge_warns_of_a_changed_species_by_the_field_of_the_clients_vers
     assert warning.startswith(f"spec.{field}: changed from dog to cat; ")
     # The API server shows no more than 256 characters where several are too long together.
     assert len(warning) < 256
-
-
-def test_pet_webhook_validates_creates_and_updates_but_no_deletes():
-    admission, _ = registrations(PETS)
-    assert isinstance(admission, Admission)
-    mutating, validating = admission.webhooks
-    assert mutating.operations == ("CREATE", "UPDATE")
-    assert validating.operations == ("CREATE", "UPDATE")
-    assert admission.failure_policy == "Fail"
-    assert admission.match_policy == "Equivalent"
 
 
 def test_webhooks_of_a_disabled_operator_use_no_settings():

@@ -17,7 +17,7 @@ from manager_tools.chart import OLDEST_KUBERNETES
 from release.cli import main
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, flags_of, manifests
 from tests.support.settings import load_settings, parse_flags
-from tests.support.tools import tool
+from tests.support.tools import output_of, tool
 
 RELEASE = "operator-manager"
 Objects = dict[tuple[str, str], Manifest]
@@ -52,10 +52,7 @@ def keyed(objects: Any) -> Objects:
 
 
 def test_helm_finds_nothing_to_complain_about(chart: Path):
-    done = subprocess.run(
-        [tool("helm"), "lint", "--strict", chart], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    output_of(tool("helm"), "lint", "--strict", chart)
 
 
 def test_chart_requires_the_oldest_supported_kubernetes(chart: Path):
@@ -295,13 +292,7 @@ def test_everything_command_is_reproducible_whatever_the_clock_and_umask(
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     first = made(tmp_path / "first")
     assert first.keys() == HANDED_OUT
-    strict = subprocess.run(
-        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
-        cwd=tmp_path / "first",
-        capture_output=True,
-        check=False,
-    )
-    assert strict.returncode == 0
+    output_of("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=tmp_path / "first")
     before = os.umask(0o077)
     try:
         assert made(tmp_path / "second") == first
@@ -310,9 +301,7 @@ def test_everything_command_is_reproducible_whatever_the_clock_and_umask(
 
     assert b"local.test/om:v1" in first["install.yaml"]
     archive = tmp_path / "first" / f"operator-manager-{VERSION}.tgz"
-    command = [tool("helm"), "template", "pets", archive, "--kube-version=1.36"]
-    rendered = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "local.test/om:v1" in rendered.stdout, rendered.stderr
+    assert "local.test/om:v1" in output_of(tool("helm"), "template", "pets", archive, "--kube-version=1.36")
     with zipfile.ZipFile(
         tmp_path / "first" / f"operator_manager_operators-{VERSION}-py3-none-any.whl"
     ) as wheel:

@@ -10,7 +10,6 @@ import json
 import random
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,6 +41,7 @@ from manager_tools.codegen.structural import object_schema
 from manager_tools.testing import LocalWire
 from tests.support import ROOT
 from tests.support.kinds import Tick
+from tests.support.tools import output_of
 
 VENDOR = Path(__file__).with_name("installation.yaml")
 OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))
@@ -326,14 +326,7 @@ def test_model_source_passes_formatter_and_linter(tmp_path: Path):
         (tmp_path / f"{name}.py").write_text(laid_out(text))
     shutil.copy(ROOT / "manager_tools/scaffold/project/pyproject.in.toml", tmp_path / "pyproject.toml")
     for check in (("format", "--check"), ("check",)):
-        ran = subprocess.run(
-            (sys.executable, "-m", "ruff", *check, "."),
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout
+        output_of(sys.executable, "-m", "ruff", *check, ".", cwd=tmp_path)
 
 
 def model_of(value: Any, **version: Any) -> ModelSource:

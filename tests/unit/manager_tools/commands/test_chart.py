@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from manager.cli import main
 from manager.util.yaml_text import yaml_documents
-from tests.support.tools import tool
+from tests.support.tools import output_of, tool
 from tests.unit.cli.conftest import Command
 
 WEBHOOKS = ("create", "webhook", "--kind=Greeting", "--validation", "--conversion=v2")
@@ -30,12 +29,6 @@ def keyed(text: str) -> Objects:
     return {key: each for key, each in found.items() if key[0] != "Namespace"}
 
 
-def output(*command: str | Path) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def write_chart(*flags: str) -> int:
     """Run `chart` as the project's program does."""
     return main(("chart", "dist/chart", *flags), (), name="shop", version="0.1.0")
@@ -43,7 +36,9 @@ def write_chart(*flags: str) -> int:
 
 def rendered(*values: str) -> Objects:
     settings = [f"--set={value}" for value in values]
-    return keyed(output(tool("helm"), "template", "shop", "dist/chart", *PLACE, *settings))
+    return keyed(
+        output_of(tool("helm"), "template", "shop", Path("dist/chart").absolute(), *PLACE, *settings)
+    )
 
 
 @pytest.mark.parametrize("webhooks", [False, True], ids=["without webhooks", "with webhooks"])
@@ -52,13 +47,13 @@ def test_chart_renders_the_objects_of_each_overlay(command: Command, project: Pa
     if webhooks:
         assert command(*WEBHOOKS).code == 0
     assert write_chart() == 0
-    output(helm, "lint", "--strict", "dist/chart")
+    output_of(helm, "lint", "--strict", project / "dist/chart")
     for overlay, *values in (
         ("default",),
         ("high-availability", "manager.replicas=2"),
         ("shards", "manager.replicas=3", "manager.shards=16"),
     ):
-        wanted = keyed(output(kubectl, "kustomize", project / "config" / overlay))
+        wanted = keyed(output_of(kubectl, "kustomize", project / "config" / overlay))
         if not webhooks:  # no port to open
             del wanted["NetworkPolicy", "shop-allow-webhook-traffic"]
         assert rendered(*values) == wanted

@@ -24,6 +24,7 @@ from manager_tools.scaffold.project.demo import is_ready
 from tests.support import ROOT
 from tests.support.settings import parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
+from tests.support.tools import output_of
 from tests.unit.cli.conftest import Command
 from tests.unit.manager_tools.conftest import files
 
@@ -36,11 +37,7 @@ def done(folder: Path, *command: str) -> str:
     """Run a command in the project with this repository's library; return its output."""
     environ = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "NO_COLOR": "1"}
     environ = {name: value for name, value in environ.items() if not name.startswith("PYTEST_")}
-    ran = subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    return output_of(*command, cwd=folder, environ=environ, timeout=600)
 
 
 def python(folder: Path, *module: str) -> str:

@@ -1,0 +1,31 @@
+"""A client of the API server, and its parts, on a wire of the test."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+from manager.cache import Cache
+from manager.client import Client
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.kube.wire import Wire
+from manager.telemetry.metrics import Metrics
+
+
+class Connected(NamedTuple):
+    """A client, its transport, the cache that it reads from, and their metrics."""
+
+    client: Client
+    transport: Transport
+    cache: Cache
+    metrics: Metrics
+
+
+def connected(wire: Wire, *namespaces: str) -> Connected:
+    """Return a client on this wire, whose cache is limited to these namespaces, if any."""
+    metrics, rng = Metrics(), random.Random(1)
+    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+    mapper = RestMapper(transport)
+    cache = Cache(transport, mapper, field_manager="test", namespaces=namespaces, metrics=metrics, rng=rng)
+    return Connected(Client(transport, mapper, cache, field_manager="test"), transport, cache, metrics)
