@@ -20,7 +20,7 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 
-DELAY = 4.0
+DELAY = 10.0  # a busy machine hears late that a pod is not ready
 HEARD_WITHIN = 1.0
 """Seconds after which nobody is sent to a pod that is not ready, as nodes hear of it."""
 
