@@ -344,7 +344,7 @@ async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_name(ho
         await turns()
         assert reconciler.names == ["f1"]
         [run] = host.history.of(controller.name).of(ObjectKey("ns", "f1"))
-        assert run.why == "Pod p1, for whose name it waits, added"
+        assert run.why == "Pod p1, whose name the object needs, added"
         host.operator.waits_no_more(ObjectKey("ns", "f1"))
         pods.delete("p1")
         await turns()
