@@ -20,7 +20,7 @@ from manager.controller import Controller
 from manager.process.manager import Manager
 from manager.util import clock
 from manager.util.loop import Portions, in_thread
-from manager_console.readiness import SILENT, Verdict, judge
+from manager_console.diagnosis.readiness import SILENT, Verdict, judge
 
 STATES = {
     "": "in any state",

@@ -39,7 +39,7 @@ from manager.util.program import Program
 if TYPE_CHECKING:
     from aiohttp.web import AbstractRouteDef
 
-    from manager_kubernetes.api_client import TransportApiClient
+    from manager.client.kubernetes import TransportApiClient
 
 # Seconds that closing each context may take.
 CLOSE_TIMEOUT = 5.0

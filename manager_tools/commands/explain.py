@@ -45,8 +45,8 @@ from manager.telemetry.runs import (
 )
 from manager.util.loop import loop_factory
 from manager.util.program import Program
-from manager_console.collect import Collector, Node
-from manager_console.explanation import (
+from manager_console.diagnosis.collect import Collector, Node
+from manager_console.diagnosis.explanation import (
     ControllerReport,
     Explanation,
     ManagerReport,
@@ -58,8 +58,8 @@ from manager_console.explanation import (
     to_objects,
     visible,
 )
-from manager_console.explanation import explain as explain_state
-from manager_console.shard_holders import ShardLeases, shared_out_by
+from manager_console.diagnosis.explanation import explain as explain_state
+from manager_console.diagnosis.shard_holders import ShardLeases, shared_out_by
 from manager_tools.commands.cluster import (
     cluster_flags,
     connected,

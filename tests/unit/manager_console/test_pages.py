@@ -28,7 +28,7 @@ from manager.server.access import Access
 from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
-from manager_console.collect import Collected, Collector
+from manager_console.diagnosis.collect import Collected, Collector
 from manager_console.overview import Figures, sources
 from manager_console.pages import Console
 from manager_tools.testing import LocalWire, World, operated

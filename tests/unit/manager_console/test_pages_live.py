@@ -21,7 +21,7 @@ from controllers.tutorial.foo import FooOperator
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
 from manager.server import server as server_module
 from manager.server.access import User
-from manager_console.collect import Collected, Collector
+from manager_console.diagnosis.collect import Collected, Collector
 from manager_console.overview import Figures, kinds, search, sources
 from manager_console.pages import Console
 from manager_tools.testing import World, operated

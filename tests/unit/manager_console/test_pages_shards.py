@@ -17,9 +17,9 @@ from manager.kube.wire import WireRequest
 from manager.server.access import Access
 from manager.telemetry.metrics import Metrics
 from manager.util.clock import now
-from manager_console.collect import Collector
+from manager_console.diagnosis.collect import Collector
+from manager_console.diagnosis.shard_holders import ShardHolders, ShardLeases
 from manager_console.pages import Console
-from manager_console.shard_holders import ShardHolders, ShardLeases
 from manager_shards.owned import OwnedShards
 from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster.errors import StatusError
-from devcluster.types import DecodeError, convert, decode_strict, schema_for
+from devcluster.types import convert, decode_strict, schema_for
 
 POD = "io.k8s.api.core.v1.Pod"
 
@@ -95,32 +95,3 @@ def test_decode_strict_refuses_documents_that_are_not_objects(document: Any):
     gvk = ("", "v1", "Pod")
     with pytest.raises(StatusError, match=r"Go value of type v1\.Pod"):
         decode_strict(document, schema_for(*gvk), gvk)
-
-
-@pytest.mark.parametrize(
-    ("document", "why"),
-    [
-        ({"spec": {"replicas": "x"}}, "unrecognized type: int32"),
-        ({"spec": {"replicas": 1.5}}, "cannot convert float64 to int32"),
-        ({"spec": {"replicas": True}}, "unrecognized type: int32"),
-        ({"spec": {"paused": "x"}}, "unrecognized type: bool"),
-        ({"spec": {"minReadySeconds": {}}}, "unrecognized type: int32"),
-        ({"spec": "x"}, "cannot restore struct from: string"),
-        ({"metadata": {"labels": {"a": 1}}}, "cannot convert int64 to string"),
-        ({"metadata": {"labels": {"a": True}}}, "unrecognized type: string"),
-        ({"metadata": {"labels": "x"}}, "cannot restore map from string"),
-        ({"metadata": {"finalizers": {}}}, "cannot restore slice from map"),
-        (
-            {"spec": {"strategy": {"rollingUpdate": {"maxSurge": True}}}},
-            "json: cannot unmarshal bool into Go value of type int32",
-        ),
-        (
-            {"metadata": {"creationTimestamp": "x"}},
-            'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
-        ),
-    ],
-)
-def test_decode_error_has_another_text_for_strategic_merge_patches(document: Any, why: str):
-    with pytest.raises(DecodeError) as caught:
-        convert(document, "io.k8s.api.apps.v1.Deployment")
-    assert caught.value.restored == why

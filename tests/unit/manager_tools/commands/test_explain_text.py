@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from manager.telemetry.runs import CALLED, EventRecord, ReconcileRecord, RequestRecord, Trigger
-from manager_console.collect import Collected, Node
-from manager_console.explanation import (
+from manager_console.diagnosis.collect import Collected, Node
+from manager_console.diagnosis.explanation import (
     ControllerReport,
     ManagerReport,
     NextReconcile,

@@ -23,7 +23,7 @@ from manager.server.access import Place
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.loop import Portions, own_turn
-from manager_console.readiness import Object, conditions_of, judge, wanted_replicas
+from manager_console.diagnosis.readiness import Object, conditions_of, judge, wanted_replicas
 from manager_kinds.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 
 T = TypeVar("T")
