@@ -26,7 +26,7 @@ STATES = {
     "": "in any state",
     "not-ready": "not ready",
     "failing": "failing",
-    "waiting": "waiting for a worker, or for its next try",
+    "waiting": "waiting for a worker or for a retry",
     "running": "being reconciled",
     "slow": "slow: its last reconcile took longer than",
     "stuck": "failing or running for longer than",

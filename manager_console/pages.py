@@ -236,7 +236,7 @@ class Console:
     async def _act(self, request: Request) -> Response:
         """Do the requested action for an object, or for all controllers of the kind if no object is named."""
         _, _, origin = request.headers.get("Origin", "").partition("://")
-        if not origin or origin != request.headers.get("Host"):  # a browser sends it
+        if not origin or origin != request.headers.get("Host"):  # browsers send it
             return plain("not from a page of this console\n", _FORBIDDEN)
         self._acts += 1
         place, key = _named(request)
@@ -272,7 +272,7 @@ class Console:
             else:
                 (queue.pause if action == "pause" else queue.resume)(key)
             told = {"action": action, "controller": controller.name, "object": key.name and str(key)}
-            self._lines(sharer).log(_log.info, "asked for in the console", **told, by=by)
+            self._lines(sharer).log(_log.info, "action requested in the console", **told, by=by)
             text = f"{by} {did} in the console of {controller.name}"
             self._manager.events.event(about, "Normal", reason, text)
         return web.answer(_SEE_OTHER, {"Location": web.object_address(key, resource) if key.name else "/"})

@@ -537,7 +537,7 @@ class Client(CachedReader):
         if given_up:
             wanted = without_fields(orjson.loads(encoded), given_up)
             encoded = orjson.dumps(wanted)
-        # Take over the entry of our create only before a change.
+        # Convert our create entry to an apply entry only if a change follows.
         taken_over = live.former or bool(given_up and live.applied is not None and live.owns(given_up))
         last, state = self._settled.get(live.uid, (_UNKNOWN, _UNKNOWN))
         is_wanted = last == hash(encoded)

@@ -149,7 +149,7 @@ _BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def _refuse_unknown(obj: Resource) -> None:
-    """Raise BadRequest for unknown metadata fields, because the API server ignores them in an apply."""
+    """Raise BadRequest for unknown metadata fields, because an apply would silently omit them."""
     if unknown := sorted({*(obj.metadata.model_extra or ())} - _MORE_METADATA):
         fields = ", ".join(f'unknown field "metadata.{name}"' for name in unknown)
         error = BadRequest(400, "BadRequest", f"{obj.kind} {obj.key}: {fields}")

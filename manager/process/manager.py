@@ -379,7 +379,7 @@ class Manager:
             await unless(stop, asyncio.wait([failure]))
             await self._stop(failure)
         finally:
-            # After a stop in order, there is nothing left to stop; otherwise, this is the stop.
+            # After an orderly stop, nothing is left to stop; otherwise, this stops everything.
             self._begin_stop()
             await self._controlling.stop()
             await self._led.stop()

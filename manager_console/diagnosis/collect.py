@@ -117,7 +117,7 @@ class Node(msgspec.Struct):
     name: str
     uid: str
     ready: bool | None
-    """Whether the object is ready; None if it does not tell."""
+    """Whether the object is ready; None if its status does not show it."""
 
     reason: str = ""
     message: str = ""

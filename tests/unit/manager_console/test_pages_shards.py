@@ -89,7 +89,7 @@ async def test_object_page_names_its_own_replica_as_the_owner_of_the_shard(serve
         assert status == 200
         assert f"shard {number} of 4, which test holds" in text
         assert "this replica</span>" in text
-        assert "looks at it again when a pod named jack is created" in text
+        assert "reconciles the object again when a pod named jack is created" in text
         assert "Reconcile now" in text
         assert await post(site, f"{PATH}/reconcile") == (303, PATH)
         owner = orjson.loads((await get(site))[1])["owners"]
@@ -111,7 +111,7 @@ async def test_object_page_names_the_owning_replica_and_offers_no_action_on_anot
         assert "another replica</span>" in text
         assert "may be older than what the other one knows" in text
         assert "Reconcile now" not in text
-        assert "looks at it again" not in text
+        assert "reconciles the object again" not in text
         [controller] = world.manager.controllers
         assert controller.queue is not None
         foo = await world.get(Foo, "lonely")

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.crd.resources import resources_of, webhook_conversion
-from devcluster.errors import StatusError
+from devcluster.crd.resources import resources_of
 from devcluster.schema.node import Schema, parse
 from devcluster.schema.versions import CustomVersions
 
@@ -50,93 +49,3 @@ def test_custom_versions_are_stale_only_when_the_definition_has_changed(generati
     assert resource.custom_versions is not None
     assert resource.custom_versions.is_stale(7) is stale
     assert not resource.custom_versions.is_stale(8)
-
-
-Object = dict[str, Any]
-CONVERSION = {
-    "strategy": "Webhook",
-    "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://example.com/convert"}},
-}
-
-
-def thing(version: str, **metadata: Any) -> Object:
-    return {
-        "kind": "Thing",
-        "apiVersion": f"example.com/{version}",
-        "metadata": {"name": "a", "uid": "u", "labels": {"a": "b"}, **metadata},
-    }
-
-
-class Webhook:
-    """Answers with `change` applied to what a good webhook would answer."""
-
-    def __init__(self, change: Any = None) -> None:
-        self.change = change
-        self.asked: list[Object] = []
-
-    async def __call__(self, config: Object, review: Object, timeout: float) -> Object:
-        assert config == {"url": "https://example.com/convert"}
-        assert timeout == 30
-        self.asked.append(review)
-        request = review["request"]
-        objects = [{**each, "apiVersion": request["desiredAPIVersion"]} for each in request["objects"]]
-        response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}
-        answer = {"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response}
-        if self.change is not None:
-            self.change(answer)
-        return answer
-
-
-def answers(**fields: Any) -> Any:
-    """Return a change to the fields of the response."""
-    return lambda answer: answer["response"].update(fields)
-
-
-async def test_webhook_conversion_sends_only_objects_of_other_versions():
-    webhook = Webhook()
-    convert = webhook_conversion(CONVERSION, webhook)
-    assert await convert([thing("v1"), thing("v2")], "example.com/v2") == [thing("v2"), thing("v2")]
-    ((review),) = webhook.asked
-    assert review["request"]["objects"] == [thing("v1")]
-    assert await convert([thing("v2")], "example.com/v2") == [thing("v2")]
-    assert len(webhook.asked) == 1
-
-
-async def test_webhook_conversion_can_change_only_labels_and_annotations_of_metadata():
-    metadata = {"name": "a", "uid": "u", "labels": {"c": "d"}}
-    change = answers(convertedObjects=[thing("v2") | {"metadata": {**metadata, "finalizers": ["x"]}}])
-    (converted,) = await webhook_conversion(CONVERSION, Webhook(change))([thing("v1")], "example.com/v2")
-    assert converted["metadata"] == metadata
-
-
-def cut(_: Object) -> None:
-    raise ConnectionError("connection refused")
-
-
-FAILED = "conversion webhook for example.com/v1, Kind=Thing"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (cut, "failed: connection refused"),
-        (lambda answer: answer.pop("response"), "failed: no response provided"),
-        (
-            lambda answer: answer.update(kind="X"),
-            "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=",
-        ),
-        (answers(uid="x"), r'failed: expected response.uid="[-0-9a-f]+", got "x"'),
-        (answers(result={"status": "Failed", "message": "no way"}), "failed: no way"),
-        (answers(result={}), "failed: response.result.status was '', not 'Success'"),
-        (answers(convertedObjects=[]), ".*returned 0 objects, expected 1"),
-        (
-            answers(convertedObjects=[thing("v3")]),
-            r".*at index 0: invalid groupVersion \(expected example.com/v2, received example.com/v3\)",
-        ),
-        (answers(convertedObjects=[thing("v2", name="b")]), ".*at index 0: must have the same name: a != b"),
-    ],
-)
-async def test_wrong_conversion_answer_gives_the_error_of_the_real_server(change: Any, message: str):
-    with pytest.raises(StatusError, match=f"{FAILED} {message}") as refused:
-        await webhook_conversion(CONVERSION, Webhook(change))([thing("v1")], "example.com/v2")
-    assert refused.value.code == 500
