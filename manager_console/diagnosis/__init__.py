@@ -1,1 +1,1 @@
-"""The state of an object and of its children, and the reasons for it: for the console's pages and `explain`."""
+"""The state of an object and of its children, and the reasons for it: for the console and for `explain`."""
