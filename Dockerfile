@@ -2,7 +2,7 @@
 # Every stage has the same base image, so all images on a node share nearly all layers.
 # Among the versions of Python with wheels for every dependency, 3.13 starts with the least CPU and memory: a manager of all
 # operators needs 0.54 s of CPU and 72 MB, on 3.14 0.59 s and 77 MB. Requests cost the same on 3.13 and 3.14.
-# The tag has no digest, because no registry was reachable when the tag changed. `scripts/pin image` writes the digest and removes this line.
+# No digest: no registry was reachable when the tag changed. `scripts/pin image` writes the digest and removes this line.
 ARG PYTHON_IMAGE=python:3.13.16-slim-trixie
 
 # This stage installs the packages; the images do not contain its pip, build back-end and sources.

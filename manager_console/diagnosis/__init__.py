@@ -1,1 +1,1 @@
-"""The state of an object and of its children, and the reasons for it: for the console and for `explain`."""
+"""The state of an object and its children, with the reasons, for the console's pages and `explain`."""

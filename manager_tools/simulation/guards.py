@@ -77,7 +77,7 @@ _FUNCTIONS: tuple[_Guard, ...] = (
 
 _STARTED_IN = f"{Path.cwd()}{os.sep}"
 
-_RUNTIME = ("manager", "manager_kinds", "manager_tools", "devcluster")
+_RUNTIME = ("manager", "manager_kinds", "manager_shards", "manager_tools", "devcluster")
 _MAY = {*_RUNTIME, "logging", "structlog", "importlib", "warnings"}
 """Packages that may do it, whoever has called them: those that run the simulation, and what only tells."""
 _LOOP, _IN_THREAD = "manager_tools.simulation.loop", "work"

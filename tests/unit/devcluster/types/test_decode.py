@@ -13,49 +13,6 @@ from devcluster.types import convert, decode_strict, schema_for
 POD = "io.k8s.api.core.v1.Pod"
 
 
-def test_convert_omits_and_writes_empty_fields_as_go_does():
-    pod, problems = convert(
-        {
-            "metadata": {"labels": {}, "ownerReferences": [], "creationTimestamp": None, "generation": 0},
-            "spec": {
-                "containers": [{"name": "c", "args": [None], "env": [{"name": "a", "value": ""}]}],
-                "volumes": [{"name": "v", "emptyDir": {}}],
-                "tolerations": [{"tolerationSeconds": 0}],
-                "hostNetwork": False,
-                "nodeSelector": None,
-            },
-        },
-        POD,
-    )
-    assert problems == []
-    assert pod == {
-        "metadata": {},
-        "spec": {
-            "containers": [{"name": "c", "args": [""], "env": [{"name": "a"}], "resources": {}}],
-            "volumes": [{"name": "v", "emptyDir": {}}],
-            "tolerations": [{"tolerationSeconds": 0}],
-        },
-        "status": {},
-    }
-
-
-@pytest.mark.parametrize(
-    ("kind", "document", "decoded"),
-    [
-        # An empty list that is written without omitempty becomes null, as storage makes it.
-        ("rbac.v1.Role", {"rules": []}, {"rules": None}),
-        # A zero time that is no pointer is written as null.
-        ("events.v1.Event", {}, {"eventTime": None, "deprecatedFirstTimestamp": None}),
-        ("core.v1.Secret", {"data": {"a": None}}, {"data": {"a": ""}}),
-    ],
-)
-def test_convert_keeps_fields_that_go_writes_when_they_are_empty(
-    kind: str, document: dict[str, Any], decoded: dict[str, Any]
-):
-    found, _ = convert(document, f"io.k8s.api.{kind}")
-    assert {name: found[name] for name in decoded} == decoded
-
-
 def test_convert_is_idempotent_and_does_not_change_its_document():
     container = {"name": "c", "resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "ports": [{}]}
     document = {

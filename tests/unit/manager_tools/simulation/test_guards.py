@@ -17,6 +17,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date
 from datetime import datetime as instant
 from pathlib import Path
@@ -134,6 +135,10 @@ def test_not_repeatable_names_file_and_line_of_the_call(shown: str):
     assert Path(file).samefile(__file__)
     assert abs(int(line) - does.__code__.co_firstlineno) <= 5
     assert "\n" not in what
+
+
+def test_guards_allow_the_clock_to_the_runtime_of_shards():
+    assert not run(replace(SHORT, shards=4), [GreetingOperator], compare=False).violations
 
 
 class CarefulOperator(GreetingOperator):
