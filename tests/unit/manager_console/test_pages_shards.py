@@ -109,7 +109,7 @@ async def test_object_page_names_the_owning_replica_and_offers_no_action_on_anot
         _, text = await get(site, PATH)
         assert f"shard {number} of 4, which {OTHER} holds" in text
         assert "another replica</span>" in text
-        assert "may be older than what the other one knows" in text
+        assert "may be outdated or missing" in text
         assert "Reconcile now" not in text
         assert "reconciles the object again" not in text
         [controller] = world.manager.controllers
