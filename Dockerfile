@@ -1,18 +1,18 @@
 # The images of this project: `manager` (the default), `petstore`, and `dev` for `tilt up`.
-# Every stage has the same base, so all images of a node share nearly all layers.
+# Every stage has the same base image, so all images on a node share nearly all layers.
 # Among the versions of Python with wheels for every dependency, 3.13 starts with the least CPU and memory: a manager of all
-# operators takes 0.54 s of CPU and 72 MB, on 3.14 0.59 s and 77 MB. Requests cost the same on both.
-# No digest: no registry was reachable when the tag changed. `scripts/pin image` writes it and removes this line.
+# operators needs 0.54 s of CPU and 72 MB, on 3.14 0.59 s and 77 MB. Requests cost the same on 3.13 and 3.14.
+# No digest: no registry was reachable when the tag changed. `scripts/pin image` writes the digest and removes this line.
 ARG PYTHON_IMAGE=python:3.13.16-slim-trixie
 
-# The installing stage, which the images leave behind: pip, build back-end, sources.
+# This stage installs the packages; the images do not contain its pip, build back-end and sources.
 FROM ${PYTHON_IMAGE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 RUN python -m venv --without-pip /opt/operator-manager
-# Dependencies change seldom, so their layer comes first. Wheels only: nothing is compiled.
+# Dependencies change seldom, so their layer is first. Only wheels are installed, so nothing is compiled.
 COPY constraints.txt pyproject.toml ./
 RUN sed '/^# Packages that build/,$d' constraints.txt >runtime.txt \
     && sed '/^# Packages of development/,$d' constraints.txt >build.txt \
@@ -43,7 +43,7 @@ COPY --from=build /opt/operator-manager /opt/operator-manager
 COPY scripts/slim-image /opt/slim-image
 RUN python -I -B /opt/slim-image /opt/operator-manager && rm /opt/slim-image
 
-# The common part of all images, in one layer, so that removed files take no room. No pip, so nothing can be
+# The common part of all images is one layer, so that removed files use no space. Without pip, nothing can be
 # installed.
 FROM scratch AS base
 COPY --from=slim / /
@@ -65,8 +65,8 @@ EXPOSE 6742 6743
 ENTRYPOINT ["petstore"]
 CMD ["serve", "--bind-address=:6742", "--metrics-bind-address=:6743", "--memory"]
 
-# For `tilt up`: the sources precede the installed ones on the path, and belong to the user, so that Tilt can
-# replace them in the running container and restart the program.
+# For `tilt up`: the sources precede the installed packages on the path, and belong to the user, so that Tilt can
+# replace the sources in the running container and restart the program.
 FROM base AS dev
 COPY --chown=65532:65532 scripts/restarting /app/scripts/restarting
 COPY --chown=65532:65532 apis /app/apis

@@ -17,15 +17,15 @@ endif
 VENV := .venv$(if $(python_is_named),-$(notdir $(PYTHON)))$(if $(VERSIONS),-$(VERSIONS))
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
-# Integration tests mostly wait, so more workers than processors pay. But each worker
-# collects all tests, which takes 7 s of a processor, and starts its own control plane; a real one
+# Integration tests mostly wait, so more workers than processors make them faster. But each worker
+# collects all tests, which takes 7 s of CPU time, and starts its own control plane; a real one
 # needs three quarters of a gigabyte.
 PYTEST_WORKERS ?= 4
-# Python keeps bytecode, whatever the environment says, so that workers do not compile the same imports.
+# Python writes bytecode, also if the environment forbids it, so that workers do not compile the same imports.
 export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder -q
 
-# Names as in kubebuilder.
+# The variables have the same names as in kubebuilder.
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/util/version.py)
 IMG ?= operator-manager:$(VERSION)
 PETSTORE_IMG ?= petstore:$(VERSION)
@@ -35,30 +35,30 @@ KUBECTL ?= kubectl
 PLATFORMS ?= linux/amd64,linux/arm64
 # The commit of the images, for their labels.
 REVISION ?= $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null),unknown)
-# Another base image than the Dockerfile's, such as a mirror's.
+# A base image that replaces the Dockerfile's, such as a mirror's.
 PYTHON_IMAGE ?=
 # A folder of config/ that `make deploy` applies.
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
 NAMESPACES ?=
-# Flags, for `make run`, `make record`, `make corpus`, `make mutants`, `make bench` and `make bench-live`.
+# Additional flags for `make run`, `make record`, `make corpus`, `make mutants`, `make bench` and `make bench-live`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
 IMAGES = --image $(IMG) --petstore-image $(PETSTORE_IMG)
-# APIs and namespaces of the cluster: manifests that it would accept only in part are not applied.
+# APIs and namespaces of the cluster: if the cluster lacks one, no manifest is applied.
 SERVED = --served="$$($(KUBECTL) api-versions)"
 THERE = --there="$$($(KUBECTL) get namespaces --output=name)"
 LIMITED = $(if $(NAMESPACES),--namespaces=$(NAMESPACES))
-# Manifests for the next command; no plain pipe, because its reader would run, and complain, after a failing writer.
+# Manifests for the next command; no plain pipe, because the next command would also run, and fail, after a failed writer.
 with = manifests=$$($(RELEASE) manifests $(1)) && printf '%s\n' "$$manifests" |
-# A killed manager of this machine leaves its URL, which server-side apply would keep beside the Service.
+# A killed manager of this machine leaves its URL in a clientConfig; server-side apply would keep the URL together with the Service.
 apply = awk '{ print } /^ *clientConfig:$$/ { match($$0, /^ */); print substr($$0, 1, RLENGTH) "  url: null" }' | $(KUBECTL) apply --server-side --force-conflicts -f -
-# One line instead of a shell's error: $(call need,PROGRAM,its purpose)
+# Print one line instead of a shell's error if a program is missing: $(call need,PROGRAM,its purpose)
 need = @command -v $(1) >/dev/null 2>&1 || { echo "make $@: $(1) is not on the PATH; it is needed to $(2)" >&2; exit 1; }
-# ... and of a failing command's output, the line with the reason: $(call ask,COMMAND,the meaning of a failure)
+# Print only the last line of a failing command's output: $(call ask,COMMAND,the meaning of a failure)
 ask = @reason=$$($(1) 2>&1 >/dev/null) || { printf '%s\n' "$$reason" | sed -n '$$s/^/make $@: $(2): /p' >&2; exit 1; }
-# A client does nothing without its engine or server.
+# A client needs its engine or server: check that both are there.
 define engine
 $(call need,$(1),$(2))
 $(call ask,$(1) version,$(1) does not answer)
@@ -76,10 +76,10 @@ help: ## list the targets
 ##@ Every day
 
 .PHONY: venv
-venv: $(VENV)/.current ## .venv/ with the programs, and the pinned packages that they and the demo need
+venv: $(VENV)/.current ## install the programs into .venv/, with the pinned packages that they and the demo need
 
 .PHONY: tools
-tools: $(VENV)/.tools ## packages for tests, lint and releases, into .venv/ as well
+tools: $(VENV)/.tools ## install the packages for tests, lint and releases into .venv/ too
 
 PINNED = pyproject.toml controllers/pyproject.toml constraints.txt scripts/make-venv scripts/fill-venv
 
@@ -101,16 +101,16 @@ $(VENV)/.site: $(VENV)/.tools
 	@touch $@
 
 .PHONY: demo
-demo: venv ## the manager with every operator on an embedded control plane, to watch and to play with (ONCE=1: to its end)
+demo: venv ## run the manager with every operator on an embedded control plane, for you to try (ONCE=1: end when all is ready)
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
 
 .PHONY: test
-test: tools ## the tests, on the embedded control plane; the contract also on real ones that KUBEBUILDER_ASSETS and KUBEBUILDER_ASSETS_OLDEST name (SEEDS=300: the long ones too; PYTHON=python3.12: on that; VERSIONS=lowest or newest: with these dependencies)
+test: tools ## run the tests on the embedded control plane; tests marked contract also on the real ones of KUBEBUILDER_ASSETS and KUBEBUILDER_ASSETS_OLDEST (SEEDS=300: long tests too; PYTHON=python3.12: another interpreter; VERSIONS=lowest or newest: these dependencies)
 	$(PYTEST) -m "not whole$(if $(SEEDS),, and not long)" tests $(PYTEST_FLAGS)
 	@$(call passed,the contract)
 
 .PHONY: test-all
-test-all: tools ## before a release: all tests, documentation, images, benchmarks and demo as a whole, and all on KUBEBUILDER_ASSETS
+test-all: tools ## run all tests before a release, with documentation, images, benchmarks and demo, and all of them also on KUBEBUILDER_ASSETS
 	$(PYTEST) --all-on-envtest tests $(PYTEST_FLAGS)
 	@$(call passed,everything)
 
@@ -121,7 +121,7 @@ passed_on_oldest = $(if $(KUBEBUILDER_ASSETS_OLDEST),; a part of the contract al
 .PHONY: check
 # These tests mostly compute.
 check: PYTEST_WORKERS = 3
-check: tools ## in less than a minute on two idle cores: style, types, quick unit tests, those of what was changed, each operator once
+check: tools ## check in less than a minute on two idle cores: style, types, quick unit tests, tests of your change, each operator once
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
@@ -131,38 +131,38 @@ check: tools ## in less than a minute on two idle cores: style, types, quick uni
 
 .PHONY: test-quick
 test-quick: PYTEST_WORKERS = 2
-test-quick: tools ## the quick unit tests of the programs: for an interpreter that the images do not have (PYTHON=python3.11)
+test-quick: tools ## run the quick unit tests of the programs, for an interpreter that the images do not have (PYTHON=python3.11)
 	$(PYTEST) -m "not (integration or whole or long)" $$($(BIN)/python scripts/quick-tests --programs) $(PYTEST_FLAGS)
 	@echo "make $@: passed on $$($(BIN)/python --version)."
 
-# Seconds of `make fuzz`.
+# The duration of `make fuzz` in seconds.
 SECONDS ?= 60
 
 .PHONY: fuzz
-fuzz: tools ## odd input for every parser of foreign data (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
+fuzz: tools ## feed random and extreme input to every parser of foreign data (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
 	@$(BIN)/python -m tests.fuzz --seconds=$(SECONDS) $(ARGS)
 
 .PHONY: mutants
-mutants: tools ## small faults in the code, one at a time, and the faults that no test finds (ARGS="--seed=N --count=200")
+mutants: tools ## plant small faults into the code, one at a time, and list the faults that no test finds (ARGS="--seed=N --count=200")
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 .PHONY: simulate
-simulate: tools ## the operators in a simulated cluster with faults (SEEDS=10000; ARGS="--operator=NAME --seed=N")
+simulate: tools ## run the operators in a simulated cluster with faults (SEEDS=10000; ARGS="--operator=NAME --seed=N")
 	@$(BIN)/operator-manager simulate $(if $(SEEDS),--seeds=$(SEEDS)) $(ARGS)
 
 .PHONY: record
-record: tools ## answers of the real control plane of KUBEBUILDER_ASSETS, for tests to compare, and devcluster's types (ARGS=--only=kubectl)
+record: tools ## record answers of the real control plane of KUBEBUILDER_ASSETS for tests, and devcluster's types (ARGS=--only=kubectl)
 	@$(BIN)/python -m tests.recordings $(ARGS)
 
 # The folder of `make corpus`.
 DIR ?=
 
 .PHONY: corpus
-corpus: tools ## a folder's definitions and objects, given to devcluster and to the real control plane of KUBEBUILDER_ASSETS, and how they differ (DIR)
+corpus: tools ## send a folder's CRDs and objects to devcluster and to the real control plane of KUBEBUILDER_ASSETS, and print the differences (DIR)
 	@$(BIN)/python -m tests.corpus "$(DIR)" $(ARGS)
 
 .PHONY: lint
-lint: tools ## style, types, layers, and that generated files are current
+lint: tools ## check style, types, layers, and that generated files are current
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -177,78 +177,78 @@ lint: tools ## style, types, layers, and that generated files are current
 	@scripts/lint-go
 
 .PHONY: fmt
-fmt: tools ## format the sources and apply the lint fixes that are safe
+fmt: tools ## format the sources and apply the safe lint fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: venv ## generated files of config/: definitions, roles and webhooks from the code
+manifests: venv ## generate files of config/ from the code: CRDs, roles and webhooks
 	$(BIN)/operator-manager generate
 	$(RELEASE) generate
 
 .PHONY: generate
-generate: tools manifests ## all generated files: config/, petstore's stubs from its contract, models of built-in types
+generate: tools manifests ## generate all generated files: config/, petstore's stubs from its contract, models of built-in types
 	$(BIN)/python scripts/generate-petstore
 	$(BIN)/python scripts/generate-kinds
 
 .PHONY: pins
-pins: tools ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)
+pins: tools ## write newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)
 	@$(BIN)/python scripts/pin $(ARGS)
 
 .PHONY: docs
-docs: $(VENV)/.site mkdocs.yml ## build/site: the documentation as a site; a broken link is an error
+docs: $(VENV)/.site mkdocs.yml ## build the documentation as a site in build/site; a broken link is an error
 	@$(BIN)/python scripts/build-site
 
 .PHONY: picture
-picture: venv ## docs/demo.svg: the demo on a small terminal, recorded anew
+picture: venv ## record docs/demo.svg again: the demo on a small terminal
 	$(call need,$(KUBECTL),do what a person would)
 	@$(BIN)/python -m demo.recording
 
-# The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover. ONLY=shards measures
-# this project alone.
+# `python -m benchmarks --help` lists the parts: ONLY=cold or ONLY=cold,takeover. ONLY=shards measures
+# only this project.
 ONLY ?=
-# Processors for the control plane, and for the measured program: 2-5, or 0,1
+# Processors for the control plane, and for the measured program, such as 2-5 or 0,1
 BENCH_SERVER_CPUS ?=
 BENCH_PROGRAM_CPUS ?=
 export BENCH_SERVER_CPUS BENCH_PROGRAM_CPUS
 
 .PHONY: bench
-bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed; ARGS: flags)
+bench: tools ## measure operators of several libraries on a real control plane, and write docs/benchmarks/ (ONLY=cold: print one part; ARGS: flags)
 	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)) $(ARGS))
 
 .PHONY: bench-live
-bench-live: tools ## CPU of a new object and of a change, without a control plane
+bench-live: tools ## measure the CPU time of a new object and of a change, without a control plane
 	@$(BIN)/python -m benchmarks.live $(ARGS)
 
 ##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names
 
 .PHONY: install
-install: venv ## the custom resource definitions into the cluster (OVERLAY: as it has them)
+install: venv ## apply the custom resource definitions to the cluster (OVERLAY: those of this overlay)
 	$(call cluster,apply manifests)
 	@$(call with,--only=definitions $(OVERLAY)) $(apply)
 
-# Webhook configurations of a manager outside of the cluster that was killed before it could remove them.
+# A manager outside of the cluster that was killed leaves its webhook configurations: delete them too.
 CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
 
 .PHONY: uninstall
-uninstall: venv ## the definitions out of the cluster, and every object of their kinds with them
+uninstall: venv ## delete the custom resource definitions from the cluster, and with them every object of their kinds
 	$(call cluster,delete manifests)
 	@$(KUBECTL) delete $(CONFIGURATIONS) --selector=operator-manager/until-stopped=true --ignore-not-found
 	@$(call with,--only=definitions $(OVERLAY)) $(BIN)/python -m manager_tools.commands.uninstall $(KUBECTL)
 
 .PHONY: run
-run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)
+run: venv ## run the manager on this machine, with the current kubeconfig and your rights (ARGS: its flags)
 	@exec $(BIN)/operator-manager run $(ARGS)
 
 .PHONY: deploy
-deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)
+deploy: venv ## apply the manager, the pet store and the CRDs to the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)
 	$(call cluster,apply manifests)
 	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(apply)
 
-# The webhooks go first: without a manager they refuse each write, also the removal of a finalizer. Then the
-# definitions, while the manager still runs and can clean up objects with finalizers.
+# The webhooks are removed first: without a manager they refuse each write, also the removal of a finalizer. Then the
+# CRDs are removed, while the manager still runs and can clean up objects with finalizers.
 .PHONY: undeploy
-undeploy: undeploy-webhooks uninstall ## the manager, the definitions and every object of our kinds out of the cluster
+undeploy: undeploy-webhooks uninstall ## delete the manager, the CRDs and every object of our kinds from the cluster
 	@$(call with,--for-deletion $(SERVED) $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
 .PHONY: undeploy-webhooks
@@ -256,9 +256,9 @@ undeploy-webhooks: venv
 	$(call cluster,delete manifests)
 	@$(call with,--only=webhooks $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
-# It needs nodes that run pods: neither `make test` nor .ci/run includes it.
+# `make e2e` needs nodes that run pods, so neither `make test` nor .ci/run includes it.
 .PHONY: e2e
-e2e: tools ## the product on the cluster that KUBECONFIG names, if its nodes are real (IMG, PETSTORE_IMG: on the nodes; KEEP=1; ARGS="-k memcached")
+e2e: tools ## test the deployed manager on the cluster of KUBECONFIG, if its nodes are real (IMG, PETSTORE_IMG: on the nodes; KEEP=1; ARGS="-k memcached")
 	@IMG=$(IMG) PETSTORE_IMG=$(PETSTORE_IMG) KUBECTL=$(KUBECTL) $(BIN)/python -m tests.e2e $(ARGS)
 
 ##@ Images and releases
@@ -270,13 +270,13 @@ BUILD_ARGS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
 BUILD = $(CONTAINER_TOOL) build $(if $(filter buildah,$(notdir $(CONTAINER_TOOL))),--layers )$(strip $(BUILD_ARGS))
 
 .PHONY: docker-build
-docker-build: ## both images, for this machine's processor (IMG, PETSTORE_IMG, CONTAINER_TOOL=docker|podman|buildah)
+docker-build: ## build both images, for this machine's processor (IMG, PETSTORE_IMG, CONTAINER_TOOL=docker|podman|buildah)
 	$(call engine,$(CONTAINER_TOOL),build images)
 	$(BUILD) --target manager --tag $(IMG) .
 	$(BUILD) --target petstore --tag $(PETSTORE_IMG) .
 
 .PHONY: docker-push
-docker-push: ## both images to the registry that their names begin with
+docker-push: ## push both images to the registry in their names
 	$(call engine,$(CONTAINER_TOOL),push images)
 	$(CONTAINER_TOOL) push $(IMG)
 	$(CONTAINER_TOOL) push $(PETSTORE_IMG)
@@ -286,7 +286,7 @@ BUILDX = $(CONTAINER_TOOL) buildx build --builder operator-manager --platform $(
 LISTED = $(BUILD) --platform $(PLATFORMS)
 
 .PHONY: docker-buildx
-docker-buildx: ## both images for PLATFORMS, built and pushed (docker with buildx, podman or buildah)
+docker-buildx: ## build and push both images for PLATFORMS (docker with buildx, podman or buildah)
 	$(call engine,$(CONTAINER_TOOL),build images for several processors)
 ifneq ($(filter podman buildah,$(notdir $(CONTAINER_TOOL))),)
 	$(LISTED) --target manager --manifest $(IMG) .
@@ -303,23 +303,23 @@ else
 endif
 
 .PHONY: build-installer
-build-installer: venv ## dist/install.yaml: everything that make deploy applies, in one file
+build-installer: venv ## write dist/install.yaml: everything that make deploy applies, in one file
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) installer $(IMAGES) $(LIMITED) dist/install.yaml
 
 .PHONY: chart
-chart: venv ## dist/chart: a Helm chart of the same manifests, for these images (IMG, PETSTORE_IMG)
+chart: venv ## write dist/chart: a Helm chart of the same manifests, for these images (IMG, PETSTORE_IMG)
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) chart $(IMAGES) dist/chart
 
 .PHONY: release
-release: sbom ## dist/: wheels, install.yaml, chart, bundle, contexts of the images, bill of materials, checksums
+release: sbom ## write dist/: wheels, install.yaml, chart, bundle, contexts of the images, bill of materials, checksums
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) everything $(IMAGES) dist
 
-# From an environment with the packages of the programs alone, as in the image, which has its own bill.
+# The bill lists an environment with only the packages of the programs; the image contains its own bill.
 .PHONY: sbom
-sbom: tools ## dist/sbom.cdx.json: a CycloneDX bill of materials of the programs' packages
+sbom: tools ## write dist/sbom.cdx.json: a CycloneDX bill of materials of the programs' packages
 	@mkdir -p dist && rm -rf dist/sbom && $(BIN)/python -m venv --without-pip dist/sbom
 	@sed '/^# Packages that build/,$$d' constraints.txt >dist/sbom/runtime.txt
 	@$(BIN)/python -m pip --python dist/sbom/bin/python install --quiet --only-binary :all: --no-deps --require-hashes \
@@ -329,28 +329,28 @@ sbom: tools ## dist/sbom.cdx.json: a CycloneDX bill of materials of the programs
 	@rm -rf dist/sbom
 	@echo "dist/sbom.cdx.json"
 
-# The catalogue has this version only; a real one keeps earlier versions.
+# This catalogue has only this version; a real catalogue keeps earlier versions.
 BUNDLE_IMG ?= operator-manager-bundle:$(VERSION)
 CATALOG_IMG ?= operator-manager-catalog:$(VERSION)
 OPM ?= opm
 
 .PHONY: bundle
-bundle: venv ## bundle/ and bundle.Dockerfile, for OLM
+bundle: venv ## write bundle/ and bundle.Dockerfile for OLM
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) bundle --image $(IMG) .
 
 .PHONY: bundle-build
-bundle-build: bundle ## the bundle's image (BUNDLE_IMG)
+bundle-build: bundle ## build the bundle's image (BUNDLE_IMG)
 	$(call engine,$(CONTAINER_TOOL),build images)
 	$(CONTAINER_TOOL) build --file bundle.Dockerfile --tag $(BUNDLE_IMG) .
 
 .PHONY: bundle-push
-bundle-push: ## the bundle's image to the registry that its name begins with
+bundle-push: ## push the bundle's image to the registry in its name
 	$(call engine,$(CONTAINER_TOOL),push images)
 	$(CONTAINER_TOOL) push $(BUNDLE_IMG)
 
 .PHONY: catalog-build
-catalog-build: ## the image of a catalogue with the bundle that was pushed (CATALOG_IMG)
+catalog-build: ## build the image of a catalogue with the pushed bundle (CATALOG_IMG)
 	$(call need,$(OPM),read the bundle)
 	$(call engine,$(CONTAINER_TOOL),build images)
 	@mkdir -p dist/catalog/operator-manager

@@ -164,9 +164,8 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     listed = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
     details = _about(group, kind, name)
     details["causes"] = [error.to_cause() for error in errors]
-    return StatusError(
-        422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {listed}', details=details
-    )
+    message = f"{qualified(group, kind)} {json.dumps(name, ensure_ascii=False)} is invalid: {listed}"
+    return StatusError(422, "Invalid", message, details=details)
 
 
 def bad_request(message: str) -> StatusError:

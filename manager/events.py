@@ -124,7 +124,7 @@ class Series:
 REMEMBERED = 4096
 """The number of series, of groups of similar events and of objects that are remembered."""
 SIMILAR = 10
-"""The number of different messages above which similar events become one series."""
+"""From this number of different messages on, similar events become one series."""
 SIMILAR_WITHIN = 600.0
 """Seconds without a similar event after which the counting of messages restarts."""
 BURST = 25

@@ -14,7 +14,7 @@ import orjson
 from manager.api import ObjectKey
 from manager.api.confidential import masked
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
-from manager_console.explanation import unix_offset
+from manager_console.diagnosis.explanation import unix_offset
 
 BUDGET = 4 * 1024 * 1024  # bytes of JSON, before and after; beyond this, the oldest change is dropped
 LARGEST = 64 * 1024  # bytes; the change of a larger object is not kept

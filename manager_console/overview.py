@@ -20,13 +20,13 @@ from manager.controller import Controller
 from manager.process.manager import Manager
 from manager.util import clock
 from manager.util.loop import Portions, in_thread
-from manager_console.readiness import SILENT, Verdict, judge
+from manager_console.diagnosis.readiness import SILENT, Verdict, judge
 
 STATES = {
     "": "in any state",
     "not-ready": "not ready",
     "failing": "failing",
-    "waiting": "waiting for a worker, or for its next try",
+    "waiting": "waiting for a worker or for a retry",
     "running": "being reconciled",
     "slow": "slow: its last reconcile took longer than",
     "stuck": "failing or running for longer than",

@@ -33,8 +33,8 @@ from manager.util.loop import in_thread
 from manager.util.rate_limit import Lines
 from manager_console import web
 from manager_console.changes import Changes
-from manager_console.collect import Collector, bad_leaves, kinds_of
-from manager_console.explanation import (
+from manager_console.diagnosis.collect import Collector, bad_leaves, kinds_of
+from manager_console.diagnosis.explanation import (
     ManagerReport,
     ShardOwner,
     cached_record,
@@ -47,7 +47,7 @@ from manager_console.overview import STATES, Overview, kinds, search
 from manager_console.web import plain
 
 if TYPE_CHECKING:
-    from manager_console.shard_holders import ShardHolders
+    from manager_console.diagnosis.shard_holders import ShardHolders
 
 _OK, _SEE_OTHER, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _BAD_GATEWAY = 200, 303, 403, 404, 409, 502
 
@@ -96,7 +96,7 @@ def console_routes(
     access = None if is_local else Access(transport, rng=manager.rng, audience=audience)
     holders = None
     if manager.coordinator.owned is not None:
-        from manager_console.shard_holders import holders_of  # noqa: PLC0415 - 5 ms: --shards alone
+        from manager_console.diagnosis.shard_holders import holders_of  # noqa: PLC0415 - 5 ms: --shards alone
 
         holders = holders_of(manager.coordinator, transport, operators)
     console = Console(manager, transport, operators, access, holders)
@@ -236,7 +236,7 @@ class Console:
     async def _act(self, request: Request) -> Response:
         """Do the requested action for an object, or for all controllers of the kind if no object is named."""
         _, _, origin = request.headers.get("Origin", "").partition("://")
-        if not origin or origin != request.headers.get("Host"):  # a browser sends it
+        if not origin or origin != request.headers.get("Host"):  # browsers send it
             return plain("not from a page of this console\n", _FORBIDDEN)
         self._acts += 1
         place, key = _named(request)
@@ -272,7 +272,7 @@ class Console:
             else:
                 (queue.pause if action == "pause" else queue.resume)(key)
             told = {"action": action, "controller": controller.name, "object": key.name and str(key)}
-            self._lines(sharer).log(_log.info, "asked for in the console", **told, by=by)
+            self._lines(sharer).log(_log.info, "action requested in the console", **told, by=by)
             text = f"{by} {did} in the console of {controller.name}"
             self._manager.events.event(about, "Normal", reason, text)
         return web.answer(_SEE_OTHER, {"Location": web.object_address(key, resource) if key.name else "/"})

@@ -22,7 +22,7 @@ from manager.telemetry.watchdog import frames_of
 from manager.util.duration import format_duration
 from manager.util.loop import in_thread
 from manager.util.program import Program
-from manager_console.explanation import ago, next_run, owner_text, reason_of
+from manager_console.diagnosis.explanation import ago, next_run, owner_text, reason_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment

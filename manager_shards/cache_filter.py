@@ -1,4 +1,4 @@
-"""Filter by which a cache holds only the objects of this replica's shards, which change over time."""
+"""A filter by which a cache has only the objects of this replica's shards, which change over time."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from manager.client.child_label import label_of_slice, slice_of_uid
 from manager_shards.shard_set import ShardSet, slice_of_label
 
 SLICES = "slice"
-"""The index by slices of the hashes, as a label has them: the objects of some shards are found by it."""
+"""The index of objects by their slice of the hashes, the unit of the children's label."""
 
 NARROW_AFTER = 5.0
-"""Shards are given up one by one. Seconds for which other replicas' objects may arrive; they are dropped."""
+"""Seconds for which other replicas' objects are still watched, and dropped, after a shard was given up."""
 
 
-def index_by_uid(record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG001 - as every index function
+def index_by_uid(record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG001 - the signature of index functions
     """Return the value of the index `SLICES` for an object that is no child."""
     return (label_of_slice(slice_of_uid(meta.uid)),)
 
 
 def has_listed(informer: Informer, number: int) -> bool:
-    """Return whether an informer has listed all objects of a shard that it will hold."""
+    """Return whether an informer has listed all its objects of a shard."""
     return not isinstance(informer.filter, ShardFilter) or informer.filter.has_listed(number)
 
 
@@ -39,17 +39,17 @@ def records_in(informer: Informer, shards: ShardSet) -> list[Record]:
 
 
 class ShardFilter:
-    """`manager.cache.ObjectFilter` for the objects of a changing set of shards.
+    """A `manager.cache.ObjectFilter` for the objects of a changing set of shards.
 
-    An operator's objects are in shards by their UIDs, children by their owners'. Children have a label with
-    their owner's slice, by which the server selects; without the label the owner reference counts. A child
-    without either, or with an owner of a kind not added with `add_owner`, is in no shard.
+    An operator's objects are divided by their UIDs, children by their owners' UIDs. Children have a label
+    with their owner's slice, by which the server selects; without the label, the owner reference counts. A
+    child without both, or with an owner of a kind that was not added by `add_owner`, is in no shard.
     """
 
     def __init__(
         self, shards: ShardSet, *, label: str = "", learned: Callable[[], None] = lambda: None
     ) -> None:
-        """Filter children by this key of their label; by default, the objects are not children.
+        """Create a filter; `label` is the key of the children's label, or "" if the objects are no children.
 
         `learned` is called whenever more shards have been listed.
         """
@@ -73,7 +73,7 @@ class ShardFilter:
         return self.watches[-1]
 
     def slice_of(self, meta: Meta) -> int | None:
-        """Return the slice of the hashes that an object is in (see `slice_of_uid`); None if in none."""
+        """Return the slice of the hashes that contains an object (see `slice_of_uid`), or None."""
         if not self.of_children:
             return slice_of_uid(meta.uid)
         label = meta.labels.get(self._label)
@@ -85,12 +85,12 @@ class ShardFilter:
         group, _, _ = controller.api_version.rpartition("/")
         return slice_of_uid(controller.uid) if (group, controller.kind) in self._owners else None
 
-    def _index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - as every index function
+    def _index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - the signature of index functions
         number = self.slice_of(meta)
         return () if number is None else (label_of_slice(number),)
 
     def query(self, shards: ShardSet) -> dict[str, str]:
-        """Return the query parameters for the objects of these shards; the server may send others too.
+        """Return the query parameters for the objects of these shards; the server may also send others.
 
         A selector of children excludes the labels of other shards, so it includes unlabelled objects.
         """
@@ -105,9 +105,9 @@ class ShardFilter:
         return number is not None and shards.number_of_slice(number) in shards.numbers
 
     def restrict(self, shards: ShardSet) -> None:
-        """Hold only the objects of these shards: drop others at once, and list new ones.
+        """Keep only the objects of these shards: drop others at once, and list new ones.
 
-        Subscribers receive dropped objects as `handed_over`, and not as deleted.
+        Subscribers get dropped objects as `handed_over`, and not as deleted.
         """
         before, self.shards = self.shards, shards
         for each in self.watches:
@@ -134,11 +134,11 @@ class ShardFilter:
 
 
 class ShardWatch:
-    """`manager.cache.sink.WatchFilter` that keeps the watch of one namespace at the wanted shards.
+    """A `manager.cache.sink.WatchFilter` that adapts the watch of one namespace to the wanted shards.
 
-    While further shards are listed, the present watch continues. The next watch begins at a version at which
-    both are complete. If that fails, all shards are listed anew. All objects of the shards `known` have been
-    listed, those of `taken` are accepted, and the watch requests those of `asked`.
+    While further shards are listed, the current watch continues. The next watch begins at a version at which
+    both are complete. If that fails, all shards are listed again. All objects of the shards in `known` have
+    been listed, objects in `taken` are accepted, and the watch requests `asked`.
     """
 
     def __init__(self, object_filter: ShardFilter, sink: Sink, reflector: Reflector) -> None:
@@ -146,7 +146,7 @@ class ShardWatch:
         self._sink = sink
         self._reflector = reflector
         self._wanted = object_filter.shards
-        # By a shard's number: the version up to which a list has shown it, ahead of the watch.
+        # By shard number: the version up to which a list has shown the shard, ahead of the watch.
         self._ahead: dict[int, int] = {}
         self._changed = asyncio.Event()
         self._changed.set()
@@ -171,7 +171,7 @@ class ShardWatch:
         return self._filter.takes(meta, self.taken)
 
     def knows(self, meta: Meta, version: int) -> bool:
-        """See `WatchFilter.knows`. An object that is gone would be there again for a moment."""
+        """See `WatchFilter.knows`. Otherwise a deleted object would reappear for a moment."""
         if not self._ahead:
             return False
         number = self._filter.slice_of(meta)
@@ -195,7 +195,7 @@ class ShardWatch:
     # Changes of the shards
 
     def want(self, shards: ShardSet) -> None:
-        """Set the wanted shards, and accept no objects of others any more."""
+        """Set the wanted shards, and accept no more objects of others."""
         self._wanted = shards
         self.taken &= shards
         self.known &= shards.numbers
@@ -203,7 +203,7 @@ class ShardWatch:
         self._changed.set()
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """List and watch until cancelled."""
         async with asyncio.TaskGroup() as watches:
             while True:
                 await self._changed.wait()
@@ -220,21 +220,21 @@ class ShardWatch:
                     if self._changed.is_set():
                         continue
                     if self.taken.numbers and not self._reflector.follows:
-                        # a list in progress must end first, as its objects would be listed again
+                        # a running list must end first, because its objects would be listed again
                         self._changed.set()
                         continue
                     await self._end_watch()
-                # Fewer shards may be accepted by now.
+                # The set of accepted shards may be smaller by now.
                 self.asked = self.taken
                 if self.taken.numbers:
                     self._watching = watches.create_task(self._reflector.run(), name="watch shards")
                 else:
-                    self._reflector.problem = None  # nothing is asked for
+                    self._reflector.problem = None  # no shard is requested
                 if self.taken != self._wanted:
                     self._changed.set()
 
     async def _take(self, more: ShardSet) -> None:
-        """List the objects of more shards beside the watch, then accept them; or list all shards anew."""
+        """List the objects of more shards beside the watch, then accept them; or list all shards again."""
         found: dict[ObjectKey, Record] = {}
         decoder, takes = self._sink.decoder, self._filter.takes
 

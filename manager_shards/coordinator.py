@@ -1,4 +1,4 @@
-"""Replicas that share the work: their registry, the division of shards, and which of them this one holds."""
+"""Replicas that share the work: their registry, the division of shards, and this replica's shards."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from manager.util.loop import unless
 from manager_shards.owned import KNOWN_WITHIN, OwnedShards
 from manager_shards.shard_set import ShardSet
 
-# Retry periods for which a replica waits for others that start with it, while no shard has an owner: each
-# would list the objects of others' shards, and then drop them.
+# The number of retry periods for which a replica waits for others that start with it, while no shard has an
+# owner: otherwise each would list the objects of others' shards, and then drop them.
 _LOOKS_AROUND = 0.5
 # Seconds for which a shard is kept until its next owner knows its objects.
 _KEPT_FOR = KNOWN_WITHIN
 
 MEMBER = "member"
-"""The beginning of the group's label of a replica's own Lease; its end is the replica's number of shards."""
+"""The prefix of the group's label value for a replica's own Lease; the replica's number of shards follows."""
 
 _log = get_logger("leader")
 
 
 def balance(count: int, members: Collection[str], holders: Mapping[int, str]) -> dict[int, str]:
-    """Return the member that should hold each of `count` shards, given the present `holders` of some of them.
+    """Return the member that should hold each of `count` shards, given their present `holders`.
 
-    All members get equally many, or one more, and as few shards as possible change hands. The answer depends
-    on the arguments alone. Replicas that do not see the same may both want a shard for a while, or neither:
-    the Lease decides.
+    Each member gets the same number, or one more, and as few shards as possible change their holder. The
+    result depends only on the arguments. Replicas with different views may both want a shard for a while, or
+    neither may: the Lease decides.
     """
     if not members:
         return {}
@@ -57,8 +57,8 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
     share, larger = divmod(count, len(held))
     wanted = {}
     lacking = []
-    # The larger shares are for members that would give up less with them. The number that a member has makes
-    # no other difference: so the answer stays the same while it comes about.
+    # Members that would otherwise give up a shard get the larger shares. Apart from that, the result does not
+    # depend on the members' current numbers, so it stays the same during the changes.
     for place, member in enumerate(sorted(held, key=lambda each: (len(held[each]) <= share, each))):
         size = share + (place < larger)
         numbers = held[member]
@@ -70,25 +70,25 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
 
 
 def lease_of_shard(name: str, number: int) -> str:
-    """Return the name of a shard's Lease: the name of the first one, `name`, begins the others."""
+    """Return the name of a shard's Lease, which begins with `name`, the name of the first shard's Lease."""
     return f"{name}-{number}" if number else name
 
 
 def number_of_shards(first: Lease, name: str) -> str | None:
-    """Return the number of shards that the first Lease, `name`, states or is changing to, if it does."""
+    """Return the number of shards in the first Lease's annotation, current or coming; None without one."""
     stated = first.annotations.get(f"{name}/shards")
     return None if stated is None else str(stated).removeprefix("to ")
 
 
 class ReplicaRegistry:
-    """Registry of a program's replicas, in which this replica registers itself.
+    """The registry of a program's replicas, in which this replica registers itself.
 
-    It grants nothing: a replica that is taken for gone holds its shards as long as it renews them. One that
-    cannot register is no member in its own eyes either.
+    It grants nothing: a replica that counts as gone keeps its shards as long as it renews them. A replica
+    that cannot register does not count itself as a member, either.
     """
 
     def __init__(self, config: ElectionConfig, group: Leases, watcher: LeaseWatcher, *, count: int) -> None:
-        """`count` is the number of shards. The caller runs `watcher`, which watches the group."""
+        """Register with `count` shards. The caller runs `watcher`, which watches the group."""
         self._config = config
         self._identity = config.identity
         self._timing = config.timing
@@ -110,18 +110,18 @@ class ReplicaRegistry:
 
     @property
     def problem(self) -> str | None:
-        """Return why this replica cannot register; None when it can."""
+        """Return why this replica cannot register; None if it can."""
         return self._error.problem
 
     @property
     def members(self) -> frozenset[str]:
-        """Return the identities of all live replicas, including this one once the others can know it."""
+        """Return the identities of all live replicas, including this one if the others can know it."""
         now = clock.monotonic()
         others = {view.holder for view in self._others(self._kind) if self._gone_at(view) > now}
         return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)
 
     def publish_ready(self, numbers: frozenset[int]) -> None:
-        """Publish the shards that this replica waits for, and knows the objects of."""
+        """Publish the shards that this replica waits for, and whose objects it knows."""
         if numbers - self._ready:
             self._wake.set()
         self._ready = numbers
@@ -152,7 +152,7 @@ class ReplicaRegistry:
             await pause(self._wake, until=again)
 
     async def leave(self, *, within: float) -> None:
-        """Delete this replica's Lease, which tells the others, once `run` has ended. Does not raise."""
+        """Delete this replica's Lease, which informs the others, after the end of `run`. Does not raise."""
         self._known_until = -math.inf
         try:
             async with asyncio.timeout(within):
@@ -170,16 +170,17 @@ class ReplicaRegistry:
             base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
             sent = await view.claim(self._leases, base, timeout=timeout)
         except KubeError as error:
-            # Also a conflict, after a renewal without an answer or a deletion by others: the next one looks.
+            # This includes a conflict, after a renewal without an answer or a deletion by others: the next
+            # renewal reads the Lease.
             self._error.report(f"cannot renew lease {self._leases}", error)
         else:
             self._known_until = sent + self._timing.renew_deadline
             self._error.clear()
 
     async def _delete_dead(self, *, until: float) -> None:
-        """Delete the Leases of dead replicas, as many as there is time for: nothing may delay a renewal.
+        """Delete the Leases of dead replicas, as many as time allows: nothing may delay a renewal.
 
-        A replica that starts now would take them for members, and leave shards to them.
+        A newly started replica would count them as members, and leave shards to them.
         """
         for view in list(self._others(MEMBER)):
             now, lease = clock.monotonic(), view.lease
@@ -191,7 +192,7 @@ class ReplicaRegistry:
             try:
                 await leases.delete(only=lease, timeout=min(until - now, self._timing.attempt_timeout))
             except (Conflict, NotFound):
-                pass  # it is alive, or another replica was faster
+                pass  # the replica is alive, or another one was faster
             except KubeError as error:
                 self._error.report(f"cannot delete lease {leases}", error)
 
@@ -205,16 +206,16 @@ class ReplicaRegistry:
                 lease is not None
                 and f"{lease.labels.get(self._group.label)}-".startswith(f"{kind}-")
                 and lease.holder not in {"", self._identity}
-                # Every account that may write a Lease can label it.
+                # Any account that may write a Lease can add the label.
                 and lease.name == self._lease_of(lease.holder)
             ):
                 yield view
 
 
 class ShardCoordinator(Coordinator):
-    """Coordinator that takes and gives up shards, for one owner each and equal numbers. Used once.
+    """A coordinator that takes and gives up shards, to share them equally. It can be used once.
 
-    The promise for each shard, and its limits, are those of `LeaderElector`.
+    For each shard, it gives the same guarantee as `LeaderElector`, with the same limits.
     """
 
     def __init__(self, config: ElectionConfig, shards: OwnedShards) -> None:
@@ -252,7 +253,7 @@ class ShardCoordinator(Coordinator):
 
     @property
     def leadership(self) -> Leadership:
-        """Return the permission of the caller's shard, or of the first shard."""
+        """Return the right of the caller's shard, or of the first shard."""
         return self.shards.leadership
 
     @property
@@ -261,7 +262,7 @@ class ShardCoordinator(Coordinator):
         return f"{len(self.held.numbers)} of {self._count}"
 
     def attach(self, work: Work) -> None:
-        """Start the controllers of `work` at once, and its runnables for the leader with the first shard."""
+        """Start the controllers of `work` at once, and its leader's runnables with the first shard."""
         self.shards.attach(work)
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
@@ -270,7 +271,7 @@ class ShardCoordinator(Coordinator):
 
     @property
     def held(self) -> ShardSet:
-        """Return the shards whose objects this replica holds, including those being given up."""
+        """Return the shards that this replica holds, including those being given up."""
         now = clock.monotonic()
         numbers = (
             number for number, lock in enumerate(self._locks) if lock.held.is_set() and lock.deadline > now
@@ -279,7 +280,7 @@ class ShardCoordinator(Coordinator):
 
     @property
     def problem(self) -> str | None:
-        """Return why this replica cannot read, take or renew Leases; None when it can."""
+        """Return why this replica cannot read, take or renew Leases; None if it can."""
         problems = (
             self._disagreement(),
             self._registry.problem,
@@ -301,7 +302,7 @@ class ShardCoordinator(Coordinator):
         return f"{others}, and this replica has {self._count}"
 
     def prepared(self, numbers: Iterable[int]) -> None:
-        """Note that the work knows the objects of these shards, and of no others."""
+        """Record that this replica knows the objects of exactly these shards."""
         self._prepared = frozenset(numbers)
         self._wake.set()
 
@@ -310,9 +311,9 @@ class ShardCoordinator(Coordinator):
             lock.ended("the election is over")
 
     def leave(self, *, within: float = 5.0) -> None:
-        """Be no member any more, and give each shard up as soon as its work has ended: the stop has begun.
+        """Leave the members, and give up each shard when its work has ended, because the stop has begun.
 
-        The others are told of either for `within` seconds, or one request's time, at most.
+        Informing the other replicas takes at most `within` seconds, or one request's time limit.
         """
         for lock in self._locks:
             lock.release_within = within
@@ -325,9 +326,9 @@ class ShardCoordinator(Coordinator):
             await self._gave_back.wait()
 
     async def release(self) -> None:
-        """Leave, and give all shards back: others take over at once. All work has to be over.
+        """Leave, and give all shards back: others take over at once. All work must have ended.
 
-        Returns when `run` is about to, after twice the time of `leave` at most.
+        Returns shortly before `run` does, after at most twice the time of `leave`.
         """
         if not self._leaving.is_set():
             self.leave()
@@ -382,8 +383,8 @@ class ShardCoordinator(Coordinator):
             await pause(self._wake, until=min(self._registry.changes_at(), *ends, math.inf))
 
     def _decide(self) -> None:
-        # We know more than the server about the shards that we hold. For another replica's shard its time
-        # counts, though that replica lives: it may have given the shard up, and the server does not know.
+        # For our own shards, we know more than the server. For another replica's shard, the Lease's time
+        # counts even if that replica lives: it may have given the shard up without the server's knowledge.
         now = clock.monotonic()
         held = frozenset(number for number, lock in enumerate(self._locks) if lock.taken)
         holders = {
@@ -397,17 +398,18 @@ class ShardCoordinator(Coordinator):
         if self.identity in members and self._looks_until == math.inf:
             self._looks_until = now + self._looks_around
         if not holders and now < self._looks_until:
-            target = {}  # all start, and not all have been heard of
+            target = {}  # all are starting, and some may be unknown yet
         wanted = frozenset(number for number, who in target.items() if who == self.identity)
         if not self._agreement.is_settled(self._views[0].lease):
-            # There may be a leader: until the holder of the first shard states our number, leave the others.
+            # There may be a leader: until the holder of the first shard writes our number, take no other
+            # shard.
             wanted &= {0}
             target = {}
         self._wanted_count.set(len(wanted))
         if (needed := wanted | held) != self._asked_for:
             self._asked_for = needed
             self._prepared &= needed  # the others are dropped
-            _log.debug("shards wanted", shards=sorted(needed), members=sorted(members))
+            _log.debug("decided on shards", shards=sorted(needed), members=sorted(members))
             self.shards.prepare(needed)
         ready = wanted & self._prepared & holders.keys() - held
         self._registry.publish_ready(ready)

@@ -1,4 +1,4 @@
-"""The shards that this replica owns: which objects it works on, and the permission for it."""
+"""The shards that this replica owns: their objects, and the right to work on them."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _log = get_logger("leader")
 
 @dataclass(eq=False, slots=True)
 class OwnedShard:
-    """A shard that this replica owns, with its reconciles in progress."""
+    """A shard that this replica owns, with its running reconciles."""
 
     number: int
     leadership: Leadership
     running: dict[asyncio.Timeout, bool] = field(default_factory=dict)
-    """The limit of each, and whether it is cancelled at once when the shard is given up."""
+    """The limits of running reconciles, and whether they are cancelled at once when the shard is given up."""
     ending: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def enter(self) -> None:
-        """Permit effects of the current context only as long as the shard is ours."""
+        """Permit effects of the current context only while the shard is ours."""
         _current.set(self)
         require_permit_from_here(self.leadership.permit)
 
     def cancel(self, *, waiting: bool) -> None:
-        """Cancel what is cancelled at once, or with `waiting` all."""
+        """Cancel the reconciles without grace; with `waiting`, cancel all."""
         now = asyncio.get_running_loop().time()
         for limit, at_once in self.running.items():
             if (at_once or waiting) and not limit.expired():
@@ -52,13 +52,13 @@ _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None
 
 
 class OwnedShards:
-    """Work on the objects of the shards that a `ShardCoordinator` takes.
+    """The work on the objects of the shards that a `ShardCoordinator` takes.
 
-    `leadership` permits effects in the shard that the caller works in; outside of all, in the first one.
+    `leadership` permits effects in the caller's shard; outside of all shards, in the first one.
     """
 
     def __init__(self, count: int, metrics: Metrics, *, grace: float = 30.0) -> None:
-        """Divide the objects into `count` shards; reconciles get `grace` seconds when theirs is given up."""
+        """Divide the objects into `count` shards; `grace` is for reconciles of a shard that is given up."""
         self.count = count
         self.leadership: Leadership = _LeadershipOfCaller(self)
         self._metrics = metrics
@@ -86,19 +86,19 @@ class OwnedShards:
         return self._controllers[-1]
 
     def find(self, number: int) -> OwnedShard | None:
-        """Return a shard; None when it is not ours, or nothing new may begin in it any more."""
+        """Return a shard; None if it is not ours, or is being given up."""
         shard = self._shards.get(number)
         return None if shard is None or shard.ending else shard
 
     def number_of(self, uid: str) -> int:
-        """Return the shard of an object."""
+        """Return the number of the object's shard."""
         return self._everything.number_of(uid)
 
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
-        """Start the controllers, and call `prepared` with the shards that are, whenever these change.
+        """Start the controllers, and call `prepared` with all prepared shards whenever these change.
 
-        The first call waits until the rest of the cache is known, and a shard until its objects are, but not
-        for ever: some kind may not be served. Nothing is done with objects that are not known.
+        The first call waits until the rest of the cache is known, and a shard waits until its objects are
+        known, but not for ever, because a kind may not be served. Unknown objects are not reconciled.
         """
         assert self._work is not None
         self._work.start_controllers()
@@ -119,7 +119,7 @@ class OwnedShards:
                     await self._changed.wait()
 
     def prepare(self, numbers: frozenset[int]) -> None:
-        """Fetch the objects of these shards, and of no others."""
+        """Fetch the objects of exactly these shards."""
         until = asyncio.get_running_loop().time() + KNOWN_WITHIN
         self._asked_for = {number: self._asked_for.get(number, until) for number in numbers}
         self._fetched = ShardSet.of(self.count, numbers)
@@ -128,7 +128,7 @@ class OwnedShards:
         self._changed.set()
 
     def begin(self, number: int, leadership: Leadership) -> None:
-        """Work on the objects of a shard."""
+        """Begin to work on the objects of a shard."""
         shard = self._shards[number] = OwnedShard(number, leadership)
         if self._work is not None and number == 0:
             self._work.start_leader_runnables(shard.enter)
@@ -136,7 +136,7 @@ class OwnedShards:
             controller.begin(number)
 
     async def end(self, number: int) -> None:
-        """Begin nothing in a shard any more; return when all that has begun is over."""
+        """Start no more reconciles in a shard; return when all running ones have ended."""
         shard = self._shards[number]
         shard.ending = True
         cut = False
@@ -175,7 +175,7 @@ class ControllerShards:
     """The objects of one controller that are in owned shards."""
 
     def __init__(self, shards: OwnedShards, controller: ControllerObjects, metrics: Metrics) -> None:
-        """Take the objects of `controller`, of a shard when each restricted informer has all of it."""
+        """Use the objects of `controller`; a shard is complete when each restricted informer listed it."""
         self._shards = shards
         self._controller = controller
         self._objects = controller.objects
@@ -190,9 +190,9 @@ class ControllerShards:
 
     @asynccontextmanager
     async def work_on(self, key: ObjectKey, *, at_once: bool = False) -> AsyncIterator[bool]:
-        """Enter the work on an object, with the permission of its shard; gives False if that is not ours.
+        """Return a context manager with the right of the object's shard; it yields False if that is not ours.
 
-        With `at_once` the block is cancelled as soon as the shard ends, and gets no grace.
+        With `at_once`, the block is cancelled without grace when the shard is given up.
         """
         shard = self._shard_of(key)
         if shard is None:
@@ -215,12 +215,12 @@ class ControllerShards:
                 shard.idle.set()
 
     def covers(self, uid: str) -> bool:
-        """Return whether the object with that UID is in the shard that `work_on` was entered for."""
+        """Return whether the object with that UID is in the shard of the current `work_on` block."""
         shard = _current.get()
         return self._whole or (shard is not None and shard.number == self._shards.number_of(uid))
 
     def begin(self, number: int) -> None:
-        """Enqueue the objects of a shard that is ours, once they are all known; may be called again."""
+        """Enqueue the objects of our shard when all are known; may be called again."""
         if number in self._begun:
             return
         informers = (self._objects, *self._controller.others)
@@ -233,7 +233,7 @@ class ControllerShards:
                 self._controller.enqueue(record.key)
 
     def end(self, number: int) -> None:
-        """Hand over the objects of a shard that is no longer ours."""
+        """Call `handed_over` for the objects of a shard that is no longer ours."""
         self._begun.discard(number)
         for record in self._in(number):
             self._controller.handed_over(record.key)
@@ -249,14 +249,14 @@ class ControllerShards:
             return self._shards.find(0)
         record = self._objects.get(key)
         if record is None:
-            # Each replica forgets an object that is gone and that it knew, which needs no permission.
+            # Each replica forgets a deleted object that it knew, which needs no permission.
             return _FORGETTING
         number = self._shards.number_of(record.uid)
         return self._shards.find(number) if number in self._begun else None
 
 
 class _LeadershipOfCaller(Leadership):
-    """The permission in the shard that the caller works in, and else in the first one."""
+    """The right in the caller's shard, or else in the first one."""
 
     def __init__(self, shards: OwnedShards) -> None:
         super().__init__(elected=False)
@@ -274,7 +274,7 @@ class _LeadershipOfCaller(Leadership):
 
     @property
     def _present(self) -> Leadership:
-        shard = _current.get() or self._shards._shards.get(0)  # noqa: SLF001 - also while it ends
+        shard = _current.get() or self._shards._shards.get(0)  # noqa: SLF001 - even while it ends
         return _FORGETTING.leadership if shard is None else shard.leadership
 
 

@@ -1,4 +1,4 @@
-"""Shards: equal parts of the hashes of UIDs, by which all objects are divided."""
+"""Shards: equal ranges of the UIDs' hashes, by which all objects are divided."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def check_count(count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ShardSet:
-    """Selection of `count` equal shards by their numbers, such as the shards of one replica."""
+    """A selection from `count` equal shards by their numbers, such as the shards of one replica."""
 
     count: int
     numbers: frozenset[int]
 
     @classmethod
     def of(cls, count: int, numbers: Iterable[int]) -> ShardSet:
-        """Select shards by their numbers; raise ValueError for an invalid count or a number out of bounds."""
+        """Select shards by their numbers; raise ValueError for an invalid count or number."""
         check_count(count)
         held = frozenset(numbers)
         if beyond := sorted(each for each in held if not 0 <= each < count):
@@ -45,7 +45,7 @@ class ShardSet:
         return len(self.numbers) == self.count
 
     def number_of(self, uid: str) -> int:
-        """Return the number of the shard, selected or not, that the object with that UID is in."""
+        """Return the number of the shard, selected or not, that contains the object with that UID."""
         return hash_of(uid) * self.count >> HASH_BITS
 
     def number_of_slice(self, number: int) -> int:
@@ -69,7 +69,7 @@ class ShardSet:
     def selector(self) -> str:
         """Return the `shardSelector` of a list or a watch; empty if all shards are selected.
 
-        Without any shard the selector is empty too, but then no request must be made.
+        Without any shard, the selector is empty, too, but then no request must be sent.
         """
         if self.everything:
             return ""

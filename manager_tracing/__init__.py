@@ -1,1 +1,1 @@
-"""Traces by OpenTelemetry, imported where the standard `OTEL_*` variables ask for them."""
+"""Traces by OpenTelemetry, imported if the standard `OTEL_*` variables request them."""

@@ -1,4 +1,4 @@
-"""Export of spans: to the collector or the console that the environment names."""
+"""The export of spans to the collector or the console that the environment names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from manager.util.program import Program
 from manager.util.small_file import read_small_file
 
 _ANSWER = 4096
-"""Bytes of a collector's answer that are read: it may say what is wrong."""
+"""The number of bytes that are read of a collector's answer, which may contain an error."""
 
 
 def make_provider(program: Program, environ: Mapping[str, str]) -> TracerProvider:
@@ -51,7 +51,7 @@ def _otlp(environ: Mapping[str, str]) -> SpanExporter:
     if protocol != "http/protobuf":
         raise CannotTrace(f"OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected, not {protocol!r}")
     proxy: URL | None = None
-    # The second counts, where both are there.
+    # If both variables are set, the second one counts.
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
         if not (address := environ.get(name)):
             continue
@@ -70,7 +70,7 @@ def _otlp(environ: Mapping[str, str]) -> SpanExporter:
 
 
 def _check_files(environ: Mapping[str, str]) -> None:
-    """Raise CannotTrace for a file that the SDK would open later, where the open could block forever."""
+    """Raise CannotTrace for an unsuitable file, on which the SDK might later block for ever."""
     for kind in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"):
         for name in (f"OTEL_EXPORTER_OTLP_{kind}", f"OTEL_EXPORTER_OTLP_TRACES_{kind}"):
             if not (path := environ.get(name)):
@@ -87,9 +87,9 @@ def _check_files(environ: Mapping[str, str]) -> None:
 
 
 def make_session(proxy: URL | None) -> Any:
-    """Return an HTTP session for the collector that reads only the beginning of a response, as it is.
+    """Return an HTTP session for the collector that reads only the beginning of a response, undecoded.
 
-    It uses the given proxy: `requests` would find one of its own, and quote a password that it cannot parse.
+    It uses the given proxy: `requests` would choose its own, and quote a password that it cannot parse.
     """
     from requests import PreparedRequest, Response, Session  # noqa: PLC0415 - 41 ms, 6 MB
     from requests.adapters import HTTPAdapter  # noqa: PLC0415 - as above
@@ -97,8 +97,8 @@ def make_session(proxy: URL | None) -> Any:
     class Bounded(HTTPAdapter):
         def send(self, request: PreparedRequest, *_: Any, **options: Any) -> Response:
             response = super().send(request, **{**options, "stream": True})
-            # With the content set, `requests` does not read or decompress the response again.
-            response._content = response.raw.read(_ANSWER, decode_content=False)  # noqa: SLF001 - as it is read by `requests`
+            # If the content is set, `requests` does not read or decompress the response again.
+            response._content = response.raw.read(_ANSWER, decode_content=False)  # noqa: SLF001 - the attribute that `requests` uses
             response.close()
             return response
 

@@ -1,4 +1,4 @@
-"""The OpenTelemetry SDK: its start by the environment, its messages, and its end."""
+"""The OpenTelemetry SDK: its start according to the environment, its messages, and its end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 _FLUSH = 5.0
-"""Seconds that spans which are still unsent may hold up the end of the process."""
+"""Seconds for which unsent spans may delay the end of the process."""
 
 
 @asynccontextmanager
 async def sdk_tracer(program: Program, environ: Mapping[str, str], asking: str) -> AsyncIterator[Tracer]:
-    """Set up the SDK as the environment says, and send all remaining spans at the end.
+    """Set up the SDK according to the environment, and send all remaining spans at the end.
 
-    `asking` is the variable that asks for traces. Raises CannotTrace.
+    `asking` is the variable that requests traces. Raises CannotTrace.
     """
     with _SdkMessages() as messages:
         try:
@@ -35,9 +35,9 @@ async def sdk_tracer(program: Program, environ: Mapping[str, str], asking: str) 
             raise CannotTrace(
                 f"{asking} is set, and needs what operator-manager[tracing] installs"
             ) from error
-        except ValueError as error:  # the SDK's, for a value that it cannot use
+        except ValueError as error:  # raised by the SDK for an invalid value
             raise CannotTrace(_without_headers(str(error), environ)) from None
-        if messages.at_the_start:  # of others it only logs that it takes its default
+        if messages.at_the_start:  # for other invalid values, the SDK only logs that it uses its default
             await _sent_in_time(provider)
             raise CannotTrace(_without_headers(messages.at_the_start[0], environ))
         messages.starts = False
@@ -48,7 +48,7 @@ async def sdk_tracer(program: Program, environ: Mapping[str, str], asking: str) 
 
 
 def _set_up(program: Program, environ: Mapping[str, str]) -> tuple[Tracer, TracerProvider]:
-    """Import OpenTelemetry, which reads variables and logs those that it cannot use, and build its parts."""
+    """Import OpenTelemetry, which reads variables and logs invalid ones, and create its components."""
     from manager_tracing.export import make_provider  # noqa: PLC0415 - 19 ms, in a thread, after `_SdkMessages`
     from manager_tracing.spans import SpanTracer  # noqa: PLC0415 - 8 ms, likewise
 
@@ -57,7 +57,7 @@ def _set_up(program: Program, environ: Mapping[str, str]) -> tuple[Tracer, Trace
 
 
 def _without_headers(complaint: str, environ: Mapping[str, str]) -> str:
-    """Return the SDK's error message without quoted headers, as one may hold the collector's token."""
+    """Return the SDK's error message without quoted headers, which may contain the collector's token."""
     for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
         headers = [each.strip() for each in environ.get(name, "").split(",")]
         if any(each and each in complaint for each in headers):
@@ -95,16 +95,16 @@ class _SdkMessages(logging.Handler):
             self._loop.call_soon_threadsafe(self._log, record)
 
     def _log(self, record: logging.LogRecord) -> None:
-        # Count per place in the SDK's code, as messages of one place differ in their numbers.
+        # Count by the place in the SDK's code, because messages of one place differ in their numbers.
         if (times := self._repeats[record.pathname, record.lineno].count()) is not None:
             log = get_logger(record.name)
             log.log(record.levelno, record.getMessage(), times=times, exc_info=record.exc_info)
 
 
 async def _sent_in_time(provider: Any) -> None:
-    """Send all remaining spans, without waiting for a collector that does not answer.
+    """Send all remaining spans within a time limit, even if the collector does not answer.
 
-    The SDK keeps no limit of time of its own here. A thread of an executor would be waited for at the end.
+    The SDK has no time limit here. The interpreter would wait for a thread of an executor at its end.
     """
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 

@@ -24,7 +24,7 @@ from manager.telemetry.tracing import current_trace
 from manager.util import clock
 
 _REMEMBERED = 10_000
-"""The number of writes, and objects, whose spans are remembered for links."""
+"""The number of writes, and of objects, whose spans are remembered for links."""
 
 _ERROR_CODES = 400
 
@@ -37,11 +37,11 @@ _PARENT = {
     "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
     "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_MEMBER}(?:,{_MEMBER}){{0,31}}"),
 }
-"""The headers of W3C Trace Context, level 1, without spaces, and no longer than everybody has to hand on."""
+"""The headers of W3C Trace Context, level 1, without spaces, as long as every system passes on."""
 
 
 class SpanTracer:
-    """Factory of spans. A process has one, as a write of one reconcile may trigger another reconcile."""
+    """A factory of spans. A process has one, because a write of one reconcile may trigger another one."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self.spans = provider.get_tracer("operator-manager")
@@ -56,27 +56,27 @@ class SpanTracer:
         return ReviewSpan(self, path, headers)
 
     def remember(self, what: Hashable, span: SpanContext) -> None:
-        """Note in which span something was done that may ask for a reconcile."""
+        """Remember the span of an action that may trigger a reconcile."""
         self._written[what] = span
         self._written.move_to_end(what)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
 
     def known(self, what: Hashable) -> SpanContext | None:
-        """Return the span in which it was done, if we did it."""
+        """Return the remembered span of the action, if this process did it."""
         return self._written.get(what)
 
     def headers(self, span: Span) -> dict[str, str]:
-        """Return the headers by which the other side joins the trace."""
+        """Return the headers by which the receiver continues the trace."""
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
         if (parent := carrier.get("traceparent")) is not None:
-            # API servers refuse any flag but the first: one more came with level 2 of the standard.
+            # API servers refuse any flag except the first: level 2 of the standard added another one.
             carrier["traceparent"] = f"{parent[:-2]}{int(parent[-2:], 16) & 1:02x}"
         return carrier
 
     def fail(self, span: Span, kind: str, message: str, at: int | None = None) -> None:
-        """Mark a span as failed, without a traceback, as that may contain confidential data."""
+        """Mark a span as failed, without a traceback, which may contain confidential data."""
         attributes = {"exception.type": kind, "exception.message": message}
         span.add_event("exception", attributes, timestamp=at)
         span.set_attribute("error.type", kind)
@@ -84,13 +84,13 @@ class SpanTracer:
 
 
 def _calendar() -> Callable[[float], int]:
-    """Return a function from moments of the loop's clock to nanoseconds of the calendar."""
+    """Return a function that converts loop times to nanoseconds of Unix time."""
     offset = clock.now().timestamp() - clock.monotonic()
     return lambda moment: int((moment + offset) * 1e9)
 
 
 class ReconcileSpans:
-    """The spans of one reconcile: its own, which is current in the task, and those of what it sends."""
+    """The spans of one reconcile: its own, which is current in the task, and those of its requests."""
 
     def __init__(self, tracer: SpanTracer, run: ReconcileRecord) -> None:
         self.tracer = tracer
@@ -139,7 +139,7 @@ class ReconcileSpans:
 
     @property
     def exemplar(self) -> dict[str, str] | None:
-        """Return the labels that lead from a metric to this trace; None if the trace is not sampled."""
+        """Return the labels that link a metric to this trace; None if the trace is not sampled."""
         own = self.span.get_span_context()
         if not own.trace_flags.sampled:
             return None
@@ -190,7 +190,7 @@ class ReconcileSpans:
 
 
 class RequestSpan:
-    """The span of one request, all its attempts included."""
+    """The span of one request with all its attempts."""
 
     def __init__(self, of: ReconcileSpans, sent: RequestRecord) -> None:
         self._of, self._sent = of, sent
@@ -223,7 +223,7 @@ class RequestSpan:
 
 
 class ReviewSpan:
-    """The span of a webhook's review, in the API server's trace if the review's headers name one."""
+    """The span of a webhook's review, in the API server's trace if the review's headers contain one."""
 
     def __init__(self, tracer: SpanTracer, path: str, headers: Mapping[str, str]) -> None:
         self._tracer = tracer
@@ -243,15 +243,15 @@ class ReviewSpan:
         if status:
             self._span.set_attribute("http.response.status_code", status)
         if not status or status >= _ERROR_CODES:
-            self._tracer.fail(self._span, str(status or "no answer"), "there is no verdict", end)
+            self._tracer.fail(self._span, str(status or "no answer"), "the review was not answered", end)
         context.detach(self._token)
         self._span.end(end)
 
 
 def _parent_in(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the valid trace headers of a caller, as API servers send them; any client may have sent them.
+    """Return the valid trace headers of a caller, in the API servers' format; any client may have sent them.
 
-    OpenTelemetry would read more headers, be slow on some of them, and log invalid ones verbatim.
+    OpenTelemetry would read more headers, be slow for some of them, and log invalid ones verbatim.
     """
     lower = {name.lower(): value for name, value in headers.items()}
     return {name: lower[name] for name, form in _PARENT.items() if form.fullmatch(lower.get(name, ""))}

@@ -31,9 +31,9 @@ COLUMNS: Sequence[Column] = (
 INTRODUCTION = """\
 ## Replicas that share the objects
 
-One, two and three managers with `--shards={shards}` run the Memcached operator. This section says how much
-each receives, holds and uses. The API server has the feature gate `ShardedListAndWatch`; all share
-{cores} cores.
+One, two and three managers with `--shards={shards}` run the Memcached operator. This section shows the data
+that each manager receives, its memory and its CPU. The API server has the feature gate
+`ShardedListAndWatch`; all processes share {cores} cores.
 
 {date} UTC, in {minutes} minutes, on {machine}; {version}. Other programs caused a load of {others} at the
 start.
@@ -41,26 +41,27 @@ start.
 USE = """\
 ### Cost of each replica
 
-{objects:,} finished Memcacheds in {namespaces} namespaces, each with its Deployment. All replicas of a row
-start together. The start ends when every shard has a holder and every queue is empty. Memory is resident
-memory at that moment. For the changes, four clients give {load:,} Memcacheds another size, as quickly as
-they can. Parentheses have the share of the only replica's figure. With one object, a replica takes {idle}
-of memory. Of {shards} shards, the largest part of three replicas is 6, or 38 %. The rest is the cost of a
-process without objects.
+There are {objects:,} finished Memcacheds in {namespaces} namespaces, each with its Deployment. All replicas
+of a row start together. The start ends when every shard has a holder and every queue is empty. Memory is
+resident memory at that moment. For the changes, four clients give {load:,} Memcacheds another size, as
+quickly as they can. Parentheses show the share of the figure of a single replica. With one object, a
+replica takes {idle} of memory. The largest part of three replicas is 6 of {shards} shards, or 38 %. A
+higher share is the cost of a process without objects.
 
-Each replica receives and holds the Deployments of its own Memcacheds, by their label.
+Each replica receives and caches only the Deployments of its own Memcacheds, by their label.
 """
 COMERS = """\
-A replica that joins others:
+The next table shows a replica that joins others:
 """
 CHANGES = """\
 ### Replicas that join and leave
 
-Medians over the shards, with the shortest and the longest. *Had to move*: the objects of a replica that has
-left, or the objects of a new one at the end. *Without an owner*: from a shard's release, or the kill of its
-holder, until another replica has its Lease. One object of the shard is changed at that moment. *To a
-status*: until that change is done, in the queue of all objects of the shard. Lease duration, renew deadline
-and retry period have their defaults: 15, 10 and 2 s.
+The table has medians over the shards, with the shortest and the longest time. *Had to move* counts the
+objects of a replica that has left, or the objects of a new replica at the end. *Without an owner* is the
+time from a shard's release, or the kill of its holder, until another replica has its Lease. The suite
+changes one object of the shard at that moment. *To a status* is the time until this change is reconciled,
+in the queue of all objects of the shard. Lease duration, renew deadline and retry period have their
+defaults: 15, 10 and 2 s.
 """
 REPEAT = """\
 ### How to repeat it with replicas
@@ -71,8 +72,8 @@ make bench ONLY=shards ARGS=--write   # and kept for `python -m benchmarks --ren
 make bench ONLY=shards ARGS=--objects=2000   # a quick trial with fewer objects
 ```
 
-Bytes are counted between the replica and the API server, as TLS. The replicas, the API server, etcd and the
-suite share the cores. `{raw}` beside this page has the figures.
+Bytes are counted between the replica and the API server, with TLS. The replicas, the API server, etcd and
+the suite share the cores. `{raw}` in the folder of this page has the figures.
 """
 
 

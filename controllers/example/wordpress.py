@@ -182,7 +182,7 @@ class WordpressOperator(Operator[Wordpress]):
         self.handed_over(key)
 
     def handed_over(self, key: ObjectKey) -> None:
-        """Delete the site's checks and refusals; another replica repeats them."""
+        """Delete the results of the site's checks; another replica repeats the checks."""
         self.passwords.forget(key)
         self.volumes.forget(key)
 

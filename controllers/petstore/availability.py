@@ -40,7 +40,7 @@ class StoreAvailability:
         self, store: PetStoreClient, ask_for: Callable[[ObjectKey], None], *, rng: random.Random
     ) -> None:
         self.down = False
-        """Whether the last probe had no answer."""
+        """Whether the store did not answer the last probe."""
         self._store = store
         self._ask_for = ask_for
         self._rng = rng
@@ -54,7 +54,7 @@ class StoreAvailability:
     def require(self) -> None:
         """Raise Unreachable if the store is down, which saves the time-out."""
         if self.down:
-            raise Unreachable("the last probe had no answer")
+            raise Unreachable("the pet store did not answer the last probe")
 
     def doubt(self) -> None:
         """Start probes, after a call without an answer."""

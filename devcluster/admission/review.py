@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
+import re
 from typing import Any
 
 import orjson
@@ -117,8 +118,14 @@ def _check_patch(patch: Any, patch_type: Any, *, mutating: bool) -> None:
 
 def _decoded_patch(patch: Any) -> list[Object]:
     try:
-        operations = orjson.loads(base64.b64decode(patch, validate=True))
-    except (binascii.Error, orjson.JSONDecodeError, TypeError) as error:
+        decoded = base64.b64decode(patch, validate=True)
+    except (binascii.Error, TypeError) as error:
+        valid = re.compile("[A-Za-z0-9+/]*").match(str(patch))
+        at = valid.end() if valid else 0
+        raise WebhookFailed(f"failed to call webhook: illegal base64 data at input byte {at}") from error
+    try:
+        operations = orjson.loads(decoded)
+    except orjson.JSONDecodeError as error:
         raise WebhookFailed(f"received undecodable patch in webhook response: {error}") from error
     if not isinstance(operations, list):
         problem = "json: cannot unmarshal object into Go value of type jsonpatch.Patch"

@@ -96,6 +96,7 @@ class Discovery:
             case ["api" | "apis" as first] if _wants_aggregated(request):
                 return _tagged(self._document(self._aggregated, first) or b"", request)
             case ["api"]:
+                _check_read(request)
                 document = orjson.dumps(self._core_versions(request.headers.get("host", "")))
             case ["apis"]:
                 document = self._document(self._groups)
@@ -106,14 +107,19 @@ class Discovery:
                 document = self._document(self._group, group)
                 if document is None:
                     return page_not_found()
-                _check_read(request)
                 if rest:
+                    _check_read(request)
                     document = self._document(self._resources, group, *rest)
+                    if document is None and self._is_custom(group):
+                        return page_not_found()
             case _:
                 return None
         if document is None:
             raise StatusError(404, "NotFound", _NOT_FOUND, details={})
         return await encode(document, negotiate(request.headers.get("accept", "")))
+
+    def _is_custom(self, group: str) -> bool:
+        return all(each.custom for each in self._registry.all() if each.group == group)
 
     def _document(self, make: Callable[..., Any], *arguments: str) -> bytes | None:
         """Return a document as JSON; None if there is nothing to describe."""

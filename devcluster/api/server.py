@@ -246,6 +246,7 @@ class ApiServer:
             return await self.subresources.pods.bind(call)
         obj = decode_object(call, self.registry, options.field_validation)
         if self.reviews is not None and call.resource.verbs == ("create",):
+            match_namespace(obj["metadata"], call.namespace)
             await self.writer.record_new(call, obj, options)
             reviewed = await self.reviews.review(call.resource.kind, obj, call.user)
             return await encode(reviewed, representation, status=201)

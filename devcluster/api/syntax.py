@@ -301,7 +301,8 @@ def _key(key: Any, value: Any) -> str:
     if isinstance(key, int | float):
         return format(key, "d" if isinstance(key, int) else "g")
     shown = "<nil>" if key is None else str(key)
-    raise ValueError(f"unsupported map key of type: %!s({shown}), key: {shown}, value: {value!r}")
+    told = json.dumps(value, ensure_ascii=False, default=str)
+    raise ValueError(f"unsupported map key of type: %!s({shown}), key: {shown}, value: {told}")
 
 
 @functools.cache

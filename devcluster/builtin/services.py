@@ -181,7 +181,7 @@ class Allocation:
         self.store = store
         self._rng = rng
         self._addresses: Counter[str] = Counter()
-        self._ports: Counter[tuple[str, int]] = Counter()
+        self._ports: Counter[int] = Counter()
         for stored in store.select("", "services"):
             self._count(stored, 1)
         store.subscribe(self._changed)
@@ -190,9 +190,9 @@ class Allocation:
         """Return whether a service has the address."""
         return bool(self._addresses[address])
 
-    def has_port(self, protocol: str, port: int) -> bool:
-        """Return whether a service has that node port; each protocol has its own ports."""
-        return bool(self._ports[protocol, port])
+    def has_port(self, port: int) -> bool:
+        """Return whether a service has that node port, of any protocol."""
+        return bool(self._ports[port])
 
     def free_address(self) -> str | None:
         """Return a free address, or None when all are taken."""
@@ -204,13 +204,13 @@ class Allocation:
                 return address
         return None
 
-    def free_port(self, protocol: str, taken: set[tuple[str, int]]) -> int | None:
+    def free_port(self, taken: set[int]) -> int | None:
         """Return a free port that is not in `taken`, or None when all are taken."""
         size = len(NODE_PORTS) - STATIC_PORTS
         start = self._rng.randrange(size)
         for offset in range(size):
             port = NODE_PORTS[STATIC_PORTS + (start + offset) % size]
-            if not self._ports[protocol, port] and (protocol, port) not in taken:
+            if not self._ports[port] and port not in taken:
                 return port
         return None
 
@@ -227,9 +227,9 @@ class Allocation:
             self._addresses[address] += number
         for port in spec.get("ports") or ():
             if port.get("nodePort"):
-                self._ports[port.get("protocol", "TCP"), port["nodePort"]] += number
+                self._ports[port["nodePort"]] += number
         if spec.get("healthCheckNodePort"):
-            self._ports["TCP", spec["healthCheckNodePort"]] += number
+            self._ports[spec["healthCheckNodePort"]] += number
 
 
 AFFINITY_SECONDS = 10800
@@ -347,17 +347,17 @@ class ServiceStrategy(BuiltinStrategy):
         value.setdefault("ipFamilyPolicy", policy)
 
     def _give_ports(self, spec: Field, before: Object, allocation: Allocation, *, dry_run: bool) -> None:
-        own = {(each.get("protocol"), each.get("nodePort")) for each in before.get("ports") or ()}
-        taken = {(each.get("protocol"), each.get("nodePort")) for each in spec["ports"] if each["nodePort"]}
+        own = {each.get("nodePort") for each in before.get("ports") or ()}
+        taken = {each["nodePort"].value for each in spec["ports"] if each["nodePort"]}
         for port in spec["ports"]:
-            given, protocol = port["nodePort"], port.get("protocol")
+            given = port["nodePort"]
             if not given:
-                free = allocation.free_port(protocol, taken)
+                free = allocation.free_port(taken)
                 if free is None:
                     raise internal_error("failed to allocate a nodePort: range is full")
                 port.value["nodePort"] = free
-                taken.add((protocol, free))
-            elif (protocol, given.value) in own:
+                taken.add(free)
+            elif given.value in own:
                 continue
             elif given.value not in NODE_PORTS:
                 if not dry_run:  # the server does not check a dry run
@@ -365,11 +365,11 @@ class ServiceStrategy(BuiltinStrategy):
                         "provided port is not in the valid range. The range of valid ports is "
                         f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
                     )
-            elif allocation.has_port(protocol, given.value):
+            elif allocation.has_port(given.value):
                 given.invalid("provided port is already allocated")
         local = spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
         if local and not spec["healthCheckNodePort"]:
-            spec.value["healthCheckNodePort"] = allocation.free_port("TCP", taken)
+            spec.value["healthCheckNodePort"] = allocation.free_port(taken)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         spec = new["spec"]

@@ -91,8 +91,9 @@ def _step(matched: re.Match[str]) -> Step:
         )
     if kind in {"every", "star"}:
         return _children
-    name = text[1:-1] if kind == "quoted" else text
-    name = re.sub(r"\\(.)", r"\1", name)
+    if kind == "quoted":  # a dot in it separates names too, unless it is escaped
+        return lambda value: find(value, f".{text[1:-1]}")
+    name = re.sub(r"\\(.)", r"\1", text)
     if kind == "deep":
         return lambda value: _deep(value, name)
     return lambda value: [value[name]] if isinstance(value, dict) and value.get(name) is not None else ()
@@ -155,5 +156,7 @@ def _printed(value: Any) -> str:
     if isinstance(value, float):
         return show_float(value)
     return (
-        str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        str(value)
+        if isinstance(value, int)
+        else json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     )

@@ -365,7 +365,11 @@ class _Refused(Exception):
 
 
 def _read(answer: Object, identity: str, api_version: str) -> list[Object]:
-    given = f"{answer.get('apiVersion', '')}, Kind={answer.get('kind', '')}"
+    kind = answer.get("kind", "")
+    if kind not in {"", "ConversionReview"}:
+        where = f'for version "{answer.get("apiVersion", "")}" in scheme "pkg/runtime/scheme.go:111"'
+        raise _Refused(f'no kind "{kind}" is registered {where}')
+    given = f"{answer.get('apiVersion', '')}, Kind={kind}"
     if given != f"{api_version}, Kind=ConversionReview":
         raise _Refused(f"expected webhook response of {api_version}, Kind=ConversionReview, got {given}")
     response = answer.get("response")

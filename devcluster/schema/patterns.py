@@ -251,7 +251,12 @@ class _Parser:
     def _hexadecimal(self, at: int) -> int:
         text = self._pattern
         found = re.compile(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})").match(text, at + 2)
-        if found is not None and (code := int(found[1] or found[2], 16)) <= _LAST:
+        if found is not None:
+            code = 0
+            for at_digit, digit in enumerate(found[1] or found[2], found.start(found.lastindex or 0)):
+                code = code * 16 + int(digit, 16)
+                if code > _LAST:
+                    raise _Mistake("invalid escape sequence", text[at : at_digit + 1])
             self._at = found.end()
             return code
         wrong = re.compile(r"\{[0-9A-Fa-f]*.?|[0-9A-Fa-f]?.?", re.DOTALL).match(text, at + 2)

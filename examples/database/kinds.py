@@ -65,11 +65,9 @@ class DatabaseStatus(
     columns=(
         Column("Version", "string", ".spec.version", "The version that is wanted"),
         Column("Ready", "integer", ".status.ready", "How many servers are ready"),
-        Column(
-            "Upgrade", "string", ".status.upgrade.state", "How the last upgrade has ended, or that it runs"
-        ),
+        Column("Upgrade", "string", ".status.upgrade.state", "The state of the last upgrade"),
         Column("Progress", "string", ".status.upgrade.progress", "The number of the step"),
-        Column("Step", "string", ".status.upgrade.step", "The step that is being done, or was the last"),
+        Column("Step", "string", ".status.upgrade.step", "The current step, or the last one"),
         Column("Message", "string", ".status.upgrade.message", "What the step waits for", priority=1),
     )
 )

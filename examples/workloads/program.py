@@ -9,6 +9,7 @@ from examples.workloads.errors import Failure
 from examples.workloads.interruption import Interrupted, Interruption
 from examples.workloads.namespace import clear_leftovers, create_namespace, remove_namespace
 from examples.workloads.options import Options
+from examples.workloads.placement import nodes_of_pods
 from examples.workloads.pod_logs import follow_logs
 from examples.workloads.readiness import wait_ready
 from examples.workloads.screen import say
@@ -75,6 +76,8 @@ async def _work(client: Client, options: Options) -> None:
     """Work in the namespace until interrupted, or until the logs' reader has ended."""
     deployment = await client.apply(objects.deployment(options.namespace, options.image))
     await wait_ready(client, deployment.object, timeout=options.timeout)
+    for pod, node in (await nodes_of_pods(client, options.namespace)).items():
+        say(f"pod {pod} runs on node {node}")
     await client.apply(objects.service(options.namespace))
     await client.apply(objects.ingress(options.namespace))
     say(f"service and ingress {objects.NAME} lead {objects.PATH} to the pods")

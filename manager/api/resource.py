@@ -74,7 +74,7 @@ _new_key: Callable[[tuple[str, str]], ObjectKey] = partial(tuple.__new__, Object
 
 
 class OwnerReference(ApiModel):
-    """A reference to an owner in the same namespace or without one; an object without owners is deleted."""
+    """A reference to an owner, namespaced or cluster-scoped; an object is deleted with its last owner."""
 
     api_version: str
     kind: str

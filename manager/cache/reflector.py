@@ -113,7 +113,7 @@ class Pause(enum.Enum):
 
 
 class WatchClosed(KubeError):
-    """A stream ended in good order, before the requested time was over."""
+    """A stream ended in good order before the requested time."""
 
 
 class WatchTimedOut(WatchClosed):
@@ -499,7 +499,7 @@ class Reflector:
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
     def _not_older(self) -> dict[str, str]:
-        """Return a query for a list that is not older than the cache; {} if there is no doubt."""
+        """Return a query for a list at least as new as the cache; empty if an older list is acceptable."""
         if self._doubts_since is None or self._believes():
             return {}
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
@@ -542,7 +542,7 @@ class Reflector:
         times = self._told[rule.reason].count() if self.problem and not harmless else None
         log = self._log.debug if times is None else self._log.warning
         log(
-            "not following" if self.problem else "watch ended",
+            "cannot watch" if self.problem else "watch ended",
             state=self.state.value,
             reason=rule.reason,
             error=f"{failure}{_HINT}" if isinstance(failure, NoMatch) else str(failure),

@@ -44,7 +44,7 @@ async def take_away(targets: Iterable[Target], url: str) -> None:
             continue
         except (KubeError, TimeoutError) as error:
             _log.warning(
-                "the API server still calls webhooks here; the next start removes them",
+                "cannot remove the webhooks of this URL; the next start removes them",
                 url=url,
                 object=target.name,
                 error=str(error) or "no answer in time",

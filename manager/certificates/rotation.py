@@ -53,8 +53,8 @@ class Lifetimes:
     """The lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
     So the renewal may be impossible (no leader, no API server, missing rights) for a third of the lifetime.
-    The lifetime of a serving certificate must be less than a third of its authority's. `settle` must be less
-    than `retire`, and their sum less than a third of the serving lifetime. Otherwise a certificate would end
+    A serving certificate may live for at most a third of its authority's lifetime. `settle`, which is less
+    than `retire`, and `retire` together must be less than that third. Otherwise a certificate would end
     before its replacement.
     """
 
@@ -343,13 +343,13 @@ class Rotation:
     def _flaw(self, signer: Certificate) -> str | None:
         serving = self.serving
         if serving is None:
-            return "there is none with its key"
+            return "no stored certificate matches its key"
         if not serving.valid_at(self.now):
             return "it has expired" if self.now > serving.until else "it is not valid yet"
         if missing := sorted(set(self.names) - serving.names):
             return f"it is not for {', '.join(missing)}"
         if not serving.vouched_for_by(signer):
-            return "another authority has taken over"
+            return "another authority signs now"
         # A certificate that ends with its authority would not last longer if it were issued again.
         if serving.until < signer.until and self.lifetimes.is_due(serving, self.now):
             return "two thirds of its life are over"

@@ -1,4 +1,4 @@
-"""The command line; each command is a function, whose module is imported for it."""
+"""The command line; each command is a function, whose module is imported when the command runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building the manager that the settings ask for."""
+"""The creation of the manager according to the settings."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 _log = get_logger("start")
 
 _CONSOLE = "operator_manager.console"
-"""The group of the entry point that names the function with the console's routes."""
+"""The group of the entry point that names the console's function for routes."""
 
 _LOOK_TIMEOUT = 5.0
-"""Seconds for a look at a namespace, for which the start waits."""
+"""Seconds for checking a namespace, while the start waits."""
 
 _LEASE_CONNECTIONS = 4
-"""Connections for leases alone, besides one for each shard: others come after one that has died."""
+"""The number of connections for leases, besides one for each shard: spare ones replace broken ones."""
 
 
 @asynccontextmanager
@@ -65,17 +65,18 @@ async def assembled(
 ) -> AsyncIterator[Manager]:
     """Connect the manager of `program` with the controllers of `operators`, and close it at the end.
 
-    `declared` has the values of their settings. The manager serves the webhooks of all operators `known`.
+    `declared` has the values of their settings. The manager serves the webhooks of all operators in `known`.
 
-    Waits for an API server that does not answer yet, and serves health checks and metrics meanwhile. Raises
-    `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not usable.
+    It waits for an API server that does not answer yet, and serves health checks and metrics meanwhile.
+    Raises `ConfigError` without a usable configuration, and `ServerUnusable` for an unusable server.
     """
     rng = random.Random()
     metrics = Metrics()
     config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
     transport = Transport(HttpWire(config), metrics=metrics, rng=rng, user_agent=program.agent)
     lane = Transport(
-        # Each shard's lease is renewed by itself, and on a slow server all renewals are under way at once.
+        # Each shard's lease is renewed separately, and with a slow server all renewals may be in progress at
+        # once.
         HttpWire(config, connections=_LEASE_CONNECTIONS + settings.shards),
         metrics=metrics,
         rng=rng,
@@ -119,7 +120,7 @@ async def assembled(
         )
         server = ServerWait(transport, config, rng)
         manager.health.readiness.add("start", lambda: server.problem)
-        # First of all: a port in use ends the process, and probes are answered while it waits.
+        # Serve these first: a port in use ends the process, and probes get answers while it waits.
         metrics_server = await _serve_metrics_and_health(stack, manager, settings, transport)
         kubernetes = await server.version()
         _log.info(
@@ -133,7 +134,7 @@ async def assembled(
             controllers=[operator.name for operator in operators],
         )
         await asyncio.gather(*(_warn_if_missing(transport, each) for each in settings.namespaces))
-        # Before what operators keep, for the same reason.
+        # Serve the console before the operators start: a port in use ends the process.
         keep_console = partial(_keep_console, manager, settings, operators, transport)
         if own := _has_own_certificate(settings):
             await keep_console()
@@ -159,17 +160,17 @@ async def assembled(
 
 
 async def _warn_if_missing(transport: Transport, namespace: str) -> None:
-    """Warn of a namespace that does not exist, where there is a right to look."""
+    """Log a warning if a namespace does not exist, provided that this client may read it."""
     try:
         await transport.request("GET", f"/api/v1/namespaces/{namespace}", deadline=_LOOK_TIMEOUT)
     except NotFound:
         _log.warning(
-            f"--namespaces: the namespace {namespace} does not exist; the manager goes on, and watches it as "
+            f"--namespaces: the namespace {namespace} does not exist; the manager goes on and watches it as "
             "soon as it exists",
             namespace=namespace,
         )
     except KubeError as error:
-        _log.debug("cannot see whether a namespace exists", namespace=namespace, error=str(error))
+        _log.debug("cannot check whether a namespace exists", namespace=namespace, error=str(error))
 
 
 def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
@@ -203,7 +204,7 @@ async def _serve_metrics_and_health(
 
 
 def _has_own_certificate(settings: Settings) -> bool:
-    """Return whether the console has another certificate than the webhooks', or serves this machine alone."""
+    """Return whether the console has its own certificate, or serves only this machine."""
     return settings.metrics_cert_path is not None or _is_local(settings)
 
 
@@ -241,7 +242,7 @@ async def _keep_console(
         where = Settings.console_bind_address
         manager.add(Lifespan(lambda: _served("console", manager, settings, where, routes, certificate)))
         return
-    # Only for this certificate can people find out from the API server which CA signed it.
+    # Only for this certificate can users learn from the API server which CA has signed it.
     served = manager.certificates["console"] = ServedCertificate(webhooks.source)
 
     async def run() -> None:
@@ -253,7 +254,7 @@ async def _keep_console(
 
 
 def _installed_console() -> Callable[..., Routes] | None:
-    """Import the console, which is a package on the library: its entry point names `console_routes`."""
+    """Import the console from the package whose entry point names `console_routes`."""
     return next((entry.load() for entry in entry_points(group=_CONSOLE)), None)
 
 
@@ -275,7 +276,7 @@ def _served(
     certificate: ServedCertificate | None = None,
     access: Access | None = None,
 ) -> AbstractAsyncContextManager[Server | None]:
-    """Serve routes at the address that the setting `where` has, if it is not off."""
+    """Serve routes at the address in the setting `where`, unless it is off."""
     from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
 
     address = where.__get__(settings, Settings)
@@ -283,7 +284,7 @@ def _served(
         return nullcontext()
     if certificate is not None:
         manager.certificates[name] = certificate
-    # A second manager on a person's machine has no use for the default port. In a pod, probes have.
+    # A second manager on a developer's machine does not need the default port. In a pod, probes do.
     any_port = not settings.is_given(where) and not in_pod(os.environ)
     flag = f"--{where.name}"
     return serve(name, address, routes, certificate=certificate, access=access, flag=flag, any_port=any_port)

@@ -1,4 +1,4 @@
-"""The command line: commands, each imported when it is asked for, and errors as one line and an exit code."""
+"""The command line: commands, each imported when it is called, and errors as one line and an exit code."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ GROUP = "operator_manager.commands"
 
 
 class Invocation:
-    """The running program and its operators, for the command that the user has called."""
+    """The running program and its operators, for the called command."""
 
     def __init__(
         self, program: Program, operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]] = ()
     ) -> None:
-        """`operators` are the program's own, or a function that imports them."""
+        """Store the program; `operators` are its own, or a function that imports them."""
         self.program = program
         self._own = operators
         self._all: tuple[AnyOperator, ...] | None = None
@@ -44,7 +44,7 @@ class Invocation:
         return self._import(installed=False)
 
     def operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators and the installed ones, once. Raises as `own_operators`."""
+        """Import the program's own operators and the installed ones, once. Raises as `own_operators` does."""
         if self._all is None:
             self._all = self._import(installed=True)
         return self._all
@@ -59,10 +59,10 @@ pass_invocation = click.make_pass_decorator(Invocation)
 
 
 class LazyCommand(click.Command):
-    """A command whose module is imported when the command is asked for."""
+    """A command whose module is imported when the command is called."""
 
     def __init__(self, name: str, summary: str, target: str) -> None:
-        """`summary` is its line in the list of commands, `target` the `module:attribute` of the command."""
+        """Declare a command with its line in the list of commands, and the `module:attribute` to import."""
         super().__init__(name, short_help=summary)
         self._target = target
 
@@ -78,7 +78,7 @@ class LazyCommand(click.Command):
 @click.command(short_help="print the version")
 @pass_invocation
 def version(invocation: Invocation) -> None:
-    """Print the versions of the program and of Python, and the tested ones of Kubernetes."""
+    """Print the versions of the program and of Python, and the tested versions of Kubernetes."""
     click.echo(f"{invocation.program.name} {invocation.program.version}")
     click.echo(f"Python {platform.python_version()}")
     click.echo(f"Kubernetes {', '.join(KUBERNETES_VERSIONS)}")
@@ -88,7 +88,7 @@ def version(invocation: Invocation) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @pass_invocation
 def completion(invocation: Invocation, shell: str) -> int:
-    """Print a script that completes commands and flags in a shell, those of your operators too.
+    """Print a script that completes commands and flags in a shell, including those of your operators.
 
     In bash and zsh, `source <(PROGRAM completion SHELL)` reads it, and in fish,
     `PROGRAM completion fish | source`. The program has to be on the PATH.
@@ -98,7 +98,7 @@ def completion(invocation: Invocation, shell: str) -> int:
 
 @add_completion_class
 class _Bash(BashComplete):
-    """Completion in bash, which makes the sign in `--flag=value` a word of its own."""
+    """Completion in bash, which treats the sign in `--flag=value` as a separate word."""
 
     name = "bash"
 
@@ -117,14 +117,14 @@ def _complete(commands: Commands, invocation: Invocation, instruction: str) -> i
     try:
         variable = _completion_variable(program)
         return shell_complete(commands, {"obj": invocation}, program.name, variable, instruction)
-    except click.ClickException:  # the command itself reports the error once it runs
+    except click.ClickException:  # the command itself reports the error when it runs
         return 1
 
 
 def installed_commands() -> Iterator[LazyCommand]:
     """Yield the commands of installed packages, in the order of their entry points' names.
 
-    Raises `ClickException` for an entry point that cannot be loaded, or has other objects.
+    Raises `ClickException` for an entry point that cannot be loaded, or that names other objects.
     """
     for what, _, found in loaded_entries(GROUP, "the commands"):
         if not isinstance(found, Sequence) or not all(isinstance(each, LazyCommand) for each in found):
@@ -157,7 +157,7 @@ class Commands(click.Group):
         )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command of the runtime, else one of the installed packages."""
+        """Return a command of the runtime, or else of an installed package."""
         if cmd_name not in self.commands:
             self._add_installed()
         return super().get_command(ctx, cmd_name)
@@ -189,24 +189,24 @@ def main(
 ) -> int:
     """Run the command in `argv` (without the program's name) and return the exit code.
 
-    Installed packages can add to `operators`, by entry points of the program's group. `operators` can be a
-    function that imports them: the commands that need them call it.
+    Installed packages can add operators to `operators` with entry points of the program's group. `operators`
+    may be a function that imports them, which is called only by commands that need operators.
 
-    `name`, `version` and `former_names` are the program's: all its names in a cluster are derived from them
-    (see `Program`).
-    0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
+    `name`, `version` and `former_names` describe the program: all its names in a cluster are derived from
+    these (see `Program`).
+    The exit code is 0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
     """
     invocation = Invocation(Program(name, version, tuple(former_names)), operators)
     _open_standard_files()
-    # Before all else is imported, which makes a few hundred thousand objects.
+    # Before the other imports, which create a few hundred thousand objects.
     tune_garbage_collector()
     try:
         with _ended_by_signals():
             code = _run(argv, invocation)
-        # Here rather than at the interpreter's end, where a failure could not be handled.
+        # Flush here: at the interpreter's end, a failure could not be handled.
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output left, as `head` does. The interpreter flushes once more at its end.
+        # The reader of our output has ended, as `head` does. The interpreter flushes once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
@@ -246,13 +246,13 @@ def _complain(name: str, error: click.ClickException, context: click.Context | N
 def _open_standard_files() -> None:
     """Open /dev/null for a missing stdin, stdout or stderr.
 
-    Else the first file or connection to be opened gets its number, and everything that is printed.
+    Otherwise the first opened file or connection gets the missing number, and all printed text.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - the number of stderr
         pass
-    # A library can have the missing number already: libffi 3.5 opens its own file when ctypes is imported.
+    # A library may already have the missing number: libffi 3.5 opens its own file when ctypes is imported.
     sys.stdin = sys.stdin or os.fdopen(number, encoding="utf-8", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(number, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(number, "w", encoding="utf-8", closefd=False)
@@ -260,14 +260,14 @@ def _open_standard_files() -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let Ctrl-C end the process as SIGTERM does, without a traceback, until a command handles both.
+    """Let Ctrl-C and SIGTERM end the process without a traceback, until a command handles both.
 
-    asyncio then leaves SIGINT alone, too. In a container the process has number 1, and the kernel drops a
-    signal that this process does not handle.
+    asyncio then does not change the handling of SIGINT, either. In a container the process has number 1, and
+    the kernel drops signals that this process does not handle.
     """
     first = os.getpid() == 1
     handlers = {}
-    # A shell has background jobs ignore it.
+    # A shell makes background jobs ignore the signal.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         handlers[signal.SIGINT] = _exit if first else signal.SIG_DFL
     if first and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

@@ -1,4 +1,4 @@
-"""The first contact with the API server, and one-line messages for errors that end the process."""
+"""The first request to the API server, and one-line messages for errors that end the process."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from manager.util import clock
 from manager.util.backoff import Backoff
 
 _ANSWER_TIMEOUT = 5.0
-"""Seconds in which the API server has to answer one attempt: enough for a pod whose network comes up late."""
+"""Seconds in which the API server has to answer one attempt: enough for a pod whose network starts late."""
 
 _LONGEST_PAUSE = 5.0
-"""Seconds between two attempts of a manager that waits for the API server."""
+"""The longest pause, in seconds, between two attempts of a manager that waits for the API server."""
 
 _REMIND_EVERY = 300.0
-"""Seconds after which such a manager logs again why it still waits."""
+"""Seconds after which a waiting manager logs the reason again."""
 
 _log = get_logger("start")
 
 
 class ServerUnusable(Exception):
-    """The API server does not answer, refuses our credentials, or is none at all: one line that names it."""
+    """The API server does not answer, refuses our credentials, or is no API server; one line names it."""
 
 
 class ServerUnavailable(ServerUnusable):
-    """The API server does not answer, or answers that it cannot, and may do so later."""
+    """The API server does not answer, or reports a failure, which may be temporary."""
 
 
 async def server_version(transport: Transport, config: ClusterConfig) -> str:
     """Return the API server's version.
 
-    Raises `ServerUnavailable` when it may answer later, `ServerUnusable` when it will not.
+    Raises `ServerUnavailable` if a later attempt may succeed, otherwise `ServerUnusable`.
     """
     server = f"the API server {config.server} ({config.source})"
     try:
         answer = await transport.request("GET", "/version", deadline=_ANSWER_TIMEOUT)
         return str(orjson.loads(answer)["gitVersion"])
     except Forbidden:
-        return "unknown"  # it is there and knows us
+        return "unknown"  # the server answers and recognises us
     except Unauthorized as error:
         expired = "" if config.tls is None else await config.tls.expired_certificate()
         raise ServerUnusable(f"{server} does not accept the credentials: {expired or error}") from error
@@ -74,7 +74,7 @@ class ServerWait:
     """The wait of a starting manager for the first answer of the API server."""
 
     def __init__(self, transport: Transport, config: ClusterConfig, rng: random.Random) -> None:
-        """`transport` leads to the server that `config` names; `rng` is the source of jitter."""
+        """Create a wait; `config` describes the server of `transport`, and `rng` is the source of jitter."""
         self._transport = transport
         self._config = config
         self._backoff = Backoff(base=0.5, cap=_LONGEST_PAUSE, jitter=0.5, rng=rng)
@@ -84,7 +84,7 @@ class ServerWait:
     async def version(self) -> str:
         """Wait for the server, however long it takes, and return its version.
 
-        Raises `ServerUnusable` and `ConfigError` where waiting would not help.
+        Raises `ServerUnusable` and `ConfigError` if waiting does not help.
         """
         began, remind_at = clock.monotonic(), 0.0
         while True:
@@ -110,13 +110,13 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Return whether the message alone is enough for people; else the traceback is needed as well."""
+    """Return whether the message alone is enough for users; otherwise the traceback is also needed."""
     return isinstance(
         error, ServerUnusable | CannotStart | KubeError | LeadershipLost | OSError | SettingsError
     )
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the message of an expected error, without characters that a terminal would obey."""
+    """Return the message of an expected error, without control characters for terminals."""
     text = on_one_line(" ".join(str(error).split()))
     return f"no longer the leader: {text}" if isinstance(error, LeadershipLost) else text

@@ -28,14 +28,14 @@ _LIBRARIES = {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 def all_operators(
     own: Sequence[AnyOperator], program: Program, *, installed: bool
 ) -> tuple[AnyOperator, ...]:
-    """Return the program's `own` operators, and the others that are `installed` for it.
+    """Return the program's `own` operators, and the other operators that are `installed` for it.
 
     Raises `ClickException` for an operator that cannot run, alone or together with the others.
     """
     others = installed_operators(own, program) if installed else {}
     named: dict[str, str] = {}
     for operator in (*own, *others):
-        # A caller that checks no types may give anything.
+        # A caller without type checks may pass anything.
         if not (isinstance(operator, type) and issubclass(operator, Operator)):  # type: ignore[redundant-expr]
             raise click.ClickException(f"{operator!r} is no operator, as in class Name(Operator[Kind])")
         if not hasattr(operator, "kind"):
@@ -51,7 +51,7 @@ def all_operators(
     conflict = conflict_of_kinds(kind for operator in found for kind in operator.kinds())
     if conflict is not None:
         raise click.ClickException(": ".join(conflict))
-    try:  # the same for all commands, also where webhooks are not served
+    try:  # the same check for all commands, even if webhooks are not served
         for operator in found:
             check_work(operator)
         declared_settings(found, program)
@@ -64,10 +64,10 @@ def all_operators(
 def own_operators(
     operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]],
 ) -> Sequence[AnyOperator]:
-    """Return the program's own operators, importing them if need be.
+    """Return the program's own operators, importing them if necessary.
 
-    Raises `ClickException`, with the place in the author's file, for a class that the library refuses.
-    Other exceptions are the author's own, and pass.
+    Raises `ClickException` with the place in the author's file for a class that the library refuses. Other
+    exceptions of the author's code are not caught.
     """
     if not callable(operators):
         return operators
@@ -91,7 +91,7 @@ def own_operators(
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
     """Return the operators that are installed for `program` in addition to its own, each with its package.
 
-    Raises `ClickException` for one that cannot be loaded, or is no operator.
+    Raises `ClickException` for an entry point that cannot be loaded, or is no operator.
     """
     found: dict[AnyOperator, str] = {}
     for what, package, operator in loaded_entries(program.entry_points, "the operator {name}"):
@@ -107,8 +107,8 @@ def enabled_operators(
 ) -> tuple[AnyOperator, ...]:
     """Return the operators that `entries` select, in their own order; errors name the source `where`.
 
-    `foo` enables foo, `-foo` disables it, and `*` enables all that no entry names. Raises `SettingsError` for
-    an unknown name, and when no operator is left to run.
+    `foo` enables foo, `-foo` disables it, and `*` enables all operators without an entry. Raises
+    `SettingsError` for an unknown name, and if no operator is left.
     """
     check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
     first = {entry.removeprefix("-"): entry for entry in reversed(entries)}
@@ -135,7 +135,7 @@ def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where
 def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tuple[Setting[Any], ...]:
     """Return the settings that `operators` declare, in their order, a shared one once.
 
-    Raises `SettingsError` for a name of two settings, and for one that the manager itself goes by.
+    Raises `SettingsError` for two settings with the same name, and for a name of the manager's own.
     """
     owners = {"--help": _MANAGER}
     for setting in OWN:

@@ -35,7 +35,7 @@ _PATHS = {"FILE": "file", "DIR": "dir"}
 """The placeholders of settings that a shell completes as paths."""
 
 _INDENT = 6
-"""Columns of the help before the texts of flags; the names of variables are long."""
+"""The indentation of the flags' texts in the help; names of variables are long."""
 
 
 def settings_by_heading(
@@ -50,7 +50,7 @@ def settings_by_heading(
 
 
 class _SettingFlag(click.Option):
-    """The flag of one setting. The settings check its value, as they do for variables and files."""
+    """The flag of one setting. The settings check its value, as for variables and files."""
 
     def __init__(self, setting: Setting[Any], heading: str, program: Program) -> None:
         variables = ", ".join(setting.variables(program))
@@ -63,7 +63,7 @@ class _SettingFlag(click.Option):
             multiple=setting.many,
             metavar=f"[{setting.placeholder}]" if is_switch else setting.placeholder,
             help=f"{setting.description} (default {default}; environment {variables})",
-            # `--namespaces=` is a value, and stronger than a variable.
+            # `--namespaces=` is a value, and overrides a variable.
             callback=(lambda _, __, given: ",".join(given) if given else None) if setting.many else None,
             **(alone if is_switch else {}),
         )
@@ -71,7 +71,7 @@ class _SettingFlag(click.Option):
         self.heading = heading
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return files, the names of controllers, or the values that the setting may have."""
+        """Return files, names of controllers, or the possible values of the setting."""
         if self.setting.placeholder in _PATHS:
             return [CompletionItem(incomplete, type=_PATHS[self.setting.placeholder])]
         if self.setting is Settings.controllers:
@@ -84,13 +84,13 @@ class _SettingFlag(click.Option):
 class SettingsCommand(click.Command):
     """A command with a flag for each setting of the manager and of its operators.
 
-    The function of the command gets `flags`: the given values as text, by the names of the settings.
+    The function of the command gets `flags`: the given values as text, by the settings' names.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the command's own flags, then those of the settings.
 
-        Raises `ClickException` for operators that cannot run, and for a flag of two operators.
+        Raises `ClickException` for operators that cannot run, and for a flag that two operators have.
         """
         own = super().get_params(ctx)
         flags: list[click.Parameter] | None = ctx.meta.get(__name__)
@@ -114,7 +114,7 @@ class SettingsCommand(click.Command):
             raise click.UsageError(str(error), ctx) from error
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the description, and which controllers there are."""
+        """Write the description and the list of controllers."""
         super().format_help_text(ctx, formatter)
         invocation = ctx.ensure_object(Invocation)
         names = ", ".join(each.name for each in invocation.operators())
@@ -162,9 +162,9 @@ def run(invocation: Invocation, flags: Mapping[str, str]) -> int:
 def settings_of(
     given: Mapping[str, str], operators: Sequence[AnyOperator], program: Program
 ) -> tuple[Settings, Sequence[AnyOperator], SettingValues]:
-    """Return the manager's settings, the operators to run, and the values of the settings that these declare.
+    """Return the manager's settings, the operators to run, and the values of these operators' settings.
 
-    `given` are flags by the names of the settings. Raises `SettingsError`.
+    `given` has flags by the names of the settings. Raises `SettingsError`.
     """
     declared = declared_settings(operators, program)
     sources = Sources(dict(given), program, file=Settings.config)
@@ -175,7 +175,7 @@ def settings_of(
     check_names(operators, settings.max_concurrent_rollouts, where=where)
     where = sources.where(Settings.controllers)
     enabled = enabled_operators(operators, settings.controllers, where=where)
-    # Webhooks are served whether their operator runs or not.
+    # Webhooks are served even if their operator does not run.
     used = [each for each in operators if each in enabled or has_webhooks(each)]
     return settings, enabled, sources.load(declared_settings(used, program))
 
@@ -190,7 +190,7 @@ def _run(
     with configured(level=settings.log_level, log_format=settings.log_format) as lines:
         for name, meant in unknown_variables(program, declared_settings(known, program)).items():
             hint = f"; did you mean {meant}?" if meant else ""
-            get_logger("start").warning(f"this environment variable sets nothing{hint}", variable=name)
+            get_logger("start").warning(f"this environment variable is no setting{hint}", variable=name)
         if (limit := raised_limit()) < LEAST:
             get_logger("start").error(
                 f"at most {limit} open files are allowed (ulimit -n), and at least {LEAST} are needed"
@@ -216,7 +216,7 @@ async def _manage(
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(tracing(program, os.environ))
-                # The stop may be asked for while the cluster has not answered yet.
+                # The stop may be requested before the cluster has answered.
                 made = await unless(stop, stack.enter_async_context(connected))
                 if made is not None:
                     await made[0].run(stop)
@@ -224,11 +224,11 @@ async def _manage(
             raise SettingsError(str(error)) from error
         except (SettingsError, ConfigError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
+        except Exception as error:  # noqa: BLE001 - any error ends the process here, with one line
             _log_error(error)
             return 1
         finally:
-            # However it ended: all that is still open has only so long to close.
+            # In any case, all open connections have only a limited time to close.
             watchdog.stopping()
     return 0
 
@@ -238,6 +238,6 @@ def _log_error(error: BaseException) -> None:
     cause, log = cause_of(error), get_logger("manager")
     if is_expected(cause):
         log.error(in_one_line(cause))
-        log.debug("the full error", exc_info=cause)
+        log.debug("the process ended because of this error", exc_info=cause)
     else:
         log.error("stopped by an unexpected error", exc_info=cause)

@@ -24,14 +24,14 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LIMIT = re.compile(r"([^=\s]+)\s*=\s*0*([0-9]{1,9})")
 _URL = re.compile(r"https://[^/?#@\s]+/?")
-# Each is there from the start.
+# All their counters exist from the start.
 _MAX_WORKERS = 10_000
 _MAX_ROLLOUTS = 1_000_000
 
 SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )
-"""What a kubelet sets in every pod for each Service, one named as the program included."""
+"""Variables that a kubelet sets in every pod for each Service, such as one with the program's name."""
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -40,7 +40,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _name(pattern: str, longest: int, expected: str, rest: str = "") -> Callable[[str], str]:
-    """Return a parser of names in this form, or of the beginnings that `rest` completes."""
 
     def parse(text: str) -> str:
         if len(text) > longest or not re.fullmatch(pattern, text + rest):
@@ -60,7 +59,7 @@ _name_prefix = _name(_SUBDOMAIN, 200, "the beginning of an object's name", "x")
 def _namespaces(text: str) -> tuple[str, ...]:
     found = tuple(map(_namespace, _names(text)))
     if text and not found:
-        # None would be all namespaces, and no author means that by "$A,$B".
+        # None would mean all namespaces, which no user intends by "$A,$B".
         raise ValueError("a namespace is expected between commas")
     return found
 
@@ -91,7 +90,7 @@ class OneOf:
         self.choices: tuple[str, ...] = get_args(literal)
 
     def __call__(self, text: str) -> Any:
-        """Return the text. Raises `ValueError` that says which texts there are."""
+        """Return the text. Raises `ValueError` that lists the valid texts."""
         if text not in self.choices:
             *others, last = map(repr, self.choices)
             raise ValueError(f"{', '.join(others)} or {last} is expected")
@@ -99,7 +98,7 @@ class OneOf:
 
 
 def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
-    """Return a parser of a whole number within these bounds for each controller."""
+    """Return a parser of a whole number within these limits for each controller."""
 
     def parse(text: str) -> dict[str, int]:
         limits: dict[str, int] = {}
@@ -188,7 +187,7 @@ Logs
 
 
 class Settings:
-    """The settings of the command `run`; raises `SettingsError` with one line for what cannot be used."""
+    """The settings of the command `run`; raises `SettingsError` with one line for an invalid value."""
 
     config = Setting("config", own=True)
     kubeconfig = Setting(
@@ -275,12 +274,12 @@ class Settings:
             raise SettingsError(str(error)) from None
 
     def is_given(self, setting: Setting[Any]) -> bool:
-        """Return whether a flag, a variable or the file has it, even with the default value."""
+        """Return whether a flag, a variable or the file sets it, even to the default value."""
         return self._sources.find(setting) is not None
 
     @property
     def lease_timing(self) -> LeaseTiming:
-        """The three durations of an election. Raises ValueError when they do not fit together."""
+        """Return the three durations of an election. Raises ValueError if they do not fit together."""
         return LeaseTiming(
             lease_duration=self.leader_elect_lease_duration,
             renew_deadline=self.leader_elect_renew_deadline,
@@ -323,13 +322,13 @@ def _described() -> Iterator[Setting[Any]]:
 
 
 OWN = tuple(_described())
-"""The settings of the manager itself, in the order in which they are shown."""
+"""The settings of the manager itself, in the order of the help."""
 
 
 def unknown_variables(program: Program, declared: Iterable[Setting[Any]] = ()) -> dict[str, str | None]:
-    """Return variables that begin as the settings of `program` do but set nothing, each with a suggestion.
+    """Return variables that look like settings of `program` but are not, each with a suggestion.
 
-    `declared` are the operators' settings, whose variables have no such beginning.
+    `declared` are the operators' settings, whose variables have no such prefix.
     """
     known = {
         name.removeprefix(program.variables): name

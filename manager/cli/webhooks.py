@@ -1,4 +1,4 @@
-"""The decision whether and how to serve webhooks, and the tasks that this takes."""
+"""The decision whether and how to serve webhooks, and the tasks for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Way = Literal["files", "secret", "local"]
 
 _LOOK_EVERY = 1.0
-"""Seconds for which definitions that are applied beside a developer's manager may lead elsewhere."""
+"""Seconds after which changed CRDs, applied beside a developer's manager, point to this manager again."""
 
 _TO_TURN_ON = (
     "--webhook-url=https://HOST:9443 --webhook-bind-address=:9443 turns them on, where HOST leads here from "
@@ -52,23 +52,23 @@ _log = get_logger("webhook")
 
 _HOST, _PORT = "127.0.0.1", 9443
 _PATIENCE = 5.0
-"""Seconds for the API server to hear of a configuration and to call."""
+"""Seconds in which the API server has to see a new configuration and call the webhook."""
 
 AGAIN_EVERY = 10.0
 """Seconds between two tests of an API server that was too slow."""
 
 _EVERY = 0.1
 _NOBODY = "connection refused"
-"""What the API server says of a webhook whose port is closed where it looks for it."""
+"""The API server's error for a webhook whose port is closed on its side."""
 
 _HANDSHAKE = b"\x16"
-"""What TLS begins with."""
+"""The first byte of TLS."""
 
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """Return the way of `--webhook-certificates`, with `auto` resolved; None if only a request can tell."""
+    """Return the value of `--webhook-certificates`, with `auto` resolved; None if a test is needed."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:
@@ -85,9 +85,9 @@ async def add_webhooks(
     transport: Transport,
     config: ClusterConfig,
 ) -> None:
-    """Make the manager serve the webhooks of all `operators`, since the API server calls also idle ones'.
+    """Make the manager serve the webhooks of all `operators`, because the API server calls them all.
 
-    Raises `RegistrationError`, and `SettingsError` for client authorities that cannot be read.
+    Raises `RegistrationError`, and `SettingsError` for an unreadable file of client authorities.
     """
     webhooks = webhooks_of(operators)
     if not webhooks:
@@ -121,7 +121,7 @@ async def add_webhooks(
 
 @dataclass(eq=False)
 class _Serving:
-    """The server of webhooks and its certificate, from the start or once the API server has called."""
+    """The webhook server and its certificate, from the start or after a call by the API server."""
 
     manager: Manager
     settings: Settings
@@ -133,7 +133,7 @@ class _Serving:
         prefix, path = self.settings.webhook_name_prefix, self.settings.webhook_client_ca_file
         self._prefix = self.manager.program.prefix if prefix is None else prefix
         self._shared = self.transport, self.webhooks, self.manager.program
-        # No API server shows a certificate when it wants objects converted.
+        # No API server presents a certificate for conversions.
         required = not self.webhooks.conversions
         self._clients = None if path is None else ClientAuthorities(Path(path), required=required)
         self._built: asyncio.Future[list[Runnable]] = asyncio.get_running_loop().create_future()
@@ -146,9 +146,9 @@ class _Serving:
                 raise SettingsError(f"--webhook-client-ca-file: {error}") from error
 
     def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
-        """Build the server and its certificate, and return the tasks to run for them.
+        """Create the server and its certificate, and return the tasks to run for them.
 
-        The arguments come from the settings, or from resolving `auto`.
+        The arguments are values of settings, or the result of resolving `auto`.
         """
         from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415 - 8 ms, 0.9 MB
         from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp.web: 75 ms, 9 MB
@@ -218,7 +218,7 @@ class _Serving:
 
 
 def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | None) -> None:
-    """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
+    """Log a warning if the API server is elsewhere and the webhooks' default address is local."""
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
     if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return
@@ -230,7 +230,7 @@ def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | No
 
 
 class NotCalled(Exception):
-    """Why the API server does not reach us. `passing` says that it may, once it has time to answer."""
+    """The reason why the API server does not reach us. `passing` says that a later test may succeed."""
 
     def __init__(self, why: str, *, passing: bool = False) -> None:
         super().__init__(why)
@@ -242,8 +242,8 @@ async def reached_address(
 ) -> tuple[BindAddress, str]:
     """Return an address to listen on, and its URL for the API server: from the settings, or a free port.
 
-    A server on this machine's loopback may still be in a container, with a loopback of its own, so this tries
-    it. Raises `NotCalled`, whose text says why the server cannot call.
+    A server with a loopback address may still be in a container with its own loopback, so a test follows.
+    Raises `NotCalled` with the reason if the server cannot call.
     """
     if not is_loopback(config.server.host or ""):
         raise NotCalled(f"the API server {config.server} is not on this machine")
@@ -275,7 +275,7 @@ async def reached_address(
 async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
     """Listen; yield the port, and an event that is set when a client begins a TLS connection.
 
-    It avoids the usual port: another API server may be calling that, for a manager that ran before.
+    It avoids the usual port, which an API server may still call because of an earlier manager.
     """
     called = asyncio.Event()
 
@@ -299,9 +299,9 @@ def _is_free(port: int) -> bool:
 
 
 async def _call(transport: Transport, name: str, port: int, called: asyncio.Event) -> bool:
-    """Make the API server call a webhook at `port`; return whether it finds the port closed.
+    """Make the API server call a webhook at `port`; return whether the server finds the port closed.
 
-    The webhook is for one ConfigMap alone, which is only created as a dry run. It is removed at the end.
+    The webhook matches one ConfigMap, which is only created as a dry run. The webhook is removed at the end.
     """
     token = secrets.token_hex(8)
     label = {name: token}
@@ -332,7 +332,7 @@ async def _call(transport: Transport, name: str, port: int, called: asyncio.Even
                             query={"dryRun": "All"},
                             body=asked,
                         )
-                    except KubeError as error:  # which it is, once the webhook is called
+                    except KubeError as error:  # expected when the webhook is called
                         if _NOBODY in str(error) and not called.is_set():
                             return True
                     await asyncio.sleep(_EVERY)

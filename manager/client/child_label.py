@@ -1,4 +1,4 @@
-"""The label of children that says which slice of the hashes of UIDs their owner is in."""
+"""The label of children with the slice of hashes that contains their owner's UID."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 HASH_BITS = 64
 
 LABEL_SLICES = 256
-"""The number of slices of the hashes that the label tells apart, whatever the number of shards."""
+"""The number of slices of the hashes that the label distinguishes, whatever the number of shards."""
 
 _OFFSET = 0xCBF29CE484222325
 _PRIME = 0x100000001B3
@@ -24,7 +24,7 @@ def hash_of(uid: str) -> int:
 
 
 def slice_of_uid(uid: str) -> int:
-    """Return the number of the slice of the hashes, one of `LABEL_SLICES`, that the UID is in."""
+    """Return the slice of the hashes that contains the UID, one of `LABEL_SLICES`."""
     return hash_of(uid) >> (HASH_BITS - _LABEL_BITS)
 
 
@@ -47,8 +47,8 @@ def label_of(uid: str) -> str:
 class ChildLabel:
     """The label of a program's children, by which a selector finds the children of some owners.
 
-    While `is_set`, each apply sets it. Otherwise apply keeps the label where it is correct: removing it would
-    take a write for each child.
+    While `is_set`, each apply sets the label. Otherwise apply keeps a correct label: removing it would cost
+    one write for each child.
     """
 
     key: str

@@ -27,6 +27,7 @@ from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
 from manager.client.child_label import ChildLabel, label_of
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
+from manager.client.kubernetes import api_client_on, pod_streams_on
 from manager.client.ownership import (
     APPLIED_METADATA,
     Ownership,
@@ -75,7 +76,6 @@ from manager.kube.errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
-    ConfigError,
     Conflict,
     Forbidden,
     Invalid,
@@ -91,8 +91,7 @@ from manager.util import clock
 from manager.util.loop import own_turn
 
 if TYPE_CHECKING:
-    from manager_kubernetes.api_client import TransportApiClient
-    from manager_kubernetes.pod_streams import PodStreams
+    from manager.client.kubernetes import PodStreams, TransportApiClient
 
 R = TypeVar("R", bound=Resource)
 
@@ -236,9 +235,7 @@ class Client(CachedReader):
     @cached_property
     def pod_streams(self) -> PodStreams:
         """Return the API for pods: commands, attached processes, ports and logs."""
-        from manager_kubernetes.pod_streams import PodStreams  # noqa: PLC0415 - 1 ms, where it is used
-
-        return PodStreams(self._transport)
+        return pod_streams_on(self._transport)
 
     def kubernetes_client(self) -> TransportApiClient:
         """Return an `ApiClient` of kubernetes-asyncio on this client's transport.
@@ -252,13 +249,7 @@ class Client(CachedReader):
         Raises ConfigError if the package is not installed.
         """
         if self._kubernetes_client is None:
-            try:
-                from manager_kubernetes.api_client import TransportApiClient  # noqa: PLC0415 - 225 ms, 42 MB
-            except ModuleNotFoundError as error:
-                raise ConfigError(
-                    f"kubernetes_client needs {error.name}: install operator-manager[kubernetes-asyncio]"
-                ) from error
-            self._kubernetes_client = TransportApiClient(
+            self._kubernetes_client = api_client_on(
                 self._transport, self._cache, field_manager=self.field_manager
             )
         return self._kubernetes_client
@@ -546,7 +537,7 @@ class Client(CachedReader):
         if given_up:
             wanted = without_fields(orjson.loads(encoded), given_up)
             encoded = orjson.dumps(wanted)
-        # Take over the entry of our create only before a change.
+        # Convert our create entry to an apply entry only if a change follows.
         taken_over = live.former or bool(given_up and live.applied is not None and live.owns(given_up))
         last, state = self._settled.get(live.uid, (_UNKNOWN, _UNKNOWN))
         is_wanted = last == hash(encoded)

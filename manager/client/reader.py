@@ -35,7 +35,7 @@ class ListOptions(TypedDict, total=False):
     labels: Labels
     """A map of labels that must be equal, or a selector in kubectl's notation."""
     owner: Resource | None
-    """Select by owner reference. Needed with `--shards` for kinds whose replicas cache only their own."""
+    """Select by owner reference; required with `--shards` for kinds that are cached only as own children."""
     index: tuple[str, str] | None
     """Name and value of an index that the informer has."""
     deleting: bool | None

@@ -17,6 +17,7 @@ from manager.api.model import conditions_by_type, merged_by_type, without_defaul
 from manager.api.resource import reference_to
 from manager.client.child_label import ChildLabel, label_of
 from manager.client.errors import name_nearest
+from manager.client.kubernetes import object_of_model
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
 from manager.kube.errors import BadRequest, Conflict, Invalid, NotFound, ServerError, TransportError
@@ -148,7 +149,7 @@ _BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def _refuse_unknown(obj: Resource) -> None:
-    """Raise BadRequest for unknown metadata fields, because the API server ignores them in an apply."""
+    """Raise BadRequest for unknown metadata fields, because an apply would silently omit them."""
     if unknown := sorted({*(obj.metadata.model_extra or ())} - _MORE_METADATA):
         fields = ", ".join(f'unknown field "metadata.{name}"' for name in unknown)
         error = BadRequest(400, "BadRequest", f"{obj.kind} {obj.key}: {fields}")
@@ -211,9 +212,7 @@ def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]]
         raise TypeError(
             f"{type(obj).__name__} is neither an object of manager.api nor a kubernetes-asyncio model"
         )
-    from manager_kubernetes.models import to_resource  # noqa: PLC0415 - 220 ms, 42 MB
-
-    return to_resource(obj, kinds)
+    return object_of_model(obj, kinds)
 
 
 class SubresourceClient:

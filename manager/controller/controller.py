@@ -504,7 +504,7 @@ class Controller:
         run.error_type = type(error).__name__
         # The message of an unknown exception may quote parts of an object that users here must not see.
         told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
-        run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
+        run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; see the manager's log"
         run.failure, run.timed_out = failure.name.lower(), timed_out
         retries = self._queue.retries(item.key)
         fields: dict[str, object] = {"error": text, "error_type": run.error_type}

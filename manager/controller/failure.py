@@ -188,9 +188,7 @@ def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tu
     reason = next((each for kind, each in reasons.items() if isinstance(worst, kind)), None)
     told: tuple[type[BaseException], ...] = (KubeError, OSError, TerminalError, Undeclared, *reasons)
     texts = (
-        explain(each)
-        if isinstance(each, told)
-        else f"{type(each).__name__}; the log of the manager says more"
+        explain(each) if isinstance(each, told) else f"{type(each).__name__}; see the manager's log"
         for each in leaves
     )
     return reason or _camel_case(worst), "; ".join(dict.fromkeys(texts))
@@ -293,8 +291,7 @@ class FailingObjects:
 
     If objects wait for a dependency to answer again (`Cause.awaited`), their back-off cannot predict when. So
     one waiting object tries every few seconds. When it gets an answer, two others may try, then two more for
-    each of these, and so on. If the dependency works again, all objects retry soon; after a single answer, no
-    further objects do.
+    each of these, and so on. While attempts get answers, all objects retry soon; otherwise no others do.
 
     Memory is at most one entry for each failing object.
     """

@@ -300,7 +300,7 @@ class WorkQueue(Generic[K]):
         return item
 
     def done(self, key: K) -> None:
-        """Return `key` to the queue, whatever the result; raises `KeyError` unless `get` returned it."""
+        """End the work on `key`, whatever its result; raises `KeyError` unless `get` returned it."""
         started = self._in_progress.pop(key)
         self._observe_worked(self._loop.time() - started)
         item = self._items.get(key)

@@ -1,1 +1,1 @@
-"""Leader election: one of the replicas that name the same Lease works, the others are ready to take over."""
+"""Leader election: of the replicas that use a Lease, one works, and the others are ready to take over."""

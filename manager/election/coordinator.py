@@ -1,4 +1,4 @@
-"""The coordinator of a manager: it decides what work its replica does, and permits effects while it may."""
+"""The coordinator of a manager: it decides about its replica's work, and permits effects meanwhile."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _NOT_RENEWED = "the right to act as the leader was not renewed in time"
 
 
 class LeadershipLost(Exception):
-    """The loss of the leadership, after which nothing is written; the text gives the reason for the log."""
+    """The leadership is lost, and nothing is written afterwards; the text is the reason for the log."""
 
 
 class Leadership:
     """The right to act as the leader, for effects that the API server does not see.
 
     Writes to the API server are fenced automatically. A call to another service is not: after a process has
-    lost its lease, another one may be at work already. So each such effect stands in
+    lost its lease, another one may already be working. So put each such effect into
 
         async with manager.leadership.held():
             await store.add(pet)
 
-    which ends it when this process may no longer hold the lease. Work that cannot be cancelled, such as a
-    thread, calls `permit(seconds=...)` before each step, for as long as that step may take.
+    which cancels it when this process may no longer hold the lease. Work that cannot be cancelled, such as a
+    thread, calls `permit(seconds=...)` before each step, with the longest duration of the step.
 
-    Without an election it permits everything, always.
+    Without an election, it always permits everything.
     """
 
     def __init__(self, *, elected: bool = True) -> None:
-        """With `elected=False` it permits nothing before the first `renewed`."""
+        """Create the right; with `elected=False` it permits nothing before the first `renewed`."""
         self._deadline = math.inf if elected else -math.inf
         self._ended: str | None = None if elected else _NOT_LEADING
         self._now: Callable[[], float] | None = None
@@ -46,17 +46,17 @@ class Leadership:
 
     @property
     def deadline(self) -> float:
-        """Return the loop time until which this process leads for sure, unless it renews before.
+        """Return the loop time until which this process surely leads, without a further renewal.
 
-        Infinity without an election, minus infinity when it does not lead. The console's overview reads it.
+        It is infinity without an election, and minus infinity if this process does not lead.
         """
         return self._deadline
 
     def permit(self, *, seconds: float = 0.0) -> None:
-        """Raise `Fenced`, as writes do, unless this process leads now, and for `seconds` to come.
+        """Raise `Fenced`, as writes do, unless this process leads now and for the next `seconds`.
 
-        Any thread may call it. A leader that renews in time has 6 to 10 seconds to come by default. Asking
-        for more fails always.
+        Any thread may call it. By default, a leader that renews in time has 6 to 10 seconds left. Higher
+        values always fail.
         """
         if self._ended is not None:
             raise Fenced(self._ended)
@@ -67,12 +67,12 @@ class Leadership:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Cancel the block, and raise `Fenced`, as soon as this process does not lead any more.
+        """Return a context manager that cancels its block with `Fenced` when this process stops leading.
 
-        Each renewal of the lease gives it more time. A request that was sent before may still take effect.
+        Each renewal of the lease extends the time. A request that was sent before may still take effect.
         """
         self.permit()
-        # Not every event loop takes an infinite time for a timer.
+        # Some event loops do not accept an infinite time for a timer.
         limit = asyncio.timeout_at(None if self._deadline == math.inf else self._deadline)
         try:
             async with limit:
@@ -112,29 +112,29 @@ class Work(Protocol):
 
     @property
     def cache(self) -> Cache:
-        """The cache of the objects to work on."""
+        """Return the cache of the objects to work on."""
 
     def start_controllers(self) -> None:
         """Start the controllers that need an election."""
 
     def start_leader_runnables(self, enter: Callable[[], object] = ...) -> None:
-        """Start the runnables for the leader alone; `enter` is called once in the context of all of them."""
+        """Start the leader's runnables; `enter` is called once in the context of all of them."""
 
     async def stop_leader_runnables(self) -> None:
-        """Cancel these runnables, and return when they and their threads have ended."""
+        """Cancel the leader's runnables, and return when they and their threads have ended."""
 
     async def wait_for_threads(self) -> None:
-        """Return when no thread works for a reconcile that was cancelled."""
+        """Return when no thread works for a cancelled reconcile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerObjects:
     """The objects of one controller.
 
-    `objects` is the informer of its own kind, `others` are those of all other kinds that it reads. If
-    `whole`, all objects belong to the first shard. `enqueue` is called with each object that comes to this
-    replica, if `counts` says so of its record, and `handed_over` with each that another replica works on from
-    then on.
+    `objects` is the informer of its own kind, `others` are the informers of all other kinds that it reads. If
+    `whole`, all objects belong to the first shard. `enqueue` is called with each object that this replica
+    newly owns, if `counts` returns True for its record. `handed_over` is called with each object that another
+    replica now owns.
     """
 
     name: str
@@ -147,23 +147,23 @@ class ControllerObjects:
 
 
 class OwnedObjects(Protocol):
-    """The objects of one controller that this replica works on, where several replicas share them."""
+    """The objects of one controller that this replica owns, if several replicas share the objects."""
 
     def work_on(self, key: ObjectKey, /, *, at_once: bool = False) -> AbstractAsyncContextManager[bool]:
-        """Enter the work on an object; gives False when it is another replica's.
+        """Return a context manager for the work on an object; it yields False for another replica's object.
 
-        The block is cancelled when this replica has to end it: after a grace, or `at_once`.
+        The block is cancelled when the shard is given up: after a grace period, or `at_once`.
         """
 
     def covers(self, uid: str) -> bool:
-        """Return whether the object with that UID is in the shard that `work_on` was entered for."""
+        """Return whether the object with that UID is in the shard of the current `work_on` block."""
 
 
 class Coordinator:
-    """A replica's part in an election: it decides which work this replica does. Used once.
+    """The component that decides about this replica's share of the work. It can be used once.
 
     The manager calls `attach`, then `run`. On a clean stop it calls `leave`, waits for `handed_over`, ends
-    all work while `run` goes on, and calls `release`. This class does all work at once, without an election.
+    all work while `run` continues, and calls `release`. This base class does all work, without an election.
     """
 
     def __init__(self) -> None:
@@ -175,37 +175,37 @@ class Coordinator:
 
     @property
     def leadership(self) -> Leadership:
-        """The permission for effects outside of the cluster, in the context of the caller."""
+        """Return the right to effects outside of the cluster, in the context of the caller."""
         return self._leadership
 
     @property
     def leader(self) -> str | None:
-        """The identity of the leader, as far as this replica knows; None where no single one leads."""
+        """Return the identity of the leader, as far as this replica knows; None without a single leader."""
         return None
 
     @property
     def owned(self) -> str | None:
-        """The number of shards that this replica holds, as in `5 of 16`; None without shards."""
+        """Return the number of this replica's shards, as in `5 of 16`; None without shards."""
         return None
 
     @property
     def problem(self) -> str | None:
-        """Why this replica cannot take part; None when it can."""
+        """Return the reason why this replica cannot take part; None if it can."""
         return None
 
     def attach(self, work: Work) -> None:
-        """Start and stop this work from now on."""
+        """Set the work that this coordinator starts and stops."""
         self._work = work
 
     def owned_objects(self, controller: ControllerObjects) -> OwnedObjects | None:  # noqa: ARG002 - for shards
-        """Return the objects of a controller that this replica works on; None for all."""
+        """Return the objects of a controller that this replica owns; None for all."""
         return None
 
     async def run(self) -> None:
-        """Take part until `release` is called; when cancelled, leave the Leases to expire.
+        """Take part until `release` is called; a cancellation leaves the Leases to expire.
 
-        Raises LeadershipLost when a Lease of this replica was not renewed in time, or has another holder. The
-        transport is fenced by then: no write leaves any more, and those in flight are cut.
+        Raises LeadershipLost if a Lease of this replica was not renewed in time, or has another holder. The
+        transport is fenced then: it sends no more writes, and drops those in flight.
         """
         self._running = True
         try:
@@ -224,10 +224,10 @@ class Coordinator:
             self._over.set()
 
     def leave(self) -> None:
-        """Offer all work to other replicas: the stop has begun. Standbys know all objects already."""
+        """Offer all work to other replicas, because the stop has begun. Standbys already know all objects."""
 
     async def handed_over(self) -> None:
-        """Return when other replicas know the objects of all that this one has."""
+        """Return when other replicas know all objects of this replica."""
 
     async def release(self) -> None:
         """End `run`, and let other replicas take over at once; all work must have ended."""
@@ -236,7 +236,6 @@ class Coordinator:
             await self._over.wait()
 
     async def _take_part(self) -> None:
-        """Work until the stop."""
         self._start_work()
         await self._stop.wait()
 

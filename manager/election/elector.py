@@ -1,4 +1,4 @@
-"""The election of a leader: acquire the lease, renew it, release it or lose it."""
+"""The election of a leader: it acquires the lease, renews it, and releases or loses it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from manager.util import clock
 from manager.util.duration import format_duration
 
 SHARD = "shard"
-"""The value of the group's label that tells the Leases of shards from those of replicas."""
+"""The value of the group's label that distinguishes the Leases of shards from those of replicas."""
 
-# Part of a retry period to wait when the lease keeps changing under our renewals.
+# The fraction of a retry period to wait if others change the lease between our renewals.
 _CONTENDED = 0.1
-# Part of the time for the release to wait after a failure.
+# The fraction of the release time to wait after a failure.
 _PAUSE = 0.04
 _LOST = "the lease was lost"
-# Parts of the time from the renew deadline until others may take over: to end in order, and to end at all.
+# Fractions of the time from the renew deadline until others may take over: for an orderly end, and for the
+# forced end.
 _STOP_WITHIN = 0.8
 _GONE_WITHIN = 0.95
 
@@ -39,20 +40,20 @@ class ProcessGuard:
         self._deadlines: dict[str, float] = {}
 
     def renewed(self, lease: str, deadline: float) -> None:
-        """Note that the lease is held until the loop time `deadline`."""
+        """Record that the lease is held until the loop time `deadline`."""
         self._deadlines[lease] = deadline
         self._set()
 
     def released(self, lease: str) -> None:
-        """Note that the lease is not needed any more."""
+        """Record that the lease is not needed any more."""
         del self._deadlines[lease]
         self._set()
 
     def close(self, lease: str, reason: str) -> None:
-        """Send no more writes, and drop those in flight: the lease was lost."""
-        # Here and now, before anything else gets to run: the next write could already be one too many.
+        """Send no more writes, and drop those in flight, because the lease was lost."""
+        # Fence at once, before any other code runs: the next write could already be too late.
         self._transport.fence(reason)
-        # As its deadline from now on, which no renewal of another lease puts off.
+        # This becomes the lease's deadline, which no renewal of another lease extends.
         self.renewed(lease, min(self._deadlines[lease], clock.monotonic()))
 
     def _set(self) -> None:
@@ -68,10 +69,10 @@ class ProcessGuard:
 class ShardCountAgreement:
     """A guard that keeps replicas with different numbers of shards from working at the same time.
 
-    The first shard's Lease states the number in an annotation. A replica that takes it and finds another
-    number writes that the number changes, waits until all other shards are free, and only then works. A
-    replica that takes another shard reads the first one's Lease afterwards. So each has written its own Lease
-    before it reads the other's, and one of them sees the other.
+    The first shard's Lease has the number in an annotation. A replica that takes the Lease and finds another
+    number first writes that the number changes, then waits until all other shards are free, and only then
+    works. A replica that takes another shard reads the first Lease afterwards. So each has written its own
+    Lease before it reads the other's, and one of them sees the other.
     """
 
     def __init__(self, config: ElectionConfig, *, count: int) -> None:
@@ -82,34 +83,34 @@ class ShardCountAgreement:
         self._annotation = f"{config.name}/shards"
         self._count = str(count)
         self._is_leader = count == 1
-        # Apart from the errors of one's own Lease, which is renewed all the while.
+        # Separate from the errors of our own Lease, which is renewed all the time.
         self._error = LastError()
 
     @property
     def problem(self) -> str | None:
-        """Why this replica cannot read the Leases of the others; None when it can."""
+        """Return why this replica cannot read the Leases of the others; None if it can."""
         return self._error.problem or self._others.problem
 
     def claimed(self, lease: Lease) -> Lease:
-        """Return the Lease of any shard with the labels and annotations of a claim."""
+        """Return the Lease of any shard with our labels and annotations for a claim."""
         lease = lease.labelled({self.group.label: SHARD})
         if lease.name != self._first.name or self.is_settled(lease):
             return lease
-        # A leader's Lease without a number was made by hand, or is new: there were no shards.
+        # A leader's Lease without a number was created by hand, or is new: there were no shards.
         if self._annotation not in lease.annotations and self._is_leader:
             return self.settled(lease)
         return lease.annotated({self._annotation: f"to {self._count}"})
 
     def settled(self, lease: Lease) -> Lease:
-        """Return the first shard's Lease as it states our number."""
+        """Return the first shard's Lease with our number."""
         return lease.annotated({self._annotation: self._count})
 
     def is_settled(self, lease: Lease | None) -> bool:
-        """Return whether the first shard's Lease states our number."""
+        """Return whether the first shard's Lease has our number."""
         return lease is not None and lease.annotations.get(self._annotation) == self._count
 
     async def wait_until_free(self) -> None:
-        """Return when no replica can hold another shard than the first."""
+        """Return when no replica can hold any shard except the first."""
         while True:
             if await self._others.read() and not any(map(self._is_held, self._others)):
                 return
@@ -126,9 +127,9 @@ class ShardCountAgreement:
         )
 
     async def is_first_settled(self, view: LeaseObservation) -> bool:
-        """Return whether the first Lease, which `view` observes, states our number, once it could be read.
+        """Return whether the first Lease, which `view` observes, has our number; wait until it is readable.
 
-        To give a shard back before, only to take it again, would be a loop without any delay.
+        Giving a shard back before, only to take it again, would be a loop without any delay.
         """
         while True:
             try:
@@ -142,19 +143,19 @@ class ShardCountAgreement:
 
 
 class LeaseLock:
-    """A lock on a Lease: it takes the Lease when wanted, renews it, and gives it back when no longer wanted.
+    """A lock on a Lease: it takes the Lease when wanted, renews it, and gives it back afterwards.
 
-    The deadline counts from the sending of the last renewal that is known to have succeeded, not from its
-    answer: other replicas count from when they saw the renewal, which may be as early as its sending. A
-    renewal whose answer was lost does not move the deadline, even if the server has it.
+    The deadline counts from the sending of the last renewal that has surely succeeded, not from its answer:
+    other replicas count from the time when they saw the renewal, which may be as early as its sending. A
+    renewal whose answer was lost does not extend the deadline, even if the server has it.
 
     Attributes:
-        wanted: set while this replica should take the Lease, or keep it.
-        taken: whether the Lease is ours, also while work may not begin yet.
+        wanted: set while this replica should take or keep the Lease.
+        taken: whether the Lease is ours, even if work may not begin yet.
         held: set while this replica holds the Lease and may work, until it is lost or given back.
         leadership: permits effects while the Lease is held. Each acquisition has a new one, so that work from
-            an earlier one gets no permission.
-        release_within: seconds that giving the Lease back may take.
+            an earlier acquisition gets no permission.
+        release_within: time limit in seconds for giving the Lease back.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class LeaseLock:
         agreement: ShardCountAgreement,
         began: Callable[[], None],
     ) -> None:
-        """`began` is called when the Lease is held and work may begin; then `held` is set."""
+        """Create a lock; it calls `began`, and sets `held`, when the Lease is held and work may begin."""
         self.wanted = asyncio.Event()
         self.taken = False
         self.held = asyncio.Event()
@@ -179,7 +180,7 @@ class LeaseLock:
         self._agreement = agreement
         self._began = began
         self._first = watcher.of(config.name)
-        # It comes from the watcher, so a request that hangs delays no observation.
+        # The watcher updates this observation, so a request that hangs delays no observation.
         self._view = watcher.of(leases.name)
         watcher.listen(self._observed)
         self._error = LastError()
@@ -204,24 +205,24 @@ class LeaseLock:
 
     @property
     def problem(self) -> str | None:
-        """Why this replica cannot take or renew it; None when it can."""
+        """Return why this replica cannot take or renew the Lease; None if it can."""
         return self._error.problem or self._agreement.problem
 
     @property
     def deadline(self) -> float:
-        """The loop time until which the Lease is surely held, unless renewed before."""
+        """Return the loop time until which the Lease is surely held, without a further renewal."""
         return self._sent + self._timing.renew_deadline
 
     def give_up(self) -> None:
-        """Give it back, or do not take it. The work under it has to be over."""
+        """Give the Lease back, or do not take it. Its work must have ended."""
         self.wanted.clear()
         self._giving_back = True
         self._wake.set()
 
     async def acquire(self) -> bool:
-        """Wait until it is free, or its holder has been silent for too long, and claim it.
+        """Wait until the Lease is free, or its holder has been silent for too long, and claim it.
 
-        Return False when it was given up before.
+        Returns False if it was given up before.
         """
         while self.wanted.is_set():
             self._wake.clear()
@@ -229,7 +230,7 @@ class LeaseLock:
                 if await self._claim():
                     return True
             elif not self._view.doubtful:
-                self._error.clear()  # the last claim's: it is another one's now
+                self._error.clear()  # the error was the last claim's, and another replica has the Lease now
             await pause(self._wake, until=self._view.claimable_at())
         if self._may_hold:
             self._view.doubtful = True
@@ -237,16 +238,16 @@ class LeaseLock:
         return False
 
     async def hold(self) -> None:
-        """Hold it, once it is acquired, until `give_up`, and give it back.
+        """Renew the acquired Lease until `give_up`, and then give it back.
 
-        Raises a group with LeadershipLost, with the guard closed, when it was not renewed in time, or another
-        replica has it; or with the error that `began` raised.
+        Raises a group with LeadershipLost, after closing the guard, if the Lease was not renewed in time or
+        another replica has it. Raises an error of `began` in a group, too.
         """
         if self._was_held:
             self.leadership = Leadership(elected=False)
         self.taken = self._was_held = True
         self._may_state = False
-        # It may be won in the very moment of the stop: only to give it back.
+        # The Lease may be won just when the stop begins: then it is only given back.
         self._giving_back = not self.wanted.is_set()
         self._guard.renewed(self._leases.name, self.deadline)
         async with asyncio.TaskGroup() as group:
@@ -262,12 +263,12 @@ class LeaseLock:
             self._given_back_count.inc()
         self.ended("the lease is given back")
         self.taken, self._sent = False, -math.inf
-        # The work is done, and writes that are still to come (Events, say) do not depend on this lease.
+        # The work has ended, and later writes, such as Events, do not need this lease.
         self._guard.released(self._leases.name)
         await self._release()
 
     def ended(self, reason: str) -> None:
-        """Permit nothing more, whatever the Lease says."""
+        """Permit nothing more, whatever the Lease contains."""
         self._status.set(0)
         self.held.clear()
         self.leadership.ended(reason)
@@ -297,7 +298,7 @@ class LeaseLock:
             return False
         self._error.clear()
         if clock.monotonic() - sent >= self._timing.renew_deadline:
-            # The process was held up while the answer waited, too long to rely on it: claim again.
+            # The process was suspended during the request, so the result is too old: claim again.
             return False
         self._sent, self._silent_since, self._may_hold = sent, since, False
         return True
@@ -308,17 +309,17 @@ class LeaseLock:
             await self._view.read(self._leases, timeout=self._timing.attempt_timeout)
         except KubeError as error:
             self._error.report(f"cannot read lease {self._leases}", error)
-        # If there is none either, the next claim waits for the watcher, and is no loop without delay.
+        # If there is none either, the next claim waits for the watcher, so there is no loop without delay.
         self._view.doubtful = self._view.doubtful or self._view.lease is None
 
     async def _begin_when_agreed(self) -> None:
-        """Begin the work once no other replica can divide it into another number of shards."""
+        """Begin the work when no other replica can use another number of shards."""
         if self._leases.name != self._config.name:
             if not await self._agreement.is_first_settled(self._first):
                 self.give_up()
         elif not self._agreement.is_settled(self._view.lease):
             await self._agreement.wait_until_free()
-            # The next renewal states our number, is made at once, and begins the work.
+            # The next renewal, which is sent at once, contains our number and begins the work.
             self._may_state = True
             self._wake.set()
             return
@@ -336,7 +337,7 @@ class LeaseLock:
         self._began()
 
     async def _keep_renewed(self) -> None:
-        """Renew until given up; raise LeadershipLost at the deadline, or when another holder has it."""
+        """Renew until given up; raise LeadershipLost at the deadline, or if another holder has the Lease."""
         if not self._giving_back:
             self._wake.clear()
         again = self._sent + self._config.renewal_pause()
@@ -350,9 +351,10 @@ class LeaseLock:
                 async with asyncio.timeout_at(self.deadline):
                     await self._renew()
             except TimeoutError:
-                again = -math.inf  # the next attempt finds that there is no time left
+                again = -math.inf  # the next attempt finds that no time is left
             except (Conflict, AlreadyExists, NotFound) as error:
-                # Changed by an earlier renewal of ours whose answer was lost, or by others: read it again.
+                # An earlier renewal whose answer was lost, or another client, has changed the Lease: read it
+                # again.
                 self._error.report(f"lease {self._leases} is not as it was left", error)
                 again = clock.monotonic() + self._timing.retry_period * _CONTENDED
             except KubeError as error:
@@ -390,9 +392,9 @@ class LeaseLock:
         return min(left, self._timing.attempt_timeout)
 
     async def _release(self) -> None:
-        """Mark the Lease as free if we hold it; when that fails, the others wait until it expires."""
+        """Release the Lease if we hold it; if that fails, the others wait until it expires."""
         view = self._view
-        # Half of the time: after an answer that was lost, the other half is for a look at the lease.
+        # Half of the time, so that after a lost answer the other half is left for reading the lease.
         timeout = self.release_within / 2
         try:
             async with asyncio.timeout(self.release_within):
@@ -408,16 +410,16 @@ class LeaseLock:
                         await asyncio.sleep(self.release_within * _PAUSE)
         except TimeoutError:
             _log.warning(
-                "could not release the lease: the others wait until it expires", lease=str(self._leases)
+                "cannot release the lease: other replicas wait until it expires", lease=str(self._leases)
             )
 
 
 class LeaderElector(Coordinator):
-    """The election of one leader among the replicas that name the same Lease. Used once.
+    """The election of one leader among the replicas that use the same Lease. It can be used once.
 
-    Two replicas never write as leaders at the same time, as long as their clocks run at rates that differ by
-    less than `lease_duration / renew_deadline`, no other program edits the Lease, and no write waits inside
-    the API server for longer than the difference of the two. docs/limits.md names the rest.
+    Two replicas never write as leaders at the same time, if their clocks' rates differ by less than
+    `lease_duration / renew_deadline`, no other program edits the Lease, and no write waits inside the API
+    server for longer than the difference between the two durations. docs/limits.md lists the exceptions.
     """
 
     def __init__(self, config: ElectionConfig) -> None:
@@ -431,29 +433,29 @@ class LeaderElector(Coordinator):
 
     @property
     def elected(self) -> asyncio.Event:
-        """Set when this replica becomes the leader."""
+        """Return the event that is set when this replica becomes the leader."""
         return self._lock.held
 
     @property
     def leadership(self) -> Leadership:
-        """The permission for effects outside of the cluster."""
+        """Return the right to effects outside of the cluster."""
         return self._lock.leadership
 
     @property
     def leader(self) -> str:
-        """The identity of the leader, as far as this replica knows; empty while there is none."""
+        """Return the identity of the leader, as far as this replica knows; empty without a leader."""
         leads = self.elected.is_set() and not self._stop.is_set() and clock.monotonic() < self._lock.deadline
         return self.identity if leads else self._view.holder
 
     @property
     def problem(self) -> str | None:
-        """Why this replica cannot read, take or renew the lease; None when it can."""
+        """Return why this replica cannot read, take or renew the lease; None if it can."""
         return self._lock.problem or (None if self.elected.is_set() else self._watcher.problem)
 
     async def release(self, *, within: float = 5.0) -> None:
         """End the election, and give the lease back if we hold it: another replica takes over at once.
 
-        The leader's work must have ended. Returns shortly before `run` does, after `within` seconds at most.
+        The leader's work must have ended. Returns shortly before `run` does, after at most `within` seconds.
         """
         self._lock.release_within = within
         self._lock.give_up()

@@ -1,4 +1,4 @@
-"""Leases: the configuration of an election, the record of a holder and its last renewal, and their client."""
+"""Leases: the configuration of an election, the record of a holder and its last renewal, and a client."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from manager.util.loop import own_turn
 from manager.util.nesting import MOST_LEVELS, is_too_deep
 
 RENEW_EARLY = (0.9, 1.0)
-"""Parts of the retry period between two renewals: they come a little early rather than late."""
+"""The range of pauses between two renewals, as fractions of the retry period: rather early than late."""
 
 _RETRY_JITTER = 1.2
-_MOST = 2**31 - 1  # the limit of the server's types
+_MOST = 2**31 - 1  # the limit of the server's integer types
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-_VERSION_DIGITS = 20  # of 64 bits
-_CUT = 4096  # characters of another writer's text; no replica writes as many
+_VERSION_DIGITS = 20  # the digits of 64 bits
+_CUT = 4096  # characters kept of another writer's text; replicas write shorter texts
 _RENEW_TIME = "renewTime"
-_RELEASED_SECONDS = 1  # the server wants more than zero
+_RELEASED_SECONDS = 1  # the server requires more than zero
 
 # Leases per answer. Each is at most as large as etcd allows, so the answer stays below the read limit.
 _PAGE = 40
-# Bytes above which of a Lease of a group only an outline is kept: others may make large ones.
+# The size in bytes above which only an outline of a Lease is kept: other clients may create large ones.
 _LARGE = 32 * 1024
 _WATCH_SECONDS = (300.0, 600.0)
 
@@ -46,17 +46,17 @@ _WATCH_SECONDS = (300.0, 600.0)
 def new_identity(rng: Random) -> str:
     """Return `<host name>_<uuid>`, new for each process.
 
-    A container that is started again in the same pod must not take its predecessor's lease for its own. So
-    `rng` must not be seeded alike in two replicas.
+    A container that is restarted in the same pod must not use its predecessor's lease. So `rng` must not have
+    the same seed in two replicas.
     """
     return f"{socket.gethostname()}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
 
 
 def host_clock() -> str:
-    """Return a name for the monotonic clock of this host, or "" where that cannot be told.
+    """Return a name for the monotonic clock of this host, or "" if there is none.
 
-    Processes of one host name and one boot of the kernel read the same clock. The host name is a part of it
-    because machines that were cloned while they ran may have the boot in common, and not the clock.
+    Processes with the same host name and kernel boot ID read the same clock. The host name is included
+    because machines that were cloned while running may have the same boot ID, but different clocks.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -67,12 +67,12 @@ def host_clock() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """The three durations of an election, in seconds; ValueError, which names the flag, if they do not fit.
+    """The three durations of an election in seconds; a ValueError names the flag if they do not fit together.
 
-    A leader that has not renewed for `renew_deadline` stops; the others wait `lease_duration` after the last
-    change before they take over. The difference is the margin for clocks that run at different rates, and for
-    the last writes of the old leader to die. `retry_period` lies between renewals, and between a standby's
-    looks. `clock` names the monotonic clock of this process (`host_clock`), if others read it.
+    A leader that has not renewed for `renew_deadline` stops; the others take over `lease_duration` after the
+    last change. The difference is the margin for clocks with different rates, and for the old leader's last
+    writes. `retry_period` is the pause between renewals, and between a standby's checks. `clock` names the
+    monotonic clock of this process (`host_clock`), if other processes can read it.
     """
 
     lease_duration: float = 15.0
@@ -101,12 +101,12 @@ class LeaseTiming:
 
     @property
     def lease_seconds(self) -> int:
-        """The lease duration for the record: whole seconds, rounded up so that no replica waits less."""
+        """Return the lease duration for the record: whole seconds, rounded up for safety."""
         return math.ceil(self.lease_duration)
 
     @property
     def attempt_timeout(self) -> float:
-        """Seconds for one request: the deadline leaves time for a second one, on a new connection."""
+        """Return the seconds for one request: the deadline leaves time for a second one."""
         return max(self.retry_period, self.renew_deadline / 2)
 
 
@@ -114,8 +114,8 @@ class LeaseTiming:
 class ElectionConfig:
     """The Lease of an election, and the replica that takes part in it.
 
-    Names of other Leases begin with `name`, the leader's. `transport` is fenced when one is lost. `watchdog`
-    ends the process if it is still there shortly before another one may take over.
+    Names of other Leases begin with `name`, the leader's Lease. `transport` is fenced when a Lease is lost.
+    `watchdog` ends the process if it still runs shortly before another one may take over.
     """
 
     transport: Transport
@@ -136,24 +136,24 @@ class ElectionConfig:
 class Lease:
     """A version of a `coordination.k8s.io/v1` Lease, as the server has it or before it is written.
 
-    Its times decide nothing, as they come from another machine's clock, except for `sent_at`.
+    No decision uses its times, because they come from another machine's clock, except for `sent_at`.
     """
 
     metadata: dict[str, Any]
     spec: dict[str, Any]
     is_outline: bool = False
-    """Whether it says who holds it, and is not to be written: see `outline`."""
+    """Whether it only shows the holder, and must not be written: see `outline`."""
 
     @classmethod
     def decode(cls, body: bytes) -> Self:
-        """Decode the JSON of a Lease; raise ProtocolError when it has not the shape of one."""
+        """Decode the JSON of a Lease; raise ProtocolError if it is not a valid Lease."""
         document = json_object(body, "a Lease")
         metadata, spec = document.get("metadata"), document.get("spec") or {}
         if not isinstance(metadata, dict) or not isinstance(spec, dict):
             raise not_a("a Lease")
         lease = cls({key: value for key, value in metadata.items() if key != "managedFields"}, spec)
         if is_too_deep(lease.encode(), MOST_LEVELS - 1):
-            # Something was cut off, and may not be written back without it.
+            # A part was removed because of its depth, so the Lease must not be written back.
             raise not_a("a Lease", RecursionError())
         return lease
 
@@ -170,17 +170,17 @@ class Lease:
 
     @property
     def name(self) -> str:
-        """The object's name."""
+        """Return the object's name."""
         return str(self.metadata.get("name", ""))
 
     @property
     def labels(self) -> dict[str, Any]:
-        """The object's labels."""
+        """Return the object's labels."""
         return self._texts("labels")
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """The object's annotations."""
+        """Return the object's annotations."""
         return self._texts("annotations")
 
     def _texts(self, field: str) -> dict[str, Any]:
@@ -189,12 +189,12 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """Identity of the holder; empty when there is none."""
+        """Return the identity of the holder; empty if there is none."""
         holder = self.spec.get("holderIdentity")
         return "" if holder is None else str(holder)
 
     def sent_at(self, clock: str) -> float | None:
-        """Return when the holder sent its last renewal; None unless the clock of this name measured it."""
+        """Return when the holder sent its last renewal; None if another clock measured that."""
         text, prefix = str(self.annotations.get(self._sent_key, "")), f"{self.holder} {clock} "
         if not clock or not text.startswith(prefix):
             return None
@@ -206,7 +206,7 @@ class Lease:
 
     @property
     def duration(self) -> float | None:
-        """Seconds for which the holder claims it after each renewal; None when the record does not say."""
+        """Return the seconds for which each renewal is valid; None if the record has no duration."""
         seconds = self.spec.get("leaseDurationSeconds")
         if isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0:
             return float(seconds)
@@ -214,24 +214,24 @@ class Lease:
 
     @property
     def transitions(self) -> int:
-        """How often it changed hands."""
+        """Return how often the Lease has changed its holder."""
         count = self.spec.get("leaseTransitions")
         return count if isinstance(count, int) and 0 <= count < _MOST else 0
 
     @property
     def uid(self) -> str:
-        """The object's UID: a lease that was deleted and created again is another one."""
+        """Return the object's UID: a lease that was deleted and created again is another one."""
         return str(self.metadata.get("uid", ""))
 
     @property
     def version(self) -> int | None:
-        """The resourceVersion as a number, which orders versions; None when it is not one."""
+        """Return the resourceVersion as a number, which orders versions; None if it is not a number."""
         version = str(self.metadata.get("resourceVersion", ""))
         return int(version) if version.isdecimal() and len(version) <= _VERSION_DIGITS else None
 
     @property
     def record(self) -> dict[str, Any]:
-        """The fields that the holder's renewals change, each cut as in the outline."""
+        """Return the fields that the holder's renewals change, each cut as in the outline."""
         spec = _only(self.spec, "holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
         return {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
 
@@ -245,26 +245,26 @@ class Lease:
         return mine == others
 
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
-        """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.
+        """Return this lease with the holder `identity` from `now` on, or renewed if it already holds it.
 
-        What other clients put there stays. So do resourceVersion and UID: the server refuses the write if the
+        Fields of other clients are kept. So are resourceVersion and UID: the server refuses the write if the
         lease has changed meanwhile, or was replaced.
         """
         lease = self._held_by(identity, seconds, now)
         if self.holder != identity:
-            # A lease that has never been held changes hands for the first time when it is taken the second.
+            # The number of transitions of a new lease increases only when a second holder takes it.
             first = not self.holder and not self.spec.get("acquireTime")
             lease.spec["leaseTransitions"] = self.transitions if first else self.transitions + 1
             lease.spec["acquireTime"] = lease.spec[_RENEW_TIME]
         return lease
 
     def released(self, *, now: datetime) -> Lease:
-        """Return this lease without a holder, for any replica to take at once."""
+        """Return this lease without a holder, so that any replica can take it at once."""
         return self._held_by("", _RELEASED_SECONDS, now)
 
     def _held_by(self, holder: str, seconds: int, now: datetime) -> Lease:
-        # Every renewal must change the record, or the server drops it as a write that changes nothing and
-        # the others see no renewal: a clock that stands still or was set back may repeat itself.
+        # Every renewal must change the record, or the server drops it as a write without changes, and the
+        # others see no renewal: a clock that stands still or was set back may repeat itself.
         now = now.astimezone(UTC)
         stamp = now.strftime(_MICRO_TIME)
         if stamp == self.spec.get(_RENEW_TIME):
@@ -273,9 +273,9 @@ class Lease:
         return Lease(self.metadata, {**self.spec, **holding})
 
     def sent(self, clock: str, at: float) -> Lease:
-        """Return this lease with the time `at`, by the clock of that name, at which its holder sends it.
+        """Return this lease with the time `at`, by the clock named `clock`, at which its holder sends it.
 
-        Without a name it stays as it is.
+        Without a clock name, it stays unchanged.
         """
         return self.annotated({self._sent_key: f"{self.holder} {clock} {at:.6f}"}) if clock else self
 
@@ -294,7 +294,7 @@ class Lease:
     def outline(self, prefix: str) -> Lease:
         """Return the known parts of a lease that others have made large, each of them cut.
 
-        Labels and annotations are known by the prefix of their keys.
+        Known labels and annotations are recognised by the prefix of their keys.
         """
         metadata = _only(self.metadata, "name", "namespace", "uid", "resourceVersion")
         for key, own in (("labels", self.labels), ("annotations", self.annotations)):
@@ -318,16 +318,15 @@ def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 class Leases:
-    """A client of one Lease, or of those in a namespace that have a label. Every method raises KubeError.
+    """A client of one Lease, or of all Leases in a namespace with a label. Every method raises KubeError.
 
-    A write whose error says nothing about its effect may still happen: its resourceVersion makes that
-    harmless.
+    A write whose error does not exclude an effect may still happen: its resourceVersion makes that harmless.
     """
 
     def __init__(self, transport: Transport, *, namespace: str, name: str = "", label: str = "") -> None:
         self.namespace, self.name, self.label = namespace, name, label
         self._transport = transport
-        # With the name in the selector, RBAC can grant the watch of one lease only.
+        # With the name in the selector, RBAC can grant the watch of a single lease.
         self._selector = {"fieldSelector": f"metadata.name={name}"} if name else {"labelSelector": label}
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
         self._object = f"{self._collection}/{quote(name, safe='')}"
@@ -340,7 +339,7 @@ class Leases:
         return Leases(self._transport, namespace=self.namespace, name=name)
 
     async def read_all(self, *, timeout: float) -> list[Lease]:
-        """Return the Leases as they are now, not from any cache."""
+        """Return the current Leases, not from any cache."""
         if self.name:
             lease = await self.read(timeout=timeout)
             return [] if lease is None else [lease]
@@ -357,9 +356,9 @@ class Leases:
         return found
 
     async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch the Leases: first as they are now, then each change, with True if it is the deletion.
+        """Watch the Leases: yield the current ones, then each change, with True for a deletion.
 
-        A stream that is silent for `silence` seconds is taken for dead and raises DeadlineExceeded.
+        A stream that is silent for `silence` seconds counts as dead and raises DeadlineExceeded.
         """
         seconds = str(round(rng.uniform(*_WATCH_SECONDS)))
         query = {"watch": "true", **self._selector, "timeoutSeconds": seconds}
@@ -369,16 +368,16 @@ class Leases:
                     yield self._decode(bytes(event.object)), event.type == "DELETED"
 
     async def read(self, *, timeout: float) -> Lease | None:
-        """Return the one Lease as it is now, not from any cache; None when there is none."""
+        """Return the current Lease, not from any cache; None if there is none."""
         try:
             return Lease.decode(await self._transport.request("GET", self._object, deadline=timeout))
         except NotFound:
             return None
 
     async def write(self, lease: Lease, *, timeout: float) -> Lease:
-        """Create the lease when it carries no version, else replace that version; return what is stored now.
+        """Create the lease if it has no version, else replace that version; return the stored lease.
 
-        Raises Conflict, AlreadyExists or NotFound when the server has another version of it, or none.
+        Raises Conflict, AlreadyExists or NotFound if the server has another version, or none.
         """
         new = not lease.metadata.get("resourceVersion")
         method, path = ("POST", self._collection) if new else ("PUT", self._object)
@@ -387,7 +386,7 @@ class Leases:
         )
 
     async def delete(self, *, only: Lease | None = None, timeout: float) -> None:
-        """Delete the lease, or `only` that version of it: raises Conflict or NotFound when there is none."""
+        """Delete the lease, or only the version in `only`: raises Conflict or NotFound if there is none."""
         body = None
         if only is not None:
             demanded = _only(only.metadata, "uid", "resourceVersion")

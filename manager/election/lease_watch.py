@@ -1,4 +1,4 @@
-"""The Leases as the server last showed them: the holder of each, and how long it has been silent."""
+"""The Leases as the server last showed them: the holder of each, and the duration of its silence."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from manager.util import clock
 from manager.util.backoff import Backoff
 
 BELIEVED = 4.0
-"""Lease durations that are believed, at most, of another replica that shares the objects, or of the holder of
-a deleted lease: one may be set otherwise, but nobody may keep others out for longer by what they write."""
+"""The maximum number of our lease durations that another replica, or the holder of a deleted lease, is
+believed to hold: its lease may name a longer duration, but must not exclude others for that long."""
 
 TIMER_ERROR = 1e-6
-"""Seconds by which a timer may fire early, because times are rounded: that early is in time."""
+"""Seconds by which a timer may fire early because of rounding; that still counts as in time."""
 
 
-# A look at the lease comes a little before a retry period has passed, so that replicas do not look in step
-# and a released lease is found within the period even without a watch.
+# Read the lease a little before a retry period has passed, so that replicas do not read at the same time, and
+# find a released lease within the period even without a watch.
 _LOOK = (0.75, 1.0)
-# A watch that reports each renewal makes looking unnecessary; only its silence calls for a look.
+# A watch that reports each renewal makes reads unnecessary; only its silence causes a read.
 _SILENCE = 1.5
-# Lease durations without a word after which a watch is taken for dead.
+# Lease durations without an event after which a watch counts as dead.
 _DEAD_STREAM = 1.5
-# Retry periods between attempts to watch, at most, where the server does not let us.
+# The maximum number of retry periods between attempts to watch, if the server does not allow it.
 _LONGEST_PAUSE = 30
 
 _log = get_logger("leader")
@@ -37,7 +37,7 @@ _log = get_logger("leader")
 async def pause(wake: asyncio.Event, *, until: float) -> None:
     """Return when the event is set, or at the loop time `until` (infinity is never), whichever is first."""
     try:
-        # Not every event loop takes an infinite time for a timer.
+        # Some event loops do not accept an infinite time for a timer.
         async with asyncio.timeout_at(None if until == math.inf else until):
             await wake.wait()
     except TimeoutError:
@@ -52,34 +52,34 @@ class LastError:
         self._kind: tuple[str, type[Exception]] | None = None
 
     def report(self, failed: str, error: Exception) -> None:
-        """Note that something, such as `cannot read lease a/b`, failed with `error`."""
+        """Record the text `failed`, such as `cannot read lease a/b`, and its `error`."""
         self.problem = f"{failed}: {str(error) or type(error).__name__}"
         if self._kind != (failed, type(error)):
             self._kind = (failed, type(error))
             _log.warning(self.problem)
 
     def clear(self) -> None:
-        """Note that a request succeeded."""
+        """Record that a request succeeded."""
         if self.problem is not None:
-            _log.info("the lease can be reached again", was=self.problem)
+            _log.info("requests for the lease succeed again", was=self.problem)
         self.problem = self._kind = None
 
 
 class LeaseObservation:
-    """The lease as last seen, and the local time `since` which its content was seen so.
+    """The lease as last seen, and the local time `since` which its content has been unchanged.
 
-    A holder is taken for alive until its record has stayed the same for the lease duration, on our own
-    monotonic clock: times in the record come from another clock, and a new label is no sign of life. A record
-    that a process of the same host has written with our own clock is as old as it says.
+    A holder counts as alive until its record has been unchanged for the lease duration, by our own monotonic
+    clock: times in the record come from another clock, and a new label is no sign of life. If a process on
+    the same host has written the record with our own clock, the time in the record is used.
 
-    `newest` is the newest version seen, None when versions cannot be ordered. While `doubtful`, because a
-    write had no answer or news came late, the lease must be read again before the next claim.
+    `newest` is the newest version seen, None if versions cannot be ordered. While `doubtful`, because a write
+    had no answer or an event was late, the lease must be read again before the next claim.
     """
 
     def __init__(
         self, *, identity: str, timing: LeaseTiming, changed: Callable[[], None] = lambda: None
     ) -> None:
-        """Watch; call `changed` for all news except renewals by a live holder."""
+        """Create an observation; `changed` is called for all changes except renewals by a live holder."""
         self._identity = identity
         self._timing = timing
         self._changed = changed
@@ -91,19 +91,19 @@ class LeaseObservation:
 
     @property
     def lease(self) -> Lease | None:
-        """The lease to build a claim on; None when the server has none."""
+        """Return the lease on which a claim is based; None if the server has none."""
         return None if self._gone else self._lease
 
     @property
     def holder(self) -> str:
-        """The identity of the holder, as last seen; empty when there is none."""
+        """Return the identity of the last seen holder; empty if there is none."""
         return self._lease.holder if self._lease is not None else ""
 
     def saw(self, lease: Lease, *, now: float) -> None:
         """Record a lease that was read, watched or written.
 
-        A version older than the known one is ignored, and the lease must be read again: it came late, or the
-        history was rewound.
+        A version older than the known one is ignored, and the lease must be read again: either the version
+        was late, or the history was rewound.
         """
         if self._is_stale(lease):
             self.doubtful = True
@@ -122,16 +122,16 @@ class LeaseObservation:
     def saw_none(self, last: Lease | None = None) -> None:
         """Record that the server has no such lease, or has deleted it in the state `last`.
 
-        A deletion is no release: the holder may still be at work, and will create the lease again.
+        A deletion is no release: the holder may still be working, and will create the lease again.
         """
         self.doubtful = last is not None and self._is_stale(last)
         self._gone = self._gone or not self.doubtful
         self._changed()
 
     async def base(self, leases: Leases, *, timeout: float) -> Lease:
-        """Return the state to build a write on, which is read before if it is not surely known whole.
+        """Return the state on which a write is based; read it first unless it is surely known and complete.
 
-        Of a deleted lease it is the last one, without a version.
+        For a deleted lease, it is the last state, without a version.
         """
         self.doubtful = self.doubtful or (self._lease is not None and self._lease.is_outline)
         if self.doubtful:
@@ -148,37 +148,37 @@ class LeaseObservation:
     def was_read(self, lease: Lease | None, *, before: int | None) -> None:
         """Record the answer to a read that was sent when `before` was the newest version."""
         if lease is None:
-            if self.newest == before:  # else the watch has shown one that was written after the answer
+            if self.newest == before:  # otherwise the watch has shown a version newer than the answer
                 self.saw_none()
             return
         if before is not None and lease.version is not None and lease.version < before:
-            # A read shows at least the state known when it was sent. So the history was rewound, as after
-            # etcd was restored from a backup, and versions start again from an older one.
+            # A read shows at least the state known when it was sent. So the history was rewound, for example
+            # by a restore of etcd from a backup, and versions restart from an older one.
             self.newest = None
         self.saw(lease, now=clock.monotonic())
 
     async def claim(self, leases: Leases, lease: Lease, *, timeout: float) -> float:
-        """Write that state of the lease as held by this replica from now on; return the time of sending."""
+        """Write that state of the lease with this replica as holder; return the time of sending."""
         timing, sent = self._timing, clock.monotonic()
         wanted = lease.claimed(identity=self._identity, seconds=timing.lease_seconds, now=clock.now())
         await self.write(leases, wanted.sent(timing.clock, sent), timeout=timeout)
         return sent
 
     async def write(self, leases: Leases, lease: Lease, *, timeout: float) -> None:
-        """Write that state of the lease; without an answer, the observation is in doubt."""
+        """Write that state of the lease; without an answer, the observation is doubtful."""
         sent = clock.monotonic()
         try:
             stored = await leases.write(lease, timeout=timeout)
         except BaseException:
-            self.doubtful = True  # only now: the watch may show the write before its answer, as no news
+            self.doubtful = True  # set after the answer: the watch may show the write earlier, as no change
             raise
         self.saw(stored, now=sent)
 
     @property
     def expires_at(self) -> float:
-        """The local time at which the lease expires, unless it changes."""
+        """Return the local time at which the lease expires, unless it changes."""
         claimed = self._lease.duration if self._lease is not None else None
-        # A holder that is at work creates it again; one that claimed it for years and is gone does not.
+        # A holder that works creates it again; one that claimed it for years and is gone does not.
         longest = BELIEVED * self._timing.lease_duration if self._gone else math.inf
         return self.since + min(claimed or self._timing.lease_duration, longest)
 
@@ -187,7 +187,7 @@ class LeaseObservation:
         return now >= self.claimable_at() - TIMER_ERROR
 
     def claimable_at(self) -> float:
-        """Return the local time when the lease can be taken unless it changes; infinity while in doubt."""
+        """Return the local time when the lease can be taken unless it changes; infinity while doubtful."""
         if self.doubtful:
             return math.inf
         return -math.inf if self.holder in {"", self._identity} else self.expires_at
@@ -197,9 +197,9 @@ class LeaseObservation:
 
 
 class LeaseWatcher:
-    """An observer of some Leases, while it runs.
+    """An observer of several Leases, while it runs.
 
-    One task watches them. Another one reads them, once each retry period at most, whenever the watch has been
+    One task watches them. Another task reads them, at most once each retry period, when the watch has been
     silent for longer than renewals allow. So neither a dead watch nor a request that hangs delays the other.
     """
 
@@ -208,7 +208,7 @@ class LeaseWatcher:
         self._leases = leases
         self._timing = config.timing
         self._error = LastError()
-        # Without the watch a takeover is later and no more, so its errors are logged only.
+        # Without the watch, a takeover is only later, so the watch's errors are only logged.
         self._watch_error = LastError()
         self._views: dict[str, LeaseObservation] = {}
         self._asked_for: set[str] = set()
@@ -219,15 +219,14 @@ class LeaseWatcher:
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot read the Leases; None when it can."""
+        """Return why it cannot read the Leases; None if it can."""
         return self._error.problem
 
     def __iter__(self) -> Iterator[LeaseObservation]:
-        """Iterate over the observations of Leases that exist, or were asked for."""
         return iter(list(self._views.values()))
 
     def of(self, name: str) -> LeaseObservation:
-        """Return the observation of a Lease, and keep it from now on though there may be none."""
+        """Return the observation of a Lease, and keep it even while the Lease does not exist."""
         self._asked_for.add(name)
         return self._view(name)
 
@@ -239,7 +238,7 @@ class LeaseWatcher:
         return self._views[name]
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each read of all, and for news of one (see `LeaseObservation`)."""
+        """Call `listener` after each read of all Leases, and for changes of one (see `LeaseObservation`)."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
@@ -254,13 +253,13 @@ class LeaseWatcher:
             due = self._next_read
             await asyncio.sleep(due - clock.monotonic())
             if self._next_read > due:
-                continue  # put off by the watch meanwhile
+                continue  # the watch has postponed it meanwhile
             await self.read()
             again = clock.monotonic() + self._timing.retry_period * self._config.rng.uniform(*_LOOK)
             self._next_read = max(self._next_read, again)
 
     async def read(self) -> bool:
-        """Read the Leases now; return False if that failed, for the reason in `problem`."""
+        """Read the Leases now; return False if that failed, with the reason in `problem`."""
         known = {name: view.newest for name, view in self._views.items()}
         try:
             found = await self._leases.read_all(timeout=self._timing.attempt_timeout)
@@ -282,8 +281,8 @@ class LeaseWatcher:
         retry = self._timing.retry_period
         backoff = Backoff(base=retry, cap=retry * _LONGEST_PAUSE, jitter=0.2, rng=self._config.rng)
         while True:
-            # Renewals come each retry period, and a holder without them is replaced before this silence ends:
-            # then it is the stream that is dead.
+            # Renewals arrive each retry period, and a holder without renewals is replaced before such a
+            # silence: so the stream is dead.
             silence = self._timing.lease_duration * _DEAD_STREAM
             changes = self._leases.changes(rng=self._config.rng, silence=silence)
             try:
@@ -303,7 +302,7 @@ class LeaseWatcher:
             self._forget(lease.name)
         else:
             view.saw(lease, now=now)
-        # Only a read tells of a Lease without renewals, of one that is not there, and of unknown ones.
+        # Only a read shows a Lease without renewals, one that does not exist, and unknown ones.
         if self._error.problem is None and not any(view.doubtful for view in self._views.values()):
             self._next_read = max(self._next_read, now + self._timing.retry_period * _SILENCE)
 

@@ -135,7 +135,7 @@ class Forbidden(ApiError):
         said, missing = super().__str__(), self.missing_right
         if missing is None:
             return said
-        by = f"{self.asked_at} sends this request;  " if self.asked_at else ""
+        by = f"{self.asked_at} sends this request; " if self.asked_at else ""
         return f"{said} ({by}{advice_for(missing)})"
 
 

@@ -99,7 +99,7 @@ class OperatorBase:
         default = tuple(each for each in named if held is None or held.takes(each))
         cls.conditions = cls.conditions or default
         cls.tells_of_children = held is not None and is_crd(kind) and held.takes(CONDITION)
-        # In a kind that others define, the field reports to their controller's users.
+        # In a kind that others define, this field belongs to their controller.
         cls.has_observed_generation = (
             is_crd(kind) and status is not None and "observed_generation" in status.model_fields
         )

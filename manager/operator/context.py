@@ -76,15 +76,15 @@ from manager_kinds.pod_health import PodHealth
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from manager_kinds.apps_v1 import Deployment
-    from manager_kubernetes.api_client import TransportApiClient
-    from manager_kubernetes.pod_streams import (
+    from manager.client.kubernetes import (
         ContainerStreams,
         ExecOptions,
         ExecResult,
         LogOptions,
         PortConnection,
+        TransportApiClient,
     )
+    from manager_kinds.apps_v1 import Deployment
 
 R = TypeVar("R", bound=Resource)
 C = TypeVar("C")

@@ -417,7 +417,7 @@ class ObjectReconciler(Generic[T]):
             try:
                 await ctx.finish()
             except (KubeError, Gone) as error:
-                ctx.log.debug("could not say what the deletion waits for", error=explain(error))
+                ctx.log.debug("cannot report what the deletion waits for", error=explain(error))
         ctx.written()
 
 

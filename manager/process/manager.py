@@ -39,7 +39,7 @@ from manager.util.program import Program
 if TYPE_CHECKING:
     from aiohttp.web import AbstractRouteDef
 
-    from manager_kubernetes.api_client import TransportApiClient
+    from manager.client.kubernetes import TransportApiClient
 
 # Seconds that closing each context may take.
 CLOSE_TIMEOUT = 5.0
@@ -379,7 +379,7 @@ class Manager:
             await unless(stop, asyncio.wait([failure]))
             await self._stop(failure)
         finally:
-            # After a stop in order, there is nothing left to stop; otherwise, this is the stop.
+            # After an orderly stop, nothing is left to stop; otherwise, this stops everything.
             self._begin_stop()
             await self._controlling.stop()
             await self._led.stop()

@@ -1,4 +1,4 @@
-"""HTTP servers of the process: aiohttp.web behind limits, and the API server's word on who may see a page."""
+"""HTTP servers of the process: aiohttp.web with limits, and checks of users' rights by the API server."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ __all__ = ["HttpServer", "Limits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one server; times in seconds. The defaults fit pages with few readers."""
+    """The limits of one server; times in seconds. The defaults suit pages with few readers."""
 
     connections: int = 128
-    """Open connections at once. A scraper or a probe has one or two."""
+    """The number of open connections. A scraper or a probe has one or two."""
 
     handshake: float = 10.0
-    """For a TLS handshake."""
+    """The time limit of a TLS handshake."""
 
     head: float = 10.0
-    """For the first byte of a new connection, and from the first byte of a head to its last."""
+    """The time limit for the first byte of a new connection, and for a whole head from its first byte."""
 
     exchange: float = 120.0
-    """From the head of a request to the end of its answer."""
+    """The time limit from the head of a request to the end of its answer."""
 
     write_stall: float = 10.0
-    """For a client that does not read its answer."""
+    """The time after which a client that does not read its answer is disconnected."""
 
     linger: float = 2.0
-    """For the unread rest of a body, and for a client to answer the end of a TLS session."""
+    """The time for the unread rest of a body, and for a client to confirm the end of a TLS session."""
 
     keep_alive: float = 90.0
-    """For the next request, as with Go's clients and servers: a scraper that comes every minute finds its
-    connection open."""
+    """The time for the next request, as in Go's clients and servers: a scraper that connects every minute
+    finds its connection open."""
 
     eviction: float = 1.0
-    """Until a client that neither sends the rest of its request nor reads its answer loses its connection to
-    another client, if no connection is left."""
+    """The time after which a client that neither completes its request nor reads its answer may lose its
+    connection to another client, if no connection is left."""
 
     drain: float = 0.5
-    """For answers under way once the server stops."""
+    """The time for answers in progress when the server stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpServer:
-    """Where `Manager.add_routes` serves handlers, if not on the metrics server."""
+    """A server for the handlers of `Manager.add_routes`, separate from the metrics server."""
 
     name: str
-    """What is served, for the log and for messages, such as `callbacks`."""
+    """The name of the server in logs and messages, such as `callbacks`."""
 
     address: BindAddress | None
-    """Where it listens; None, as in a `Setting` that is `0`, serves nothing."""
+    """The address to listen on; None, like a `Setting` that is `0`, disables the server."""
 
     cert_file: Path | None = None
-    """A PEM file, which is read again when it changes. With it and `key_file` it is HTTPS."""
+    """A PEM file, which is read again when it changes. Together with `key_file`, it turns on HTTPS."""
 
     key_file: Path | None = None
 
     limits: Limits = field(default_factory=Limits)
-    """What clients may take of it."""
+    """The limits for clients."""
 
     def __post_init__(self) -> None:
         if (self.cert_file is None) != (self.key_file is None):

@@ -29,31 +29,31 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 ACCEPTED_TOKEN_KEPT, REFUSED_TOKEN_KEPT = 60.0, 10.0
-"""Seconds for which an answer about a token is valid."""
+"""Seconds for which a TokenReview's result is valid."""
 
 ALLOWED_KEPT, DENIED_KEPT = 300.0, 30.0
-"""Seconds for which an answer about a right is valid."""
+"""Seconds for which a SubjectAccessReview's result is valid."""
 
 REMEMBERED = 1024
-"""Cached answers of each sort: accepted tokens, refused tokens, rights and denials."""
+"""The number of cached results of each kind: accepted tokens, refused tokens, rights and denials."""
 
 DEADLINE = 8.0
-"""Seconds for both reviews together. Prometheus gives up after 10 by default, without seeing the reason."""
+"""Seconds for both reviews together. Prometheus gives up after 10 s by default, without seeing the reason."""
 
 STRANGERS_AT_ONCE, STRANGERS_PER_SECOND = 4, 20
-"""Reviews that did not say yes before: how many at once, and per second on average."""
+"""The number of reviews at once, and per second on average, for clients without an accepted review."""
 
 WAITING = 8
-"""Reviews of one stranger that wait or are under way; more are refused."""
+"""The number of reviews of such a client that wait or are in progress; more are refused."""
 
 PATIENCE = 5.0
-"""Seconds that a stranger waits for a turn."""
+"""Seconds that such a client waits for its turn."""
 
 SLACK = 300.0
-"""Seconds that our clock may be ahead of the API server's, with the leeway that the server allows."""
+"""Seconds by which our clock may be ahead of the API server's, including the server's tolerance."""
 
 _ATTEMPTS = 4
-"""How often a review is sent at most. It changes nothing, so any failure allows another attempt."""
+"""The maximum number of attempts of a review. It changes nothing, so any failure allows another attempt."""
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 """The attribute of a user that identifies the token."""
@@ -67,7 +67,7 @@ _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user as TokenReviews and SubjectAccessReviews describe them."""
+    """A user as described in TokenReviews and SubjectAccessReviews."""
 
     name: str
     uid: str = ""
@@ -77,18 +77,18 @@ class User:
 
     @property
     def by_any_token(self) -> User:
-        """Return the same user without the mark of the token: a user may have any number of tokens."""
+        """Return the user without the token's identifier, because a user may have any number of tokens."""
         return replace(self, extra=tuple(each for each in self.extra if each[0] != _CREDENTIAL))
 
     @property
     def sharer(self) -> str:
-        """Return the name whose limits apply: a service account shares those of its namespace."""
+        """Return the name to which limits apply: all service accounts of a namespace share their limits."""
         return self.name.rpartition(":")[0] if self.name.startswith(_ACCOUNT) else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An object of the cluster, or all of a resource: the subject of a right, if it is not a path."""
+    """An object of the cluster, or all of a resource: the subject of a right that is not about a path."""
 
     group: str
     resource: str
@@ -98,23 +98,23 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The user of a token, None if the API server does not accept it, and whether the request is allowed."""
+    """The user of a token (None if the API server refuses the token), and whether the request is allowed."""
 
     user: User | None
     allowed: bool
 
 
 class ReviewFailed(Exception):
-    """The API server could not be asked; the message says why, and never has the token in it."""
+    """The API server's review failed; the message gives the reason, but never contains the token."""
 
     def __init__(self, message: str, user: User | None = None) -> None:
-        """`user` is known when only the review of their right failed."""
+        """Create the error; `user` is known if only the review of the user's right failed."""
         super().__init__(message)
         self.user = user
 
 
 class TooManyQuestions(Exception):
-    """More unknown tokens or rights than the API server is asked about."""
+    """Too many unknown tokens or rights: the API server is not asked about this one."""
 
 
 class _Head(msgspec.Struct):
@@ -130,7 +130,7 @@ class Claims(msgspec.Struct):
 
     @property
     def have_expired(self) -> bool:
-        """Return whether it expired a while ago: no server may accept it then (RFC 7519, 4.1.4)."""
+        """Return whether the token expired a while ago: then no server may accept it (RFC 7519, 4.1.4)."""
         return self.exp + SLACK < now().timestamp()
 
     def are_for(self, audience: str) -> bool:
@@ -139,7 +139,7 @@ class Claims(msgspec.Struct):
 
 
 def claims_of(token: str) -> Claims:
-    """Return the claims of a JSON Web Token; none at all for any other text, which may be a token too."""
+    """Return the claims of a JSON Web Token; none for any other text, which may be a valid token, too."""
     try:
         head, claims, _ = token.split(".")
         decoded = _decoded(head), _decoded(claims)
@@ -184,14 +184,14 @@ _decode_access = Decoder(_Review[_AccessStatus], "a SubjectAccessReview")
 
 
 class Access:
-    """Client for the API server's reviews of tokens and rights, with a cache.
+    """A client for the API server's reviews of tokens and rights, with a cache.
 
     The times are those of controller-runtime (pkg/metrics/filters/filters.go), except for a refused token. So
-    a right that is taken back is gone after five minutes at the latest, a revoked token after one.
+    a withdrawn right ends after five minutes at the latest, and a revoked token after one minute.
     """
 
     def __init__(self, transport: Transport, *, rng: random.Random, audience: str = "") -> None:
-        """`rng` is the source of jitter; tokens for `audience` are good beside those for the API server."""
+        """Create a client; `rng` is the source of jitter. Tokens for `audience` are accepted, too."""
         self._transport = transport
         self._audience = audience
         self._delay = ExponentialDelay(base=0.2, cap=2.0, jitter=0.2, rng=rng)
@@ -204,10 +204,10 @@ class Access:
         self._token_turns, self._right_turns = _Turns(), _Turns()
 
     async def verdict(self, token: str, verb: str, what: str | Place, *, client: str = "") -> Verdict:
-        """Return whether the bearer of `token` may do `verb` on `what`: on a path, a method in small letters.
+        """Return whether the bearer of `token` may do `verb` on `what`; for a path, a lower-case method.
 
-        Unknown tokens of one `client` wait for each other, and other clients do not wait for them. Raises
-        `ReviewFailed` when the API server does not answer in time, `TooManyQuestions` when it is not asked.
+        Unknown tokens of one `client` wait for each other, but not for those of other clients. Raises
+        `ReviewFailed` if the API server does not answer in time, and `TooManyQuestions` if it is not asked.
         """
         if claims_of(token).have_expired:
             return Verdict(None, allowed=False)
@@ -224,12 +224,12 @@ class Access:
     async def may(self, user: User, verb: str, what: str | Place) -> bool:
         """Return whether a user has a right.
 
-        Raises `KubeError` when the server cannot be asked, and `TooManyQuestions` when that is not tried.
+        Raises `KubeError` if the review fails, and `TooManyQuestions` if it is not sent.
         """
         question = user.by_any_token, verb, what
 
         async def ask() -> bool:
-            # Any pod has a token, and it chooses the question.
+            # Any pod has a token, and can choose the requested right.
             stranger = None if self._rights.was_yes(question) else user.sharer
             async with self._right_turns.turn(stranger), asyncio.timeout(DEADLINE):
                 return await self._review_right(user, verb, what)
@@ -237,7 +237,7 @@ class Access:
         return await self._rights.get(question, ask)
 
     async def _user_of(self, token: str, client: str) -> User | None:
-        # Hash tokens, so that a memory dump reveals none.
+        # Hash tokens, so that a memory dump contains none.
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
         async def ask() -> User | None:
@@ -254,7 +254,7 @@ class Access:
             spec["audiences"] = [self._audience]
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         status = await self._create(_TOKEN_REVIEWS, review, _decode_token)
-        # A server that knows of no audiences names none.
+        # A server without support for audiences returns none.
         if not status.authenticated or (ours and self._audience not in (status.audiences or ())):
             return None
         found = status.user
@@ -297,14 +297,14 @@ class Access:
 
 
 class Answers(Generic[K, V]):
-    """A bounded cache of answers by question, which concurrent callers search for together.
+    """A bounded cache of results by question; concurrent callers share one search.
 
-    True answers and others are remembered apart: any client can cause more of the second sort. The search
-    ends when its last caller is gone. A failure reaches all of its callers, and is not remembered.
+    True and other results have separate limits, because any client can cause other results. A search is
+    cancelled when its last caller is gone. A failure is raised in all of its callers, and not cached.
     """
 
     def __init__(self, *, limit: int, keep_yes: float, keep_no: float) -> None:
-        """Create a cache for `limit` answers of either sort, valid for `keep_yes` and `keep_no` seconds."""
+        """Create a cache for `limit` results of either kind, valid for `keep_yes` and `keep_no` seconds."""
         self._limit = limit
         self._kept = {True: keep_yes, False: keep_no}
         self._values: dict[K, V] = {}
@@ -320,11 +320,11 @@ class Answers(Generic[K, V]):
         return sum(map(len, self._known.values()))
 
     def was_yes(self, question: K) -> bool:
-        """Return whether the last answer was yes, even if it is too old by now to be given again."""
+        """Return whether the last result was true, even if it has expired."""
         return question in self._known[True]
 
     async def get(self, question: K, find: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Return the remembered answer, or else the one of `find`; raises what `find` raises."""
+        """Return the cached result, or else the result of `find`; raises the errors of `find`."""
         if question in self._values:
             self._known[question in self._known[True]].move_to_end(question)
             return self._values[question]
@@ -333,7 +333,7 @@ class Answers(Generic[K, V]):
             search = self._searches[question] = _Search(asyncio.create_task(find(), name="review"))
         search.waiting += 1
         try:
-            # Not a plain await, which would cancel the task with the first caller that leaves.
+            # Not a plain await, which would cancel the task together with the first caller.
             await asyncio.wait([search.task])
             found = search.task.result()
         finally:
@@ -372,7 +372,7 @@ class _CountedLock(asyncio.Lock):
 
 
 class _Turns:
-    """Turns for reviews: a thousand reviews of one stranger do not delay a single one of another."""
+    """The order of reviews: a thousand reviews of one client do not delay a single one of another client."""
 
     def __init__(self) -> None:
         self._all_strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
@@ -381,24 +381,24 @@ class _Turns:
 
     @asynccontextmanager
     async def turn(self, name: str | None) -> AsyncIterator[None]:
-        """Wait for a turn; None is for a question whose answer was yes before. Raises `TooManyQuestions`."""
+        """Wait for a turn; None is for a question whose result was true before. Raises `TooManyQuestions`."""
         if name is None:
             yield
             return
         stranger = self._strangers.setdefault(name, _CountedLock())
         if stranger.waiting >= WAITING:
-            raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
+            raise TooManyQuestions(f"{WAITING} access reviews of one client or user already wait")
         stranger.waiting += 1
         try:
             async with AsyncExitStack() as stack:
                 try:
                     async with asyncio.timeout(PATIENCE):
-                        # One of each stands in the common queue, so all strangers take turns.
+                        # The common queue contains one review of each client, so all clients take turns.
                         await stack.enter_async_context(stranger)
                         await stack.enter_async_context(self._all_strangers)
                         await self._pace.acquire()
                 except TimeoutError:
-                    raise TooManyQuestions("too many questions wait already") from None
+                    raise TooManyQuestions("too many access reviews already wait") from None
                 yield
         finally:
             stranger.waiting -= 1

@@ -1,4 +1,4 @@
-"""Connections of a server: accepting and ending them, and their requests one after the other."""
+"""Connections of a server: they are accepted and closed, and their requests processed one after another."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _FIRST_REQUEST = 1.0
 """Seconds, at the end, for the first request of a new connection: some round trips, with the handshake."""
 
 _TURNS = 3
-"""Turns of the event loop from bytes in the kernel's buffer to a request."""
+"""Iterations of the event loop from bytes in the kernel's buffer to a request."""
 
 _ACCEPT_PAUSE = 1.0
-"""Seconds until the next try when a connection cannot be accepted."""
+"""Seconds until the next attempt after a failure to accept a connection."""
 
 _log = get_logger("http")
 
@@ -40,46 +40,46 @@ LONGEST_HEAD = 32 * 1024
 """Bytes of a request before its body."""
 
 _LONGEST_TARGET = 2048
-"""Bytes of path and query: their decoding cannot be interrupted."""
+"""Bytes of path and query, because their decoding cannot be interrupted."""
 
 _LINES = 100
-"""Lines of a head: our clients send some ten, and each may take a hundred times its bytes in memory."""
+"""Lines in a head: our clients send ten, and each may need a hundred times its bytes in memory."""
 
 SERVER = {"Server": "operator-manager"}
-"""Instead of the versions of Python and aiohttp."""
+"""A header that replaces the versions of Python and aiohttp."""
 
 _BLANK_LINE = b"\r\n\r\n"
 
 
 State = Literal["waiting", "head", "passed", "answering"]
-"""Whether a connection waits for a request, has some bytes of its head, has passed that on, or answers."""
+"""The state: waits for a request, has a part of a head, has passed the head on, or is answering."""
 
 
 class ClientConnection(web.RequestHandler):
-    """HTTP protocol of one connection that limits what its client may send.
+    """The HTTP protocol of one connection, which limits the data that its client may send.
 
-    aiohttp gets a head once it is whole, a body once its request is being answered, and the next head once
-    the answer is sent. It limits neither a whole head, nor its time, nor pipelined requests.
+    aiohttp gets a head when it is complete, a body while its request is being answered, and the next head
+    after the answer. aiohttp itself limits neither a whole head, nor its time, nor pipelined requests.
     """
 
     def __init__(
         self, server: web.Server, on_idle: Callable[[], None], limits: Limits, *, client: str = ""
     ) -> None:
-        """`on_idle` is called after each answer; connections with the same `client` share its quota."""
+        """Create a protocol. `on_idle` runs after each answer; one `client`'s connections share a quota."""
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]  # it takes None for no log
-            auto_decompress=False,  # a small body may be a large one
+            access_log=None,  # type: ignore[arg-type]  # None disables the log
+            auto_decompress=False,  # a small body may expand to a large one
             lingering_time=limits.linger,
             max_line_size=_LONGEST_TARGET,
             max_field_size=LONGEST_HEAD,
             max_headers=_LINES,
         )
         self.client = client
-        self.over = asyncio.Event()  # set when the connection is lost, or has to end
+        self.over = asyncio.Event()  # set when the connection is lost, or must end
         self.lost = asyncio.Event()
-        self.has_asked = False  # whether a request has begun to come, at any time
+        self.has_asked = False  # whether a request has ever begun to arrive
         self._on_idle = on_idle
         self._limits = limits
         self._timer: asyncio.TimerHandle | None = None
@@ -88,10 +88,10 @@ class ClientConnection(web.RequestHandler):
         self._since = self._loop.time()  # when the last answer began or ended
         self._stalled_since: float | None = None  # since when the client does not read its answer
         self._received = bytearray()  # bytes that are not passed on yet
-        self._is_held = False  # whether reading waits until they are
-        self._discards = False  # whether all that still comes is dropped, because the answer is the last
+        self._is_held = False  # whether reading is paused until they are
+        self._discards = False  # whether all further data are dropped, because the answer is the last
         self._has_ended = False  # whether the client sends no more
-        self._body = 0  # bytes of a body that are still to come
+        self._body = 0  # remaining bytes of a body
 
     @property
     def answering(self) -> bool:
@@ -111,19 +111,19 @@ class ClientConnection(web.RequestHandler):
         return self.transport is not None and self.transport.is_closing()
 
     def begin_answer(self, length: int | None) -> None:
-        """Note that a request is being answered, with `length` bytes of a body; None drops all that comes."""
+        """Start the answer to a request with `length` bytes of body; None drops all further data."""
         self._state, self._since = "answering", self._loop.time()
         self._body, self._discards = length or 0, length is None
         self._limit(self._limits.exchange, self._abort)
         self._loop.call_soon(self._pass_on)
 
     def end_answer(self) -> None:
-        """Note that the answer is on its way."""
+        """Record that the answer has been written."""
         self._state, self._since = "waiting", self._loop.time()
         self._on_idle()
         if (self._body or self._discards) and not self._has_ended:
-            # The protocol reads on for as long: closed before, the connection is reset, and the reset may
-            # overtake the answer.
+            # The protocol continues to read until then: closing earlier would reset the connection, and the
+            # reset may overtake the answer.
             self._limit(self._limits.linger, self._abort)
         else:
             self._limit(self._limits.keep_alive, self._hang_up)
@@ -136,7 +136,7 @@ class ClientConnection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         is_more = self._received or self._discards or self.transport is None
         if not data or (len(data) <= self._body and not is_more):
-            # A part of a body goes on without a copy; with nothing, aiohttp resumes its parser.
+            # A part of a body is passed on without a copy; without data, aiohttp resumes its parser.
             self._body -= len(data)
             super().data_received(data)
             return
@@ -144,7 +144,7 @@ class ClientConnection(web.RequestHandler):
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Pass on what aiohttp may have now, and read on unless something waits."""
+        """Pass on the data that aiohttp may have now, and continue to read unless data wait."""
         received = self._received
         while self.transport is not None and not self.transport.is_closing() and (end := self._passable()):
             part = bytes(received[:end])
@@ -164,7 +164,6 @@ class ClientConnection(web.RequestHandler):
             (self.transport.pause_reading if holds else self.transport.resume_reading)()
 
     def _passable(self) -> int:
-        """Return how many bytes the protocol may have now."""
         received = self._received
         if self._discards:
             received.clear()
@@ -183,13 +182,13 @@ class ClientConnection(web.RequestHandler):
             end = received.find(_BLANK_LINE, begins, LONGEST_HEAD)
             if end >= 0 or not is_text:
                 self._state = "passed"
-                # Of TLS, say, the protocol refuses the first byte.
+                # The protocol refuses the first byte of other protocols, such as TLS.
                 return end + len(_BLANK_LINE) if is_text else begins + 1
         if len(received) > LONGEST_HEAD:
             self._end_with(_TOO_LARGE)
         return 0
 
-    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature
         self._has_ended = True
         self._pass_on()
         return self.transport is not None and not self.transport.is_closing()
@@ -210,7 +209,7 @@ class ClientConnection(web.RequestHandler):
             if timer is not None:
                 timer.cancel()
         self._received.clear()
-        if self.transport is not None:  # else it is lost in the handshake
+        if self.transport is not None:  # otherwise it was lost in the handshake
             super().connection_lost(exc)
         self.lost.set()
         self.over.set()
@@ -222,13 +221,13 @@ class ClientConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer bytes that are no request. `Server` answers faults of handlers before, if it can."""
+        """Answer bytes that are not a request. `Server` answers failures of handlers itself, if it can."""
         if status != HTTPStatus.BAD_REQUEST:
             raise ConnectionResetError("the client is gone, or has a part of an answer") from exc
-        del request, message  # the message quotes the client, and there may be a token in that
-        _log.debug("not a request", error=type(exc).__name__)
+        del request, message  # the message quotes the client's data, which may contain a token
+        _log.debug("received an invalid request", error=type(exc).__name__)
         if exc is not None:
-            exc.__traceback__ = None  # or a cycle would keep the client's bytes until a collection of garbage
+            exc.__traceback__ = None  # otherwise a reference cycle would keep the client's bytes
         return last_response(status)
 
     def _end_late(self) -> None:
@@ -259,7 +258,7 @@ class ClientConnection(web.RequestHandler):
 
 
 def last_response(status: int) -> web.Response:
-    """Return an answer after which the connection ends."""
+    """Return an answer that ends its connection."""
     response = web.Response(status=status, headers=SERVER)
     response.force_close()
     return response
@@ -268,7 +267,7 @@ def last_response(status: int) -> web.Response:
 async def _readable(sock: socket.socket) -> None:
     """Return when accepting would not block.
 
-    The loop's own `sock_accept` loses a connection that arrives in the moment of a cancellation.
+    The loop's own `sock_accept` loses a connection that arrives at the moment of a cancellation.
     """
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
@@ -285,13 +284,14 @@ async def _readable(sock: socket.socket) -> None:
 
 
 class Acceptor:
-    """Acceptor of connections from a listening socket, which ends some when there are too many.
+    """An acceptor of connections from a listening socket, which closes some when there are too many.
 
-    A new connection takes the place of another one of the client with most connections: the one that has
-    waited longest for its client. If that client has none such, a connection of any client goes that has made
-    the server wait for a moment. So a client that opens many connections keeps no other client out. While the
-    server works for all of them, new ones wait. The same holds when file descriptors are scarce: then each
-    server keeps the connections that it has, and at least one, for which a descriptor is kept in reserve.
+    A new connection replaces another one of the client with the most connections: the one that has waited
+    longest for its client. If that client has no such connection, one of any client is closed that has made
+    the server wait for a moment. So a client that opens many connections excludes no other client. While the
+    server works for all of them, new connections wait. The same rule applies when file descriptors are
+    scarce: then each server keeps its existing connections, or at least one, for which a descriptor is
+    reserved.
     """
 
     def __init__(
@@ -301,7 +301,6 @@ class Acceptor:
         certificate: ServedCertificate | None,
         limits: Limits,
     ) -> None:
-        """Accept connections for `server`; `certificate` None disables TLS."""
         listening.setblocking(False)
         self._listening = listening
         self._server = server
@@ -322,7 +321,7 @@ class Acceptor:
                     await _readable(self._listening)
                     accepted, client = self._accept_one()
                 except (BlockingIOError, ConnectionError):
-                    continue  # gone before its turn came
+                    continue  # closed before its turn
                 except OSError as error:
                     # `open_files` logs a lack of descriptors for the whole process.
                     if error.errno not in NONE_LEFT and (times := self._failures.count()) is not None:
@@ -341,16 +340,16 @@ class Acceptor:
                 self._begin(accepted, client)
 
     async def drain(self, accepting: asyncio.Task[None]) -> None:
-        """Accept no more connections; return when all requests are answered, or the time for it is over.
+        """Accept no more connections; return when all requests are answered, or the time limit has passed.
 
-        `accepting` is the task of `accept`. A client that has sent nothing yet has a second for its request.
+        `accepting` is the task of `accept`. A client without any data so far has a second for its request.
         """
         accepting.cancel()
         await asyncio.wait([accepting])
         with suppress(OSError):
             while len(self._open) < self._limits.connections and not are_scarce():
                 self._begin(*self._accept_one())
-        self._listening.close()  # new clients go elsewhere at once
+        self._listening.close()  # new clients connect to another replica at once
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         loop = asyncio.get_running_loop()
@@ -366,7 +365,7 @@ class Acceptor:
                 return
 
     async def end(self) -> None:
-        """End all connections at once, and return when they are gone."""
+        """Close all connections at once, and return when they are gone."""
         for connection in self._open:
             connection.over.set()
         if self._open:
@@ -407,9 +406,8 @@ class Acceptor:
         await connection.lost.wait()
 
     def _forget(self, connection: ClientConnection, task: asyncio.Task[None]) -> None:
-        """Give the place and the descriptor of a closed connection to others."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("a connection failed, and not because of its client", exc_info=error)
+            _log.error("a connection failed because of an error in the server", exc_info=error)
         del self._open[connection]
         self._reserve.take()
         self._changed.set()
@@ -423,7 +421,7 @@ class Acceptor:
             await self._wait_for_change(self._limits.eviction)
 
     def _make_room(self, newcomer: str) -> None:
-        """End a connection for one of client `newcomer`, unless one is ending or none may be ended."""
+        """Close a connection to make room for client `newcomer`, unless one is closing or none may be."""
         if any(each.over.is_set() for each in self._open):
             return
         having = Counter(each.client for each in self._open)

@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`, with a path for each check, and `/metrics`."""
+"""The pages `/healthz` and `/readyz`, with a path for each check, and `/metrics`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from manager.util.loop import in_thread
 _HEADERS = {"Cache-Control": "no-cache, private"}
 
 _SLICE = 0.002
-"""Seconds of rendering after which other tasks get their turn."""
+"""Seconds of rendering after which other tasks run."""
 
 _END = b"# EOF\n"
 _OPEN_METRICS = "application/openmetrics-text"
@@ -28,8 +28,8 @@ _OPEN_METRICS = "application/openmetrics-text"
 def health_routes(health: Health) -> web.RouteTableDef:
     """Return the routes of health checks.
 
-    `/readyz` says `ok`, or with status 500 every check; `?verbose` says every check in any case,
-    and `?exclude=NAME` (any number) leaves some out. `/readyz/NAME` is one check alone.
+    `/readyz` returns `ok`, or all checks with status 500; `?verbose` always returns all checks, and
+    `?exclude=NAME` (repeatable) omits some. `/readyz/NAME` is one check alone.
     """
     routes = web.RouteTableDef()
     for checks in (health.liveness, health.readiness):
@@ -70,16 +70,16 @@ class _One(Collector):
 
 
 async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
-    """Return all families and their content type, as the Accept header asks: OpenMetrics, else plain text.
+    """Return all families and their content type for the Accept header: OpenMetrics, else plain text.
 
-    The loop gets its turn between families: some thousand series take tens of milliseconds.
+    Other tasks run between families: some thousand series take tens of milliseconds.
     """
     loop = asyncio.get_running_loop()
     encode: Callable[[Collector], bytes]
     encode, content_type = choose_encoder(accept)
     open_metrics = content_type.startswith(_OPEN_METRICS)
     parts: list[bytes] = []
-    # Reading files blocks, if only for a moment. Reconcilers may hold all threads of `asyncio.to_thread`.
+    # Reading files blocks, if only briefly. Reconcilers may occupy all threads of `asyncio.to_thread`.
     process = await in_thread(lambda: list(metrics.process_registry.collect()))
     turn_ends = loop.time() + _SLICE
     for family in itertools.chain(metrics.registry.collect(), process):
@@ -96,7 +96,7 @@ async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
 def metrics_routes(metrics: Metrics) -> web.RouteTableDef:
     """Return the route of a page that shows `metrics`.
 
-    They are rendered once for all concurrent requests, and for half of the time at most.
+    Concurrent requests share one rendering, and rendering takes at most half of the time.
     """
     shared: Answers[str, tuple[bytes, str]] = Answers(limit=0, keep_yes=0, keep_no=0)
     turn = asyncio.Lock()
@@ -105,8 +105,8 @@ def metrics_routes(metrics: Metrics) -> web.RouteTableDef:
 
     @routes.get("/metrics")
     async def show(request: web.Request) -> web.Response:
-        # A scraper may send several Accept headers, which mean one list. There are two answers to that: a
-        # client that makes up versions must not have the page rendered for each, and some take long to read.
+        # A scraper may send several Accept headers, which together are one list. There are only two results:
+        # a client that invents versions must not cause a rendering for each, and some take long to parse.
         accepted = ",".join(request.headers.getall("Accept", ()))
         accept = _OPEN_METRICS if _OPEN_METRICS in accepted else ""
 

@@ -1,4 +1,4 @@
-"""Handlers of aiohttp.web, served for as long as a context lasts, and if wanted only to users with rights."""
+"""Handlers of aiohttp.web, served inside a context, optionally only to users with a right."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _DEFAULTS = Limits()
 _BACKLOG = 128
 
 _FIELDS = 100
-"""Fields of a query."""
+"""The number of fields in a query."""
 
 _LONGEST_LENGTH = 20
-"""Digits of a Content-Length."""
+"""The number of digits in a Content-Length."""
 
 _CANCELLED = 1.0
-"""Seconds for handlers to end that are cancelled."""
+"""Seconds for cancelled handlers to end."""
 
 _FAULTS_LOGGED = 5
-"""Log lines a minute about faults of handlers: a client may call them again and again."""
+"""Log lines per minute about failures of handlers: a client may cause them again and again."""
 
 _NO_IPV6 = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
-"""How binding fails where IPv6 is compiled in but switched off."""
+"""The errors of binding if IPv6 is compiled in but switched off."""
 
 _log = get_logger("http")
 _access_log = get_logger("access")
@@ -58,7 +58,7 @@ Asks = Callable[[web.Request], tuple[str, str | Place]]
 
 
 class CannotServe(OSError):
-    """Something cannot be served; the message says what, where and why."""
+    """A page cannot be served; the message names it, the address and the reason."""
 
 
 @asynccontextmanager
@@ -76,15 +76,15 @@ async def serve(
 ) -> AsyncIterator[Server]:
     """Serve `routes` at `address`.
 
-    `name` says in messages what is served, and `flag` what sets the address. With `any_port`, another port of
-    the same host is used, with a warning, when the port of `address` is in use. With a certificate, which is
-    kept current, it is HTTPS, else plain HTTP. With `access`, clients need a token whose user has the right
-    to the method on the path.
+    In messages, `name` is the served pages, and `flag` the setting of the address. With `any_port`, another
+    port of the same host is used, with a warning, if the port of `address` is in use. With a certificate,
+    which is kept up to date, the server uses HTTPS, else plain HTTP. With `access`, clients need a token
+    whose user has the right to the method on the path.
 
-    An answer is the last of its connection while `leaving` says yes, so that clients go elsewhere before the
-    end, and when a client's certificate would not let it in any more. At the end no connection is accepted.
-    Requests that have begun to come are answered within the time that `limits` gives. Then all connections
-    are closed, and handlers that still run are cancelled.
+    An answer is the last one of its connection while `leaving` returns True, so that clients connect
+    elsewhere before the end, and if a client's certificate would no longer be accepted. At the end, no
+    connection is accepted. Requests that have begun to arrive are answered within the time in `limits`. Then
+    all connections are closed, and running handlers are cancelled.
 
     Raises `CannotServe`, as when the port is in use, without a usable certificate, or when two routes are the
     same.
@@ -107,11 +107,11 @@ async def serve(
 
 @dataclass(eq=False)
 class Server:
-    """HTTP server with a handler per route (see `serve`); routes can be added while it listens."""
+    """An HTTP server with a handler per route (see `serve`); routes can be added while it listens."""
 
     name: str
     address: BindAddress
-    """With the port that was bound."""
+    """The address with the actual port."""
 
     certificate: ServedCertificate | None
     access: Access | None
@@ -122,8 +122,8 @@ class Server:
     _faults: Lines = field(default_factory=lambda: Lines(per_minute=_FAULTS_LOGGED), init=False)
 
     async def add_routes(self, routes: Routes) -> None:
-        """Serve more routes from now on. Raises `CannotServe` for one that is served already."""
-        # An application of aiohttp takes none once it is set up, so this makes another one.
+        """Serve more routes. Raises `CannotServe` for a route that is already served."""
+        # An aiohttp application accepts no routes after its set-up, so create another one.
         wanted, taken = [*self._routes, *routes], set[tuple[str, str]]()
         app = web.Application()
         app.on_response_prepare.append(self._finish_headers)
@@ -145,7 +145,7 @@ class Server:
         self._routes = wanted
 
     def urls(self) -> dict[str, list[str]]:
-        """Return the URLs that a person can follow from here, for a log line."""
+        """Return the URLs by which a person on this machine reaches the server, for a log line."""
         scheme = "https" if self.certificate is not None else "http"
         address = BindAddress(self.address.host or "localhost", self.address.port)
         paths = [
@@ -184,7 +184,7 @@ class Server:
             self._faults.log(_log.error, "a page failed", path=request.path, exc_info=error)
             if request.writer.output_size:
                 raise
-            text = "this page failed; the log of the manager says more\n"
+            text = "this page failed; see the manager's log\n"
             return await self._send(request, web.Response(status=500, text=text))
         finally:
             connection.end_answer()
@@ -201,7 +201,7 @@ class Server:
 
     async def _finish_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         if request.method == "HEAD":
-            request.writer.length = 0  # a handler that streams does not know
+            request.writer.length = 0  # a streaming handler does not set the length
         response.headers.update(SERVER)
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
         if request.version < HttpVersion11 or not request.content.is_eof() or self._is_last(request):
@@ -222,9 +222,8 @@ def _request(
 
 
 def _malformed(request: web.BaseRequest) -> web.Response | None:
-    """Return the answer to a request that no handler gets."""
     if "Transfer-Encoding" in request.headers:
-        return last_response(411)  # chunks have no end, and none of our clients sends them
+        return last_response(411)  # chunked bodies have no limit, and none of our clients sends them
     length = request.headers.get("Content-Length", "")
     if len(length) > _LONGEST_LENGTH or request.rel_url.raw_query_string.count("&") >= _FIELDS:
         return last_response(400)
@@ -232,7 +231,7 @@ def _malformed(request: web.BaseRequest) -> web.Response | None:
 
 
 def _response_of(error: web.HTTPException) -> web.Response:
-    """Return the same answer without the handler's data, which a traceback would keep."""
+    """Return an equal answer without the handler's data, which a traceback would keep."""
     error.__traceback__ = None
     response = web.Response(status=error.status, reason=error.reason, headers=error.headers, body=error.body)
     for cookie in error.cookies.values():
@@ -249,7 +248,7 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
             )
             family, _, _, _, where = found[0]
             return create((str(where[0]), int(where[1])), family=family)
-        # Listen on all interfaces, by IPv6 for both families where the machine has it.
+        # Listen on all interfaces, with IPv6 for both families if the machine supports it.
         if socket.has_dualstack_ipv6():
             try:
                 return create(("", address.port), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -267,21 +266,21 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
 
 
 def path_itself(request: web.Request) -> tuple[str, str]:
-    """Ask for the right to the request's method on its path."""
+    """Return the right to the request's method on its path."""
     return request.method.lower(), request.path
 
 
 def who_asks() -> User | None:
-    """Return the user whom a guarded handler answers; None where no handler is guarded."""
+    """Return the user whom a guarded handler answers; None if no handler is guarded."""
     return _asking.get()
 
 
 def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handler:
-    """Return a handler for clients with a bearer token whose user has the right that it `asks` for.
+    """Return a handler for clients with a bearer token whose user has the right returned by `asks`.
 
-    Answers as controller-runtime does, but for 401 for a token that the server refuses, and 429 where the
-    server would be asked too often. Client certificates are not asked for: the authority that the API server
-    trusts for clients is not known to a pod.
+    The answers are those of controller-runtime, but with 401 for a token that the server refuses, and 429 if
+    the server would be asked too often. Client certificates are not requested: a pod does not know the
+    authority that the API server trusts for clients.
     """
     is_outage_logged = False
 
@@ -294,24 +293,24 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
             verdict = await access.verdict(token, *asks(request), client=client_at(request.remote))
             if is_outage_logged:
                 is_outage_logged = False
-                _access_log.info("the API server can be asked again who may see this page", path=request.path)
+                _access_log.info("the API server reviews the access to this page again", path=request.path)
             if verdict.user is None:
                 _access_log.debug("refused a token that the API server does not accept", path=request.path)
                 return _refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
             if not verdict.allowed:
                 _access_log.debug("refused a user", path=request.path, user=verdict.user.name)
                 return _refusal(HTTPStatus.FORBIDDEN, f"Authorization denied for user {verdict.user.name}")
-            _asking.set(verdict.user)  # of the task that answers this request
+            _asking.set(verdict.user)  # in the task that answers this request
             return await handler(request)
         except ReviewFailed as error:
             if not is_outage_logged:
                 is_outage_logged = True
-                event = "cannot ask the API server who may see this page"
+                event = "the API server cannot review the access to this page"
                 _access_log.warning(event, path=request.path, error=str(error))
             what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{what} failed")
         except TooManyQuestions as error:
-            _access_log.debug("refused to ask the API server", path=request.path, reason=str(error))
+            _access_log.debug("too many access reviews", path=request.path, reason=str(error))
             return _refusal(HTTPStatus.TOO_MANY_REQUESTS, "Too many questions")
 
     return answer
@@ -327,7 +326,7 @@ def _refusal(status: HTTPStatus, text: str) -> web.Response:
 
 
 def _bearer_token(headers: Sequence[str]) -> str | None:
-    """Return the token of the only Authorization header; None when there is none, or anything else."""
+    """Return the token of the only Authorization header; None if there is none, or another kind."""
     if len(headers) != 1:
         return None
     scheme, _, token = headers[0].strip().partition(" ")

@@ -1,4 +1,4 @@
-"""TLS in fair turns: the records of one client do not keep the event loop from other clients."""
+"""TLS with fair scheduling: one client's records do not keep the event loop from other clients."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from manager.telemetry.logs import get_logger
 from manager.tls.served import is_over
 
 _RECEIVED = memoryview(bytearray(64 * 1024))
-"""Buffer in which all connections receive: OpenSSL gets its content before anything else comes. Its size is
-the share of one connection in a turn of the event loop."""
+"""The receive buffer of all connections: OpenSSL gets its content before the next read. Its size is the share
+of one connection in an iteration of the event loop."""
 
 _CLEAR = memoryview(bytearray(2 * len(_RECEIVED)))
-"""Buffer for decrypted bytes: one turn, and the beginning of a record that came before."""
+"""The buffer for decrypted bytes: those of one iteration, and the beginning of an earlier record."""
 
 _PORT_SHARE = 0.005
-"""Seconds of a turn of the event loop for all connections of a server together."""
+"""Seconds in an iteration of the event loop for all connections of a server together."""
 
 _PIECE = 64 * 1024
-"""Bytes of an answer that are encrypted at a time, as the client takes them."""
+"""Bytes of an answer that are encrypted at a time, when the client accepts them."""
 
 _MOST_OVERHEAD = 64 * 1024
-"""Bytes besides data that a client may send, plus as many as the data has.
+"""Bytes that a client may send in addition to its data, plus as many as it has sent data.
 
-A handshake takes some thousand, and each record 29. Decrypting takes as long however little is in it.
+A handshake has some thousand such bytes, and each record 29. Decrypting a record takes the same time even if
+it contains little data.
 """
 
 _CAPITALS = range(ord("A"), ord("Z") + 1)
-"""How methods of HTTP begin. A TLS record begins with the number of its sort, 22."""
+"""The first byte of HTTP methods. A TLS record begins with its type number, 22."""
 
 _TEXT = b"this port is for HTTPS, and the request came over plain HTTP\n"
 _IS_FOR_TLS = (
@@ -44,13 +45,13 @@ _log = get_logger("http")
 
 
 class Turn:
-    """Share of one turn of the event loop that all connections of a server have together."""
+    """The common share of a server's connections in one iteration of the event loop."""
 
     def __init__(self) -> None:
         self._ends: float | None = None
 
     def is_over(self) -> bool:
-        """Return whether the rest of the work waits for the next turn."""
+        """Return whether the remaining work waits for the next iteration."""
         loop = asyncio.get_running_loop()
         if self._ends is not None:
             return loop.time() >= self._ends
@@ -63,17 +64,16 @@ class Turn:
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
-    """Protocol of a socket's transport, and transport of `protocol`, which connects after the handshake.
+    """The protocol of a socket's transport, and the transport of `protocol`, which connects after TLS.
 
-    asyncio's and uvloop's own transports read all that the client has sent before they return, with a new
-    buffer of 256 KiB for each record: a client that sent one byte in each held the loop until the lease was
-    lost.
+    asyncio's and uvloop's own transports read everything that the client has sent before they return, with a
+    new buffer of 256 KiB for each record: a client that sent one byte in each record blocked the loop until
+    the lease was lost.
     """
 
     def __init__(
         self, protocol: asyncio.Protocol, context: ssl.SSLContext, limits: Limits, turn: Turn
     ) -> None:
-        """`turn` is shared by all connections of a server."""
         super().__init__()
         self._turn = turn
         self._protocol = protocol
@@ -85,13 +85,13 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._socket: asyncio.Transport = cast("asyncio.Transport", None)
         self._extra: dict[str, Any] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._established = False  # whether the handshake is over
+        self._established = False  # whether the handshake has ended
         self._closing = False
         self._has_ended = False  # whether the client sends no more
         self._bytes_in = self._data_in = 0  # bytes so far
-        self._yielding = False  # whether others have their turn before more of it comes
-        self._undecrypted = False  # whether what has come is still to be decrypted then
-        self._paused = False  # whether nothing is wanted for now
+        self._yielding = False  # whether other connections have their turn before the next read
+        self._undecrypted = False  # whether received data then still have to be decrypted
+        self._paused = False  # whether the protocol has paused reading
         self._backlog = deque[bytes | memoryview]()
         """What is to be sent, once the client has taken what is before it."""
         self._is_full = self._protocol_paused = False
@@ -103,12 +103,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._socket = cast("asyncio.Transport", transport)
         self._limit(self._limits.handshake)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - what is more comes the next time
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the rest is read the next time
         return _RECEIVED
 
     def buffer_updated(self, nbytes: int) -> None:
         if nbytes == len(_RECEIVED):
-            self._yield_turn()  # there may be more
+            self._yield_turn()  # there may be more data
         if self._closing or self._session is None:
             return
         if not self._bytes_in and _RECEIVED[0] in _CAPITALS:
@@ -121,7 +121,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._decrypt()
 
     def _decrypt(self) -> None:
-        """Decrypt what has come, and pass it on, now or in the next turn."""
+        """Decrypt the received data, and pass them on, now or in the next iteration."""
         self._undecrypted = self._turn.is_over()
         if self._undecrypted:
             self._yield_turn()
@@ -231,7 +231,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     @staticmethod
     def _read_all(session: ssl.SSLObject) -> tuple[int, bool]:
-        """Return how many bytes of data are there now, and whether they are the last."""
+        """Return the number of available data bytes, and whether they are the last."""
         size = 0
         try:
             while count := session.read(len(_CLEAR) - size, cast("bytearray", _CLEAR[size:])):
@@ -254,7 +254,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.resume_reading()
 
     def _send(self) -> None:
-        """Encrypt as much data as the client accepts now."""
         session = self._session
         while self._backlog and session is not None and not self._is_full:
             data = memoryview(self._backlog.popleft())
@@ -266,7 +265,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._end_session(session)
 
     def _end_session(self, session: ssl.SSLObject) -> None:
-        with suppress(ssl.SSLError):  # the client has not said so yet
+        with suppress(ssl.SSLError):  # the client has not confirmed the end yet
             session.unwrap()
         self._flush()
         self._stop_sending()
@@ -277,7 +276,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if self._has_ended:
             self._socket.close()
             return
-        # To close it with something unread would be a reset, which can overtake the answer.
+        # Closing with unread data would cause a reset, which can overtake the answer.
         with suppress(OSError):  # the client is gone
             self._socket.write_eof()
         self._socket.resume_reading()
@@ -288,9 +287,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.write(self._outgoing.read())
 
     def _fail(self, reason: str) -> None:
-        """End a connection by the fault of its client: a port scan, a client without trust, an attack."""
+        """Close a connection because of its client: a port scan, a client without trust, or an attack."""
         _log.debug("a connection failed", error=reason)
-        self._flush()  # what is wrong, in TLS's own words
+        self._flush()  # the reason, as a TLS alert
         self._closing, self._session = True, None
         self._socket.close()
 

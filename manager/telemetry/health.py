@@ -1,4 +1,4 @@
-"""Liveness and readiness of the process: named checks and how they are shown."""
+"""Liveness and readiness of the process: named checks and their reports."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 Check = Callable[[], str | None]
-"""Answers at once: None when all is well, else what is wrong, in words for a person."""
+"""Returns None at once if all is well, else the problem as a text for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The outcome of some checks."""
+    """The result of some checks."""
 
     healthy: bool
     text: str
-    """One line per check and one for the whole, the way the API server shows its own."""
+    """One line per check and one for the whole, in the API server's own format."""
 
 
 class Checks:
-    """Named checks that should all pass. The check `ping` is always there and always passes."""
+    """Named checks that should all pass. The check `ping` always exists and always passes."""
 
     def __init__(self, title: str) -> None:
-        """`title` names the whole in its report: `healthz` or `readyz`."""
+        """Create checks; `title` names the whole in the report: `healthz` or `readyz`."""
         self.title = title
         self._checks: dict[str, Check] = {"ping": lambda: None}
         self._details: dict[str, Check] = {}
 
     def add(self, name: str, check: Check, *, detail: Check | None = None) -> None:
-        """Add a check. `name` becomes a part of a path; a second check of the same name is an error.
+        """Add a check. `name` becomes a part of a path; a second check with the same name is an error.
 
-        `detail` says what is worth knowing although the check passes.
+        `detail` returns useful information while the check passes.
         """
         if not name or "/" in name:
             raise ValueError(f"{name!r} cannot be the name of a check: it becomes part of a path")
         if name in self._checks:
-            raise ValueError(f"there is a check named {name} already")
+            raise ValueError(f"another check already has the name {name}")
         self._checks[name] = check
         if detail is not None:
             self._details[name] = detail
@@ -46,18 +46,18 @@ class Checks:
         return tuple(self._checks)
 
     def problem(self, name: str) -> str | None:
-        """Return the problem that one check finds; a check that raises is a check that fails.
+        """Return the problem that one check finds; a check that raises has failed.
 
         Raises `KeyError` for an unknown name.
         """
         check = self._checks[name]
         try:
             return check()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the answer has to be "not healthy"
+        except Exception as error:  # noqa: BLE001 - any error means "not healthy"
             return f"the check itself failed: {error!r}"
 
     def report(self, *, excluded: Collection[str] = ()) -> Report:
-        """Run every check but the excluded ones."""
+        """Run every check except the excluded ones."""
         lines: list[str] = []
         healthy = True
         for name in self._checks:
@@ -77,7 +77,7 @@ class Checks:
 
 
 class Health:
-    """The checks of one process: liveness, where a restart would help, and readiness, to do its work."""
+    """The checks of one process: liveness, if a restart would help, and readiness for work."""
 
     def __init__(self) -> None:
         self.liveness = Checks("healthz")

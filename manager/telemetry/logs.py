@@ -1,15 +1,15 @@
 """Structured logs: JSON lines in a container, readable columns on a terminal.
 
-Every line has `ts` (RFC 3339, UTC, milliseconds), `level` (debug, info, warn, error), `logger` and `msg`; the
-rest are the fields of the logger and of the call. A thread writes the lines to standard error, so a stalled
+Every line has `ts` (RFC 3339, UTC, milliseconds), `level` (debug, info, warn, error), `logger` and `msg`;
+other fields belong to the logger and the call. A thread writes the lines to standard error, so a stalled
 reader never blocks the event loop. Up to 8 MiB of lines wait for the reader; further lines are dropped and
-counted. A value has at most 1,024 characters, because untrusted clients supply some of them, and no value can
+counted. A value has at most 1,024 characters, because untrusted clients supply some values, and no value can
 imitate a line.
 
     log = get_logger("cache.reflector")
     log.warning("watch closed", kind="Pod", reason="expired")
 
-Within a reconcile, `reconcile_log()` returns the logger that carries its controller, object and id.
+Inside a reconcile, `reconcile_log()` returns the logger with its controller, object and id.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
 _unwanted = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
-sys.modules.update(dict.fromkeys(_unwanted))  # type: ignore[arg-type] # None is how an import is refused
-import structlog  # noqa: E402 - without the two: 70 modules, four megabytes, for a renderer that is not used
+sys.modules.update(dict.fromkeys(_unwanted))  # type: ignore[arg-type] # None refuses the import
+import structlog  # noqa: E402 - without these: 70 modules, four megabytes, for an unused renderer
 
 for _name in _unwanted:
     del sys.modules[_name]
@@ -57,14 +57,15 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """Return the text; escape it like `repr` if it has characters that control a terminal."""
+    """Return the text, escaped like `repr` if it has characters that control a terminal."""
     return text if text.isprintable() else repr(text)[1:-1]
 
 
 def get_logger(name: str, **fields: Any) -> FilteringBoundLogger:
-    """Return a logger whose lines carry `logger=name` and `fields`; it may be called at import.
+    """Return a logger with `logger=name` and `fields` in its lines; it may be called at import.
 
-    A hot path calls `.bind()` once and keeps the result, which saves a look-up of the settings per line.
+    Frequently executed code calls `.bind()` once and keeps the result, which saves a look-up of the settings
+    per line.
     """
     return cast("FilteringBoundLogger", structlog.get_logger(logger_name=name, **fields))
 
@@ -74,40 +75,39 @@ _current: ContextVar[FilteringBoundLogger] = ContextVar("reconcile_log", default
 
 
 reconcile_log = _current.get
-"""Returns the logger of the reconcile that the calling task is running.
+"""Returns the logger of the reconcile in which the calling task runs.
 
-Its lines carry controller, namespace, name and reconcile_id. Outside a reconcile it is a plain logger.
+Its lines have controller, namespace, name and reconcile_id. Outside of a reconcile, it is a plain logger.
 """
 
 set_reconcile_log = _current.set
-"""Makes a logger what `reconcile_log()` returns in this task, until its token is given back."""
+"""Sets the logger that `reconcile_log()` returns in this task; the returned token undoes that."""
 
 reset_reconcile_log = _current.reset
-"""Undoes the `set_reconcile_log` that returned a token, in the same task."""
+"""Undoes the `set_reconcile_log` that returned the token, in the same task."""
 
 
 # Lines
 
 _LEVELS = {"warning": "warn", "critical": "error", "exception": "error", "notset": "debug"}
 _LONG_NUMBER = 64
-"""Bits of what JSON cannot hold as a number."""
+"""The number of bits above which an integer does not fit into JSON."""
 
 _LONGEST_PART = 4 * 1024
 """Characters of one step of a traceback, or of its message."""
 
 _LONGEST_TRACEBACK = 32 * 1024
-"""Characters of all of it: some two hundred steps. So many may `stack` have, which is this program's own."""
+"""Characters of a whole traceback: some two hundred steps. `stack`, our own code, may have as many."""
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 
 
 def timestamp() -> str:
-    """Return the time, as RFC 3339 in UTC with milliseconds: `2026-11-21T08:31:02.123Z`."""
+    """Return the time in RFC 3339, in UTC with milliseconds: `2026-11-21T08:31:02.123Z`."""
     return clock.now().isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def _line_of(method: str, event: EventDict) -> tuple[dict[Any, Any], BaseException | None]:
-    """Return the fields of a line, in their order, and the exception that it is about."""
     exception, stack = _exception(event.pop("exc_info", None)), event.pop("stack", None)
     line: dict[Any, Any] = {
         "ts": timestamp(),
@@ -122,7 +122,7 @@ def _line_of(method: str, event: EventDict) -> tuple[dict[Any, Any], BaseExcepti
 
 
 def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
-    """Render one line of JSON without the newline; never fail, as `repr` replaces unsuitable values."""
+    """Return one line of JSON without the newline; it never fails, as `repr` replaces unsuitable values."""
     line, exception = _line_of(method, event)
     if exception is not None:
         line.setdefault("error", shortened(_text(exception) or type(exception).__name__))
@@ -130,7 +130,7 @@ def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
     try:
         return _visible(orjson.dumps(line, default=_shown, option=_OPTIONS))
     except TypeError:
-        # A lone surrogate, for one: rare, so slow is fine.
+        # For example because of a lone surrogate, which is rare, so a slow way is fine.
         plain = {str(key): value if isinstance(value, str) else _shown(value) for key, value in line.items()}
         return json.dumps(plain).encode()
 
@@ -147,7 +147,7 @@ class ConsoleLines:
     """Renderer of lines for users: time, level, message, logger, then `key=value` pairs."""
 
     def __init__(self, *, colours: bool) -> None:
-        """`colours` adds ANSI colours, which only a terminal understands."""
+        """Create a renderer; `colours` adds ANSI colours, which only a terminal understands."""
         self._render = structlog.dev.ConsoleRenderer(
             colors=colours,
             timestamp_key="ts",
@@ -157,12 +157,12 @@ class ConsoleLines:
         )
 
     def __call__(self, logger: Any, method: str, event: EventDict) -> bytes:
-        """Render an event as one line without its newline; lines of a stack or an exception follow, indented.
+        """Return an event as one line without newline; lines of a stack or an exception follow, indented.
 
         Because of the indentation, no value can imitate a log line.
         """
         for name in ("ts", "level", "msg"):
-            event.pop(name, None)  # a caller's own field, which would stand in the place of ours
+            event.pop(name, None)  # a caller's field with the same name
         line, exception = _line_of(method, event)
         if not line["logger"]:
             del line["logger"]
@@ -176,7 +176,7 @@ class ConsoleLines:
 
 
 class _Escaped:
-    """A text with characters that control a terminal, shown as Python writes them."""
+    """A text whose terminal control characters are shown as Python's escapes."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -190,7 +190,7 @@ def _bare_or_quoted(value: Any) -> Any:
 
 
 def _bounded(value: Any) -> Any:
-    """Return the value, or its shortened text if it is long, as logs contain untrusted clients' input."""
+    """Return the value, or its shortened text if it is long: logs contain untrusted clients' input."""
     if isinstance(value, str):
         return shortened(value)
     if value is None or isinstance(value, bool | float):
@@ -199,7 +199,7 @@ def _bounded(value: Any) -> Any:
         return value if value.bit_length() < _LONG_NUMBER else shortened(_shown(value))
     try:
         text = orjson.dumps(value, default=_shown, option=_OPTIONS)
-    except TypeError:  # an integer of more than 64 bits, a cycle
+    except TypeError:  # an integer of more than 64 bits, or a cycle
         return shortened(_shown(value))
     return value if len(text) <= LONGEST else shortened(text.decode())
 
@@ -207,7 +207,7 @@ def _bounded(value: Any) -> Any:
 def _shown(value: Any) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001 - a line of log must not end what it tells of
+    except Exception:  # noqa: BLE001 - a log line must not break the code that logs
         return f"<{type(value).__name__} that cannot be shown>"
 
 
@@ -219,7 +219,7 @@ def _text(value: Any) -> str:
 
 
 def _traceback(exception: BaseException) -> str:
-    """Format a traceback with the library's frames folded, and long parts shortened."""
+    """Return a traceback with the library's frames folded, and long parts shortened."""
     text = "".join(shortened(part, _LONGEST_PART) for part in format_exception(exception))
     if len(text) <= _LONGEST_TRACEBACK:
         return text
@@ -228,7 +228,7 @@ def _traceback(exception: BaseException) -> str:
 
 
 def _exception(info: Any) -> BaseException | None:
-    """Return the exception that `exc_info` stands for: itself, a tuple, or True for the current one."""
+    """Return the exception for a value of `exc_info`: itself, a tuple, or True for the current one."""
     if isinstance(info, BaseException):
         return info
     if isinstance(info, tuple):
@@ -240,19 +240,19 @@ def _exception(info: Any) -> BaseException | None:
 # The thread that writes
 
 MAX_WAITING = 8 * 1024 * 1024
-"""Bytes held for a reader that does not keep up. Lines beyond that are dropped and counted."""
+"""Bytes that wait for a slow reader. Lines beyond that are dropped and counted."""
 
 _FOR_A_LINE = 64
-"""Bytes that a line takes in memory besides its own."""
+"""Bytes that a line needs in memory besides its own."""
 
 _BATCH_BYTES = 64 * 1024
 
 
 class LineWriter:
-    """Writer of lines to a file descriptor, in order, from a thread of its own.
+    """A writer of lines to a file descriptor, in order, from its own thread.
 
-    A stalled reader of a pipe would block the event loop, and with it the renewal of the lease. Lines beyond
-    the limit are dropped; a line reports their number once the reader goes on.
+    A stalled reader of a pipe would block the event loop, and so the renewal of the lease. Lines beyond the
+    limit are dropped; a later line reports their number.
     """
 
     def __init__(
@@ -265,13 +265,13 @@ class LineWriter:
         self._queue: SimpleQueue[bytes | threading.Event | None] = SimpleQueue()
         self._waiting = 0
         self._dropped = self._dropped_bytes = 0
-        self._counting = threading.Lock()  # held for as long as it takes to add
+        self._counting = threading.Lock()  # held only during an addition
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Take one line, without its newline. Never waits and never fails; safe in any thread."""
+        """Queue one line without its newline. Never waits and never fails; safe in any thread."""
         if self._closed:
             self._write_all(line + b"\n")
             return
@@ -293,7 +293,7 @@ class LineWriter:
         return written.wait(timeout)
 
     def close(self, timeout: float) -> None:
-        """Write what is waiting, for at most `timeout` seconds; lines after that go out at once."""
+        """Write the waiting lines, for at most `timeout` seconds; later lines are written at once."""
         if not self._closed:
             self._queue.put(None)
             self._thread.join(timeout)
@@ -329,23 +329,23 @@ class LineWriter:
             except BlockingIOError:
                 select.select((), (self._fd,), ())
             except OSError:
-                # The reader is gone, and there is no other place to report that.
+                # The reader is gone, and there is no other place to report the error.
                 return
 
 
 # Set-up
 
 LogLevel = Literal["debug", "info", "warn", "error"]
-"""The least level whose lines are written."""
+"""The lowest level whose lines are written."""
 
 LogFormat = Literal["auto", "json", "console"]
-"""How lines look; `auto` is console on a terminal and JSON elsewhere."""
+"""The format of lines; `auto` is console on a terminal and JSON elsewhere."""
 
 CLOSE_TIMEOUT = 2.0
-"""Seconds the end of the process waits for a reader that stalls."""
+"""Seconds for which the end of the process waits for a stalled reader."""
 
 _QUIET = {
-    # Debug prints each selector call.
+    # At debug level, asyncio logs each selector call.
     "asyncio": logging.INFO,
     # gRPC logs its polling engine, and each request once more.
     "_cygrpc": logging.WARNING,
@@ -361,7 +361,7 @@ class BridgeHandler(logging.Handler):
         level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
         try:
             message = record.getMessage()
-        except Exception:  # noqa: BLE001 - a library's message that does not fit its arguments is shown as well
+        except Exception:  # noqa: BLE001 - show even a message that does not fit its arguments
             message = f"{record.msg!r} % {record.args!r}"
         get_logger(record.name).log(level, message, exc_info=record.exc_info)
 
@@ -387,13 +387,13 @@ def _bridged(level: int) -> Iterator[None]:
 
 @contextmanager
 def _structured(process: Callable[[Any, str, EventDict], Any], level: int, sink: object) -> Iterator[None]:
-    """Have structured loggers pass their events to `process`, and its results to a method of `sink`."""
+    """Make structured loggers pass their events through `process` to a method of `sink`."""
     structlog.configure(
         processors=[process],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # Whatever a logger is made with: a line of log must not end what it tells of.
+        # Accept any logger arguments: a log line must not break the code that logs.
         logger_factory=lambda *_: sink,
-        # Not cached: a logger made at import would keep the settings of an earlier context.
+        # Not cached: a logger created at import would keep the settings of an earlier context.
         cache_logger_on_first_use=False,
     )
     try:
@@ -406,9 +406,9 @@ def _structured(process: Callable[[Any, str, EventDict], Any], level: int, sink:
 def configured(
     *, level: LogLevel = "info", log_format: LogFormat = "auto", fd: int = 2
 ) -> Iterator[LineWriter]:
-    """Configure logging to the file descriptor `fd` within the block; at its end, flush the queued lines.
+    """Configure logging to the file descriptor `fd` within the block; flush the queued lines at its end.
 
-    Before a sudden end (`os._exit`), the caller must call `flush` of the writer that this yields.
+    Before a sudden end (`os._exit`), the caller must call `flush` of the yielded writer.
     """
     terminal = os.isatty(fd)
     render: Callable[[Any, str, EventDict], bytes] = render_json
@@ -431,7 +431,7 @@ def configured(
 
 @contextmanager
 def captured(tell: Callable[[str, dict[str, Any]], object], *, level: LogLevel = "info") -> Iterator[None]:
-    """Pass lines to `tell`, as their level and fields, within the block: for tests and simulations."""
+    """Pass lines to `tell`, with their level and fields, within the block: for tests and simulations."""
 
     def end(_logger: Any, method: str, fields: EventDict) -> Any:
         tell(method, dict(fields))

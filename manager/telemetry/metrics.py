@@ -1,8 +1,8 @@
-"""Every metric family of the process, under the names dashboards and alerts already know.
+"""Every metric family of the process, with names known from controller-runtime's dashboards and alerts.
 
-One `Metrics` belongs to one manager and is handed to whoever records. Families with labels are
-bound once (`metrics.reconcile_total.labels("memcached", "success")`) and the bound child kept,
-so that recording on a hot path is one addition.
+One `Metrics` belongs to one manager and is passed to all code that records. Families with labels are bound
+once (`metrics.reconcile_total.labels("memcached", "success")`) and the bound child is kept, so that frequent
+recording is one addition.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ RECONCILE_BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
     *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
 )
-"""Upper bounds in seconds for how long one reconcile takes."""
+"""Upper bounds in seconds for the duration of a reconcile."""
 
 QUEUE_BUCKETS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
-"""Upper bounds in seconds for waiting in and working on a queue: 10 ns to 1,000 s, by tens."""
+"""Upper bounds in seconds for waiting in a queue and for the work: 10 ns to 1,000 s, in powers of ten."""
 
 REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Upper bounds in seconds for one request to the API server."""
@@ -39,14 +39,14 @@ LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 """Upper bounds in seconds for delays inside the process."""
 
 UNOWNED_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0)
-"""Upper bounds in seconds for how long a lease has no holder."""
+"""Upper bounds in seconds for the time in which a lease has no holder."""
 
 
 class Observe(Protocol):
-    """Function that records a value, with an exemplar."""
+    """A function that records a value with an exemplar."""
 
     def __call__(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
-        """Record it."""
+        """Record the value."""
 
 
 _FAMILIES = """
@@ -95,15 +95,15 @@ operator_manager_event_loop_tasks: Tasks of the event loop that are not done.
 operator_manager_event_loop_lag_seconds: Delay of a timer of the event loop.
 """
 _FAMILY = re.compile(r"^(\w+)(?:\{(.*)\})?: (.*)$", re.MULTILINE)
-"""The name, the labels and the text of a family."""
+"""Matches the name, the labels and the text of a family."""
 
 
 def counting(counter: Counter) -> Callable[[], None]:
     """Return a function that increments a series, like `inc` in a quarter of its time.
 
-    It is for the event loop's thread only: unlike `inc`, it takes no lock against other threads.
+    Use it only in the event loop's thread: unlike `inc`, it has no lock against other threads.
     """
-    value = counter._value  # noqa: SLF001 - the library has no quick way
+    value = counter._value  # noqa: SLF001 - the library's public methods are slow
 
     def count() -> None:
         value._value += 1.0  # noqa: SLF001 - as above
@@ -114,7 +114,7 @@ def counting(counter: Counter) -> Callable[[], None]:
 def observing(histogram: Histogram) -> Observe:
     """Return a function that records a value in a series, like `observe` in a fifth of its time.
 
-    It is for the event loop's thread only (see `counting`).
+    Use it only in the event loop's thread (see `counting`).
     """
     bounds, buckets, total = histogram._upper_bounds, histogram._buckets, histogram._sum  # noqa: SLF001 - as above
 
@@ -129,15 +129,15 @@ def observing(histogram: Histogram) -> Observe:
 
 
 class Metrics:
-    """All metric families, registered in one registry.
+    """All metric families, in one registry.
 
-    Cardinality is bounded: no label ever holds an object's name or namespace.
+    The number of series is bounded: no label contains an object's name or namespace.
     """
 
     def __init__(self) -> None:  # noqa: PLR0915 - one statement for each metric
-        # A process-wide switch of prometheus_client; a `_created` series beside each counter
-        # and histogram would double their cost in the time series database.
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it without hints
+        # A process-wide switch of prometheus_client; a `_created` series for each counter and histogram would
+        # double their cost in the time series database.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # no type hints in the library
         self.registry = CollectorRegistry()
         self.process_registry = CollectorRegistry()
         """What describes the process. Apart, because collecting it reads files: not in the event loop."""

@@ -1,4 +1,4 @@
-"""Limit of the process's open files and connections, and its behaviour at the limit."""
+"""The limit of the process's open files and connections, and the behaviour at the limit."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from manager.telemetry.logs import get_logger
 from manager.util.rate_limit import Repeats
 
 LEAST = 128
-"""The limit below which not everything works: five idle operators have forty files open, some twenty more
-with work for each, and a quarter is kept from unknown clients."""
+"""The limit below which some functions fail: five idle operators have forty files open, some twenty more with
+work for each, and a quarter is reserved against unknown clients."""
 
 _PLENTY = 16384
-"""The limit above which files are not counted: clients have not nearly as many connections."""
+"""The limit above which files are not counted, because clients have far fewer connections."""
 
 NONE_LEFT = {errno.EMFILE, errno.ENFILE}
-"""The errors when no more file can be opened."""
+"""The errors if no more file can be opened."""
 
 _DESCRIPTORS = Path("/dev/fd")
 
 _LOOK = 1.0
-"""Seconds from one look to the next."""
+"""Seconds between two checks."""
 
 _log = get_logger("open-files")
 
 
 def raised_limit() -> int:
-    """Raise the limit as far as the process may, as Go's runtime does, and return what it is now."""
+    """Raise the limit as far as the process may, like Go's runtime; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # macOS allows less than it says
+    with suppress(OSError, ValueError):  # macOS allows less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def are_scarce() -> bool:
-    """Return whether only a quarter is left, which is for our own connections and files.
+    """Return whether only a quarter is left, which is reserved for our own connections and files.
 
-    They are counted: the number of a descriptor does not tell, as those below it come free again.
+    Files are counted: the highest descriptor number does not show that lower ones are free again.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or limit > _PLENTY:
@@ -63,7 +63,7 @@ async def report_exhaustion() -> None:
         if not reserve.take() and (looks := repeats.count()) is not None:
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             _log.error(
-                f"all of {limit} open files that are allowed are open: nothing connects and no file is read; "
+                f"all {limit} allowed files are open: no connection opens and no file is read; "
                 "raise the limit (ulimit -n)",
                 looks=looks,
             )
@@ -72,7 +72,7 @@ async def report_exhaustion() -> None:
 
 
 class Reserve:
-    """A file descriptor that is kept for when there is no other."""
+    """A file descriptor that is reserved for the case that no other is left."""
 
     def __init__(self) -> None:
         self._fd: int | None = None
@@ -87,7 +87,7 @@ class Reserve:
         self.give_up()
 
     def take(self) -> bool:
-        """Open it, unless it is open; return False if no descriptor is left for it."""
+        """Open the reserve unless it is open; return False if no descriptor is left for it."""
         if self._fd is None and not self._over:
             try:
                 self._fd = os.open(os.devnull, os.O_RDONLY)
@@ -96,7 +96,7 @@ class Reserve:
         return True
 
     def give_up(self) -> bool:
-        """Close it, for whoever needs a descriptor next; return False if it is not open."""
+        """Close the reserve to free a descriptor; return False if it is not open."""
         if self._fd is None:
             return False
         fd, self._fd = self._fd, None

@@ -1,7 +1,7 @@
 """The record of each reconcile: logs, metrics, traces, `explain` and the console read it.
 
-The runner makes a `ReconcileRecord` for each reconcile. The code that sends a request or records an Event
-finds the record by `current_record`, and adds to it. A finished record is kept as bytes, in a `History`.
+The controller creates a `ReconcileRecord` for each reconcile. Code that sends a request or records an Event
+adds it to `current_record()`. A finished record is kept as bytes in a `History`.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.util.clock import monotonic
 
 NO_ANSWER = 0
-"""Stands for a status code where no complete answer came."""
+"""Replaces a status code if there was no complete answer."""
 
 SPARED = -1
-"""Stands for a status code where nothing was sent, because nothing would have changed."""
+"""Replaces a status code if no request was sent, because it would have changed nothing."""
 
 CALLED = -2
-"""Stands for a status code of a call outside of the cluster: `error` has how it ended."""
+"""Replaces the status code of a call outside of the cluster, whose failure is in `error`."""
 
 MOST_TRIGGERS, MOST_REQUESTS, MOST_EVENTS = 16, 32, 16
-"""How many of each a record keeps. The others are counted."""
+"""The number of triggers, requests and Events that a record keeps. Further ones are only counted."""
 
 LONGEST_TEXT = 300
-"""Characters of an error's or an Event's text that are kept."""
+"""The number of characters that are kept of an error or an Event."""
 
 _TEXTS = {
     "event": "{kind} {change}",
     "found": "{kind} found",
-    "freed": "{kind} {name}, for whose name it waits, {change}",
-    "probe": "to try {name}",
-    "person": "asked for by {name}",
+    "freed": "{kind} {name}, whose name the object needs, {change}",
+    "probe": "a test of {name}",
+    "person": "requested by {name}",
     "answered": "{name} has answered",
-    "asked": "asked for by the program",
-    "back-off": "again, after its back-off",
-    "requeue": "again, as it said itself",
+    "asked": "requested by the program",
+    "back-off": "retry after the back-off",
+    "requeue": "requeue by its own result",
 }
 
 
 class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Something that asked for a reconcile.
+    """The cause of a reconcile.
 
     Attributes:
-        why: `event` (of a watch), `found` (it was there when the controller started), `freed` (a name that
-            the object waited for may be free), `requeue` (its own Result), `back-off`, `probe` (to see
-            whether `name` answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the
-            program), `person` (by one called `name`).
-        at: when, on the loop's clock; of a watch event, when it arrived.
-        change: of an event: ADDED, MODIFIED or DELETED.
-        source: of an event: the relation of the object: `for` (the own kind), `owns` or `watches`.
-        old: the resourceVersion before; 0 when there was none.
-        new: the resourceVersion after; 0 when there is none.
+        why: `event` (of a watch), `found` (the object existed at the start of the controller), `freed` (a
+            name for which the object waited may be free), `requeue` (its own Result), `back-off`, `probe` (a
+            test whether `name` answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the
+            program), `person` (requested by the user `name`).
+        at: the loop time; for a watch event, its arrival.
+        change: for an event: ADDED, MODIFIED or DELETED.
+        source: for an event: the relation of the object: `for` (the own kind), `owns` or `watches`.
+        old: the resourceVersion before; 0 if there was none.
+        new: the resourceVersion after; 0 if there is none.
     """
 
     why: str
@@ -73,7 +73,7 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def text(self) -> str:
-        """Return the trigger in a few words."""
+        """Return a short text about the trigger."""
         if (text := _TEXTS.get(self.why)) is None:
             return self.why
         return text.format(kind=self.kind, change=self.change.lower(), name=self.name)
@@ -84,16 +84,17 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RequestRecord(msgspec.Struct, array_like=True, gc=False):
-    """A request to the API server, one that was spared, or a call of something else.
+    """A request to the API server, a request that was not needed, or a call outside of the cluster.
 
     Attributes:
-        verb: a method in small letters, or `apply`; with `, dry run` if it was one. `call` of something else.
-        path: the path; of a call, `service/method`.
-        at: when it began, on the loop's clock.
-        name: the name of a created object, which the path does not have.
+        verb: a method in lower case, or `apply`; with `, dry run` for a dry run. `call` outside of the
+            cluster.
+        path: the path; for a call, `service/method`.
+        at: the loop time of the beginning.
+        name: the name of a created object, which the path lacks.
         code: the status of the last answer, `NO_ANSWER`, `SPARED`, or `CALLED`.
         attempts: the number of attempts.
-        seconds: the duration of the attempts, without the waits between them.
+        seconds: the duration of the attempts, without the pauses in between.
         error: a word for the failure of a call.
     """
 
@@ -108,16 +109,16 @@ class RequestRecord(msgspec.Struct, array_like=True, gc=False):
 
 
 def resource_and_name(path: str) -> tuple[str, str]:
-    """Split an API path into the resource with its subresource, and the object's name if it has one."""
+    """Return the resource (with its subresource) and the object's name in an API path."""
     parts = path.strip("/").split("/")
     rest = parts[2 if parts[0] == "api" else 3 :]
-    if rest[:1] == ["namespaces"] and len(rest) > 2:  # noqa: PLR2004 - and the name of one
+    if rest[:1] == ["namespaces"] and len(rest) > 2:  # noqa: PLR2004 - followed by a name
         rest = rest[2:]
     return "/".join(rest[:1] + rest[2:]), "".join(rest[1:2])
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An Event that the reconcile recorded, at a time on the loop's clock."""
+    """An Event that the reconcile recorded, with its loop time."""
 
     type: str
     reason: str
@@ -126,23 +127,23 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
-    """A reconcile. Times are on the loop's clock; reports have copies `in_unix_time`.
+    """A reconcile. Times are loop times; reports have copies `in_unix_time`.
 
     Attributes:
         id: 64 bits in hexadecimal, as in the log and in traces.
         waited: seconds that the object waited for a worker.
-        attempt: how many back-offs there were before it.
+        attempt: the number of back-offs before it.
         triggers: the first triggers since the object was enqueued.
         triggered: the number of all triggers.
         outcome: `success`, `requeue`, `requeue_after`, `error` or `cancelled`; empty while it runs.
-        requested: the number of all requests to the API server, without spared ones.
+        requested: the number of all requests to the API server, without those that were not needed.
         called: the number of calls outside of the cluster.
         recorded: the number of all Events.
-        failure: the kind of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`.
-        next_in: seconds from its end to the next, if it is tried again without a change.
-        skipped: whether another reconcile was spared, because only the writes of this one had asked for it.
+        failure: the class of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`.
+        next_in: seconds from its end to the next reconcile without a change, if one is planned.
+        skipped: whether another reconcile was not needed, because only this one's writes had requested it.
         gone: whether the object was gone.
-        awaits: the event that the object waits for, in its operator's words.
+        awaits: the event for which the object waits, in its operator's words.
     """
 
     controller: str
@@ -180,9 +181,9 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def why(self) -> str:
-        """Return the triggers in a few words."""
+        """Return a short text about the triggers."""
         texts = list(dict.fromkeys(trigger.text for trigger in self.triggers))
-        return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")  # noqa: PLR2004 - more is no summary
+        return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")  # noqa: PLR2004 - a summary
 
     def shows_gone(self, kind: str) -> bool:
         """Return whether the last event of the object itself is its deletion."""
@@ -214,7 +215,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
             self.events.append(EventRecord(type, reason, message[:LONGEST_TEXT], monotonic()))
 
     def in_unix_time(self, offset: float) -> ReconcileRecord:
-        """Return a copy with `offset` added to all times: Unix time minus the loop's."""
+        """Return a copy with `offset` (Unix time minus loop time) added to all times."""
         return replace(
             self,
             started=self.started + offset,
@@ -234,15 +235,15 @@ _current: ContextVar[ReconcileRecord | None] = ContextVar("current_record", defa
 
 
 def current_record() -> ReconcileRecord | None:
-    """Return the record of the reconcile that the calling task belongs to, until the reconcile ends."""
+    """Return the record of the calling task's reconcile, until the reconcile ends."""
     record = _current.get()
     return None if record is None or record.outcome else record
 
 
 def called(what: str, seconds: float, error: str = "") -> None:
-    """Note in the record of the current reconcile, if any, a call outside of the cluster that took `seconds`.
+    """Add a call outside of the cluster, which took `seconds`, to the current reconcile's record, if any.
 
-    `what` is `service/method`, the same for each object; `error` is a word for how it failed, or empty.
+    `what` is `service/method`, the same for each object; `error` is a word for the failure, or empty.
     """
     if (record := current_record()) is not None:
         record.called += 1
@@ -253,27 +254,27 @@ def called(what: str, seconds: float, error: str = "") -> None:
 
 
 enter_record = _current.set
-"""Makes the calling task, and the tasks that it starts, belong to a reconcile."""
+"""Adds the calling task, and the tasks that it starts, to a reconcile; returns a token."""
 
 leave_record = _current.reset
-"""Undoes the `enter_record` that returned a token."""
+"""Undoes the `enter_record` that returned the token."""
 
 
 BUDGET = 8 * 1024 * 1024
 """Bytes of memory for the records of a process."""
 
 KEPT_OF_AN_OBJECT = 20
-"""Records of each object that are kept, if there is room."""
+"""The number of records of each object that are kept, if there is room."""
 
 GONE_KEPT = 3600.0
-"""Seconds for which the records of an object are kept after it was found gone."""
+"""Seconds for which the records of a deleted object are kept."""
 
 _SLACK = 64
-"""So many dead entries are not worth a rebuild."""
+"""The number of dead entries up to which nothing is rebuilt."""
 
 _OF_A_RECORD, _OF_AN_OBJECT, _OF_A_GONE_OBJECT = 82, 322, 190
-"""Bytes that a record and an object take besides the encoded records and the name, and a gone object besides
-those; as measured."""
+"""Measured bytes that a record and an object need besides the encoded records and the name, and that a gone
+object needs in addition."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ReconcileRecord).decode
@@ -294,7 +295,7 @@ def _size_of(key: ObjectKey) -> int:
 
 
 class ControllerHistory:
-    """The records of one controller: by object, and in the order in which they ended."""
+    """The records of one controller: by object, and in the order of their ends."""
 
     def __init__(self, controller: str, history: History) -> None:
         self.controller = controller
@@ -310,10 +311,10 @@ class ControllerHistory:
         return self._living
 
     def add(self, record: ReconcileRecord) -> None:
-        """Keep the record of a reconcile that has ended; older ones make room."""
+        """Store the record of a finished reconcile; older ones are dropped to make room."""
         key = record.key
         if entries := self._objects.get(key, ()):
-            key = entries[0].key  # the same, in memory once
+            key = entries[0].key  # share one key object in memory
         entry = _Entry(key, _encode(record))
         if len(entries) >= KEPT_OF_AN_OBJECT:
             self._drop(entries[0])
@@ -335,7 +336,7 @@ class ControllerHistory:
         self._history.make_room()
 
     def of(self, key: ObjectKey) -> list[ReconcileRecord]:
-        """Return the records of an object, the oldest first."""
+        """Return the records of an object, oldest first."""
         return [_decode(each.encoded) for each in self._objects.get(key, ())]
 
     def last(self, key: ObjectKey) -> ReconcileRecord | None:
@@ -344,7 +345,7 @@ class ControllerHistory:
         return None if entries is None else _decode(entries[-1].encoded)
 
     def latest(self) -> Iterator[ReconcileRecord]:
-        """Yield all records, the latest first. An added record ends the iterator's validity."""
+        """Yield all records, latest first. The iterator is invalid after a record was added."""
         return (_decode(each.encoded) for each in reversed(self._order) if each.encoded)
 
     def drop_oldest(self) -> None:
@@ -354,7 +355,6 @@ class ControllerHistory:
         self._drop(oldest)
 
     def _drop(self, first: _Entry) -> None:
-        """Drop the first record of an object."""
         key, size = first.key, len(first.encoded)
         # The order may keep the entry for long, and the name is long.
         first.key, first.encoded = _NO_KEY, b""
@@ -385,9 +385,9 @@ class ControllerHistory:
 
 
 class History:
-    """The last records of all controllers of a process, within a number of bytes.
+    """The last records of all controllers of a process, within a limit in bytes.
 
-    Beyond it, the controller that has most drops its oldest record.
+    Beyond the limit, the controller with the most bytes drops its oldest record.
     """
 
     def __init__(self, budget: int = BUDGET) -> None:
@@ -404,6 +404,6 @@ class History:
         return found
 
     def make_room(self) -> None:
-        """Drop old records until the rest is within the budget."""
+        """Drop old records until the rest is within the limit."""
         while self.bytes > self._budget:
             max(self._controllers.values(), key=attrgetter("bytes")).drop_oldest()

@@ -18,14 +18,14 @@ _ASKING = (
 
 
 class CannotTrace(Exception):
-    """Requested traces that cannot be set up; the one-line message gives the reason."""
+    """Requested traces cannot be set up; the one-line message gives the reason."""
 
 
 class RequestTrace(Protocol):
-    """The trace of one request, all its attempts included."""
+    """The trace of one request with all its attempts."""
 
     headers: Mapping[str, str]
-    """Headers by which the API server joins the trace."""
+    """Headers by which the API server continues the trace."""
 
     def ended(self, answer: bytes, error: BaseException | None) -> None:
         """Finish the trace of the request, with the response or the error."""
@@ -36,7 +36,7 @@ class ReconcileTrace(Protocol):
 
     @property
     def exemplar(self) -> dict[str, str] | None:
-        """Return the labels that lead from a metric to this trace; None if the trace is not sampled."""
+        """Return the labels that link a metric to this trace; None if the trace is not sampled."""
 
     def request(self, sent: RequestRecord) -> RequestTrace:
         """Begin the trace of a request to the API server."""
@@ -53,24 +53,24 @@ class ReviewTrace(Protocol):
 
 
 class Tracer(Protocol):
-    """Factory of traces; a process has one."""
+    """A factory of traces; a process has one."""
 
     def reconcile(self, run: ReconcileRecord) -> ReconcileTrace:
         """Begin the trace of a reconcile, which is `current_trace` of the calling task until its end."""
 
     def review(self, path: str, headers: Mapping[str, str]) -> ReviewTrace:
-        """Begin the trace of a review, in the API server's trace if the review's headers name one."""
+        """Begin the trace of a review, in the API server's trace if the review's headers contain one."""
 
 
 current_tracer: ContextVar[Tracer | None] = ContextVar("current_tracer", default=None)
 """The factory of traces; None unless traces are requested."""
 
 current_trace: ContextVar[ReconcileTrace | None] = ContextVar("current_trace", default=None)
-"""The trace of the reconcile that the calling task belongs to, if there is one."""
+"""The trace of the calling task's reconcile, if there is one."""
 
 
 def asking_variable(environ: Mapping[str, str]) -> str | None:
-    """Return which of the standard variables asks for traces; None if none does, or one switches them off."""
+    """Return the standard variable that requests traces; None if there is none, or one disables them."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     if environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":
@@ -80,7 +80,7 @@ def asking_variable(environ: Mapping[str, str]) -> str | None:
 
 @asynccontextmanager
 async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator[None]:
-    """Trace the calling task, and all that it starts, if the standard variables ask for it.
+    """Trace the calling task, and all tasks that it starts, if the standard variables request it.
 
     Raises CannotTrace.
     """

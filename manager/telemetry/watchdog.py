@@ -1,4 +1,4 @@
-"""Watchdog that ends a process which does not end by itself, and logs what still ran."""
+"""A watchdog that ends a process which does not end by itself, and logs what still ran."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _SIGNALS = signal.SIGTERM, signal.SIGINT
 _FORCED = 1
 _STDERR = 2
 _LAST_LINES = 0.5
-"""Seconds that an end by force waits for the last lines of the log, at most."""
+"""Seconds for which a forced end waits for the last log lines, at most."""
 _DEEPEST = 20
-"""Innermost steps of a stack that are shown."""
+"""The number of innermost steps of a stack that are shown."""
 _LOOK = b"\0"
 _SOONEST = 0.001
-"""Seconds; `faulthandler` takes no less than a millisecond."""
+"""Seconds; the shortest time that `faulthandler` accepts."""
 _MOST = 10
-"""Tasks that are shown."""
+"""The number of tasks that are shown."""
 _BLOCKED = 0.1
-"""Seconds between two looks at the loop, and that one task may keep it without being named."""
+"""Seconds between two checks of the loop; a task may block the loop for as long without being named."""
 _BLOCKED_AGAIN = 60.0
 _AWAITED = ("cr_await", "gi_yieldfrom", "ag_await")
 _RECONCILES = "-worker-"
-"""A part of the names of tasks that call reconcilers. Other tasks compute too, at the start for one."""
+"""A part of the names of tasks that call reconcilers. Other tasks also compute, for example at the start."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,21 +49,22 @@ class _Limit:
 
 
 class Watchdog:
-    """Watchdog that ends the process at a set time, whatever the process does then.
+    """A watchdog that ends the process at a set time, whatever the process does then.
 
-    A task may swallow its cancellation, a thread cannot be cancelled, and a loop that is blocked runs no
-    timer: none of them may keep a process alive that has lost its lease, or that was asked to stop. Times are
-    those of `time.monotonic`, the clock of the program's event loop.
+    A task may swallow its cancellation, a thread cannot be cancelled, and a blocked loop runs no timer: none
+    of these may keep a process alive that has lost its lease, or that was asked to stop. Times are those of
+    `time.monotonic`, the clock of the program's event loop.
 
-    While entered it has a thread, which logs what still runs and ends the process. When that thread cannot
-    run in time, because some code holds the interpreter's lock or the process was frozen, `faulthandler` does
-    it. It also names a reconciler that keeps the loop to itself: that computes, or waits without `await`.
+    Inside its context, a thread logs what still runs and ends the process. If that thread cannot run in time,
+    because other code holds the interpreter's lock or the process was frozen, `faulthandler` ends the
+    process. The watchdog also names a reconciler that blocks the loop, because it computes, or waits without
+    `await`.
     """
 
     def __init__(
         self, *, stop_within: float = 0.0, before_exit: Callable[[float], object] | None = None
     ) -> None:
-        """Let the process end within `stop_within` seconds of the first `stopping`.
+        """Create a watchdog; the process has `stop_within` seconds after the first `stopping` to end.
 
         `before_exit` is called with its time limit in seconds before the exit, which flushes no buffers.
         """
@@ -87,7 +88,7 @@ class Watchdog:
 
     def __enter__(self) -> Self:
         self._other_threads = set(threading.enumerate())
-        # Bound now: it may have something to say when logging is turned off already.
+        # Bind the logger now: it may be needed when logging is already turned off.
         self._log = self._log.bind()
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
@@ -100,7 +101,7 @@ class Watchdog:
         assert self._thread is not None
         frames, ours = _frames(), {self._thread, *self._other_threads}
         if any(_is_at_work(each, frames) for each in threading.enumerate() if each not in ours):
-            # The interpreter waits for these, so that there is still something to watch.
+            # The interpreter waits for these threads, so the watchdog is still needed.
             self.stopping()
             return
         self._over = True
@@ -119,21 +120,22 @@ class Watchdog:
         self._poke()
 
     def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
-        """End the process at `when`, unless this is called again with the same `what`, or `lift`.
+        """End the process at `when`, unless this is called again with the same `what`, or `lift` is called.
 
-        Never waits. At `latest` it ends without the last lines of the log, which say that `what` was `since`.
+        Never waits. At `latest`, the process ends without the last log lines, which report `what` and
+        `since`.
         """
         self._limits[what] = _Limit(when, latest, since, what)
         self._arm()
         self._poke()
 
     def lift(self, what: str) -> None:
-        """Take back that limit, if there is one."""
+        """Remove the limit for `what`, if there is one."""
         if self._limits.pop(what, None) is not None:
             self._arm()
 
     def stopping(self) -> None:
-        """Say that the process is to end now; later calls change nothing."""
+        """Begin the time limit of the stop; later calls have no effect."""
         what = "asked to stop"
         if what not in self._limits:
             now = time.monotonic()
@@ -144,13 +146,15 @@ class Watchdog:
     def stop_on_signals(self) -> Iterator[asyncio.Event]:
         """Watch the running loop, and yield an event that the first SIGTERM or SIGINT in the block sets.
 
-        The second one exits at once with code 1. Both also when the loop is blocked. For the main thread.
+        The second signal exits at once with code 1. Both signals work even if the loop is blocked. Use it in
+        the main thread.
         """
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self.watch(loop)
         self._stop = partial(loop.call_soon_threadsafe, stop.set)
         self._is_asked = False
-        # Not by the loop's own way, which waits until the loop has time. This only has them caught.
+        # Not the loop's own handler, which waits until the loop has time. This handler only makes Python
+        # catch the signals.
         earlier = {number: signal.signal(number, self._caught) for number in _SIGNALS}
         before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         try:
@@ -162,9 +166,9 @@ class Watchdog:
                 signal.signal(number, handler)
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        """Hear that signal although an operator has sent signals elsewhere since, with a handler of the loop.
+        """Catch a signal although an operator has replaced the signal handling by a handler of the loop.
 
-        From then on they are heard at once again. This runs when the main thread has time.
+        Later signals are caught at once again. This runs when the main thread has time.
         """
         del frame
         if self._writer < 0 or self._stop is None:
@@ -174,7 +178,7 @@ class Watchdog:
                 os.write(self._writer, bytes([number]))
 
     def _hear(self, number: int) -> None:
-        stop = self._stop  # read once: the block may end meanwhile
+        stop = self._stop  # read it once: the block may end meanwhile
         if stop is None or number not in _SIGNALS:
             return
         log, name = get_logger("signals"), signal.Signals(number).name
@@ -188,13 +192,13 @@ class Watchdog:
             stop()
 
     def due(self) -> float | None:
-        """When the process will be ended; None while it will not."""
+        """Return when the process will be ended; None if no limit is set."""
         earliest = min(tuple(self._limits.values()), default=None)
         return None if earliest is None else earliest.when
 
     def _arm(self) -> None:
         """End the process at the latest time of the limits, whichever thread holds the interpreter's lock."""
-        with self._arming:  # the loop's thread sets limits, and this one's when a signal comes
+        with self._arming:  # the loop's thread sets limits, and this thread does when a signal arrives
             latest = min((limit.latest for limit in tuple(self._limits.values())), default=None)
             if self._thread is None or latest == self._armed:
                 return
@@ -213,8 +217,8 @@ class Watchdog:
     def _run(self) -> None:
         try:
             self._watch()
-        except Exception as error:  # noqa: BLE001 - whatever it is
-            # Without it the process might never end: better at once.
+        except Exception as error:  # noqa: BLE001 - any error
+            # Without the watchdog, the process might never end, so end it at once.
             self._exit(partial(self._log.error, "the watchdog failed", exc_info=error), 2 * _LAST_LINES)
 
     def _watch(self) -> None:
@@ -237,7 +241,7 @@ class Watchdog:
             return
 
     def _look_at_loop(self, now: float) -> None:
-        """Name the reconciler that has had the loop to itself since the last look, once a minute."""
+        """Name the reconciler that has blocked the loop since the last check, once a minute."""
         loop, before, self._blocking = self._loop, self._blocking, None
         if loop is None or now < self._warn_from:
             return
@@ -256,12 +260,12 @@ class Watchdog:
                         stack="".join(stack[-_DEEPEST:]),
                     )
                 return
-            # This runs as soon as the loop runs anything else.
+            # This runs when the loop runs any other callback.
             others = threading.Event()
             loop.call_soon_threadsafe(others.set)
             self._blocking = task, others
         except RuntimeError:
-            self._loop = None  # it is closed
+            self._loop = None  # the loop is closed
 
     def _exit(self, last_words: Callable[[], object], left: float) -> None:
         try:
@@ -274,7 +278,7 @@ class Watchdog:
     def _log_end(self, limit: _Limit) -> None:
         try:
             names, stacks = _still_running(self._loop)
-        except Exception as error:  # noqa: BLE001 - the loop goes on while it is looked at
+        except Exception as error:  # noqa: BLE001 - the loop may change while it is inspected
             names, stacks = [], f"cannot be shown: {error!r}"
         ago = time.monotonic() - limit.since
         self._log.error(
@@ -287,8 +291,8 @@ class Watchdog:
 def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], str]:
     """Return names and stacks of the tasks and threads that keep the process from ending.
 
-    These are the running task, where a blocked loop is blocked, cancelled tasks that have not ended, and
-    threads that the interpreter waits for. Other tasks are shown if there are none of these.
+    These are the running task (if the loop is blocked), cancelled tasks that have not ended, and threads for
+    which the interpreter waits. Other tasks are shown only if there are none of these.
     """
     frames, found = _frames(), dict[str, Sequence[str]]()
     for thread in threading.enumerate():
@@ -321,7 +325,7 @@ def _frames() -> Mapping[int, FrameType]:
 
 
 def _is_at_work(thread: threading.Thread, frames: Mapping[int, FrameType]) -> bool:
-    """Return whether the interpreter would wait for it: not for a daemon, nor a pool's with nothing to do."""
+    """Return whether the interpreter waits for the thread: not for a daemon, nor for an idle pool thread."""
     frame = frames.get(thread.ident or 0)
     if thread.daemon or frame is None:
         return False

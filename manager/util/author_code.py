@@ -24,7 +24,7 @@ _TEMPLATE = "manager_tools.scaffold.project."
 _PYTHONS = sysconfig.get_path("stdlib")
 _LOOP = str(Path(_PYTHONS) / "asyncio")
 _MOST_FRAMES = 100
-"""The number of traceback frames that are searched: errors of several tasks have long ones."""
+"""The number of traceback frames that are searched: errors of several tasks have long tracebacks."""
 
 
 def line_that_asks() -> str:

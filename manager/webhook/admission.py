@@ -30,7 +30,7 @@ Operation = dict[str, Any]
 """An operation of a JSON Patch (RFC 6902)."""
 
 _MOST = 1000
-"""The number of operations inside an object; a longer patch replaces the whole object."""
+"""The maximum number of operations inside an object; with more, the whole object is replaced."""
 
 _Question = tuple[AdmissionQuestion, AdmissionRequest]
 

@@ -182,7 +182,7 @@ class ConversionEndpoint(Endpoint[ConversionQuestion]):
             raise _NotConverted(f"{which}: {TOO_DEEP}", told) from None
         except Exception as error:
             sort = type(error).__name__
-            text = f"{which}: the function failed unexpectedly ({sort}); the log of the manager says more"
+            text = f"{which}: the function failed unexpectedly ({sort}); see the manager's log"
             raise _NotConverted(text, told) from error
 
 

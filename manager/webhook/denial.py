@@ -50,7 +50,7 @@ def required(field: str, reason: str = "") -> FieldError:
 
 
 class Refused(Exception):
-    """An admission function raises it to refuse a request.
+    """The refusal of a request, raised by an admission function.
 
     With field errors, the user gets a Status 422 Invalid with a cause for each error, as from the schema:
 

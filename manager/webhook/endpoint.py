@@ -129,7 +129,7 @@ class Endpoint(ABC, Generic[Q]):
                 self._panics.inc()
                 sort, uid = type(error).__name__, self._fields(question)["uid"]
                 failure = Unanswered(
-                    f"{self.work} failed unexpectedly ({sort}); the log of the manager says more, uid {uid}"
+                    f"{self.work} failed unexpectedly ({sort}); see the manager's log, uid {uid}"
                 )
             self._log_line("not answered", question, error=str(failure), exc_info=error)
             raise failure from error

@@ -331,13 +331,13 @@ class WebhookServer:
         except Exception as error:  # noqa: BLE001 - our own errors are answered like an operator's
             faults.log(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
             sort = type(error).__name__
-            text = f"the webhook failed unexpectedly ({sort}); the log of the manager says more"
+            text = f"the webhook failed unexpectedly ({sort}); see the manager's log"
             return _failure(request, Unanswered(text))
 
 
 def _check_head(request: web.Request, *, identified: bool) -> None:
     if identified and not request.get_extra_info("peercert"):
-        raise Unanswered("a client certificate is expected here", HTTPStatus.UNAUTHORIZED)
+        raise Unanswered("this path requires a client certificate", HTTPStatus.UNAUTHORIZED)
     encoding = request.headers.get("Content-Encoding", "identity")
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
     if content_type.lower() != _JSON or encoding.lower() != "identity":

@@ -45,8 +45,8 @@ from manager.telemetry.runs import (
 )
 from manager.util.loop import loop_factory
 from manager.util.program import Program
-from manager_console.collect import Collector, Node
-from manager_console.explanation import (
+from manager_console.diagnosis.collect import Collector, Node
+from manager_console.diagnosis.explanation import (
     ControllerReport,
     Explanation,
     ManagerReport,
@@ -58,8 +58,8 @@ from manager_console.explanation import (
     to_objects,
     visible,
 )
-from manager_console.explanation import explain as explain_state
-from manager_console.shard_holders import ShardLeases, shared_out_by
+from manager_console.diagnosis.explanation import explain as explain_state
+from manager_console.diagnosis.shard_holders import ShardLeases, shared_out_by
 from manager_tools.commands.cluster import (
     cluster_flags,
     connected,
@@ -320,7 +320,7 @@ def _lines(told: Explanation, style: Style) -> Iterator[str]:
             warning = paint("Warning ", "bad") if event["type"] == "Warning" else ""
             yield f"  {paint(ago(event['at']), 'dim')} {warning}{reason_of(event)}{times}"
     if told.owners:
-        yield from ("", paint("Whose it is", "head"), *_owner_lines(told.owners))
+        yield from ("", paint("Owning replica", "head"), *_owner_lines(told.owners))
     for report in told.controllers:
         yield from _report_lines(report, paint)
     for note in (told.manager, *(f"not known: {each}" for each in told.missing)):
@@ -330,13 +330,13 @@ def _lines(told: Explanation, style: Style) -> Iterator[str]:
 
 def _owner_lines(owners: Sequence[ShardOwner]) -> Iterator[str]:
     for owner in owners:
-        yield f"  For controller {visible(owner.controller)} it is in {owner_text(owner)}"
+        yield f"  For controller {visible(owner.controller)} the object is in {owner_text(owner)}"
     if any(owner.here is False for owner in owners):
-        yield "  The manager that was asked is another replica: its report may be older."
+        yield "  The report below is from another replica, and may be outdated."
 
 
 def _report_lines(report: ControllerReport, paint: Paint) -> Iterator[str]:
-    heading = f"Runs of controller {visible(report.controller)} ({visible(report.state)})"
+    heading = f"Reconciles of controller {visible(report.controller)} ({visible(report.state)})"
     yield from ("", paint(heading, "head"))
     for run in report.runs[-_RUNS_SHOWN:]:
         yield from _run_lines(run, paint)

@@ -43,9 +43,9 @@ _SHARDS = 4
 _INTRODUCTION = """\
 # Faults
 
-How the operators come through faults, in [simulated runs](simulation.md). In each run people change
-objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With {shared},
-managers share the objects in {shards} shards; with the others, one of them leads.
+This page shows the effect of faults on the operators, in [simulated runs](simulation.md). In each run
+people change objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With
+{shared}, managers share the objects in {shards} shards; with other faults, one manager leads.
 
 In the activated environment, this command repeats the runs, and writes this page:
 
@@ -53,10 +53,10 @@ In the activated environment, this command repeats the runs, and writes this pag
 $ {command}
 ```
 
-A cell says how many of the runs converge, and how long the slowest of these took after the last fault and
-change, in virtual seconds. That can be ten minutes: a Deployment whose pods do not become ready changes once
-more then. *Lost* and *there twice* count what is missing at the end of the row's runs, and what is there too
-much, compared with a fresh install.
+A cell has the number of runs that converge, and the time of the slowest of these runs after the last fault
+and change, in virtual seconds. This time can be ten minutes, because a Deployment whose pods do not become
+ready then changes once more. *Lost* and *there twice* count missing and surplus objects at the end of the
+row's runs, compared with a fresh install.
 
 """
 

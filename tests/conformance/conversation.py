@@ -6,6 +6,7 @@ A file holds one conversation for each YAML document:
     needs: [WORKLOADS]            # features of tests.support.control_plane, if any
     unversioned: true             # object versions are not compared: controllers write at any time
     without_controllers: true     # leave out the controllers' writes to workloads
+    without_managers: true        # leave out managedFields: one of several writers comes first
     steps:
     - request: POST /api/v1/namespaces/{ns}/configmaps?dryRun=All
       body: {...}                 # JSON; or `text:` for a body as it is
@@ -92,6 +93,7 @@ class Conversation:
     needs: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
     without_controllers: bool = False
+    without_managers: bool = False
     unversioned: bool = False
 
     @property
@@ -120,6 +122,7 @@ def load(part: str) -> list[Conversation]:
             needs=tuple(document.get("needs", ())),
             cleanup=tuple(document.get("finally", ())),
             without_controllers=document.get("without_controllers", False),
+            without_managers=document.get("without_managers", False),
             unversioned=document.get("unversioned", False),
         )
         found.append(conversation)

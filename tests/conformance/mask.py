@@ -41,11 +41,17 @@ class Mask:
     """Mask of one conversation: equal values get equal numbers, in the order of appearance."""
 
     def __init__(
-        self, names: dict[str, str], *, without_controllers: bool = False, unversioned: bool = False
+        self,
+        names: dict[str, str],
+        *,
+        without_controllers: bool = False,
+        without_managers: bool = False,
+        unversioned: bool = False,
     ) -> None:
         """Create a mask; `names` maps texts to their replacements.
 
         `without_controllers` leaves out the controllers' writes to workloads, because their times vary.
+        `without_managers` leaves out managedFields, because the order of the writers varies.
         `unversioned`
         masks all versions of an object alike, because their number varies.
         """
@@ -53,6 +59,7 @@ class Mask:
         self._uids: dict[str, str] = {}
         self._versions: dict[str, dict[str, str]] = {}
         self._without_controllers = without_controllers
+        self._without_managers = without_managers
         self._unversioned = unversioned
 
     def value(self, value: Any) -> Any:
@@ -77,6 +84,8 @@ class Mask:
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         if self._without_controllers:
             value = _without_controllers(value)
+        if self._without_managers:
+            value = {key: each for key, each in value.items() if key != "managedFields"}
         if fields := value.get("managedFields"):
             # The server sorts entries by time, in seconds; entries of the same second have no order.
             value = {**value, "managedFields": sorted(fields, key=_place)}

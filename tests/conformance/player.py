@@ -156,6 +156,7 @@ class _Player:
         self._mask = Mask(
             names,
             without_controllers=conversation.without_controllers,
+            without_managers=conversation.without_managers,
             unversioned=conversation.unversioned,
         )
 
@@ -184,7 +185,7 @@ class _Player:
             return self._read(step)
         if self._webhooks is not None:
             if step.webhook:
-                self._webhooks.answers[step.webhook] = step.answer
+                self._webhooks.answers[step.webhook] = json.loads(self._filled(json.dumps(step.answer)))
                 return None
             if step.asked:
                 asked = self._webhooks.asked(step.asked)

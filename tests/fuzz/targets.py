@@ -54,8 +54,8 @@ from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import BadReview
 from manager.webhook.registration import Admission, Conversion
 from manager_console.changes import Change, fields_of
-from manager_console.collect import Collected, Collector, Node, bad_leaves
-from manager_console.explanation import explain, to_objects
+from manager_console.diagnosis.collect import Collected, Collector, Node, bad_leaves
+from manager_console.diagnosis.explanation import explain, to_objects
 from manager_console.web import read_assets
 from manager_tools.commands.explain import decode_report, to_text
 from petstore.proto import petstore_pb2 as pb

@@ -112,7 +112,7 @@ def test_console_shows_a_fault_and_its_repair_and_pauses_the_object(
     visit.page.keyboard.press("Enter")
     visit.page.keyboard.press("Tab")
     visit.page.keyboard.press("Enter")
-    visit.sees("does not look at it until it is resumed")
+    visit.sees("does not reconcile the object until it is resumed")
     crds.api.create(f"/api/v1/namespaces/{namespace}/pods", pod("jack"))
     visit.page.locator("summary", has_text="Resume").click()
     visit.page.get_by_role("button", name="Resume").click()

@@ -99,7 +99,7 @@ def test_explain_blames_missing_right(stage: Stage, namespace: str, tmp_path: Pa
         assert "post deployments denied 403" in printed
 
         def shows_several_runs() -> None:
-            assert "again, after its back-off" in limited.explain("memcached/denied")[1]
+            assert "retry after the back-off" in limited.explain("memcached/denied")[1]
 
         eventually(shows_several_runs, every=0.5)
 

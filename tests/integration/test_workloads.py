@@ -47,8 +47,9 @@ def test_workloads_runs_from_start_to_end(
     def says(text: str) -> None:
         wait_until(program, lambda: text in program.output(), timeout=WITHIN, what=text)
 
-    def pods() -> list[str]:
-        return [each["metadata"]["name"] for each in plane.api.get(pod_path(own_namespace))["items"]]
+    def pods() -> dict[str, str]:
+        found = plane.api.get(pod_path(own_namespace))["items"]
+        return {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in found}
 
     def says_of_each_pod(text: str) -> None:
         for pod in pods():
@@ -57,6 +58,8 @@ def test_workloads_runs_from_start_to_end(
     program.start()
     try:
         says("deployment hello-world: 2/2 ready")
+        for pod, node in pods().items():
+            says(f"pod {pod} runs on node {node}\n")
         says("following the pods' logs")
         assert plane.api.get(object_path("v1", own_namespace, "services", "hello-world"))
         ingress = plane.api.get(

@@ -10,8 +10,8 @@ from tests.recordings import load_answers, load_cases
 from tests.recordings.asking import NAMESPACE, Server
 
 __all__ = [
-    "FLAGS", "JSON", "OBJECTS", "SELECTORS", "UIDS", "definition", "new_object", "path_of",
-    "record_selectors", "recorded_uids", "selector_answers", "selector_cases", "shown", "sixteenth",
+    "FLAGS", "OBJECTS", "SELECTORS", "UIDS", "definition", "new_object", "path_of",
+    "record_selectors", "recorded_uids", "selector_cases", "sixteenth",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -42,12 +42,6 @@ def definition() -> Json:
 def recorded_uids() -> list[tuple[str, int]]:
     """Each with the number of the sixteenth of the hashes that it is in."""
     return [(uid, int(digit, 16)) for digit, uids in load_answers(SELECTORS)[UIDS].items() for uid in uids]
-
-
-def selector_answers() -> list[tuple[str, Json, Json]]:
-    """Name, case and answer of each list."""
-    answers = load_answers(SELECTORS)
-    return [(name, case, answers[name]) for name, case in selector_cases().items() if name != UIDS]
 
 
 def record_selectors(server: Server) -> Json:

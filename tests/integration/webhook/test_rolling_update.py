@@ -20,8 +20,8 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 
-DELAY = 4.0
-HEARD_WITHIN = 1.0
+DELAY = 7.0
+HEARD_WITHIN = 0.5
 """Seconds after which nobody is sent to a pod that is not ready, as nodes hear of it."""
 
 

@@ -58,7 +58,7 @@ class TestReflectorProblem:
             await asyncio.sleep(56)
             assert scene.problem is None
         told = scene.said
-        assert told == ["synced", "not following", "watching again"]
+        assert told == ["synced", "cannot watch", "watching again"]
 
     async def test_problem_is_logged_as_over_once_when_the_watch_brings_news(self, scene: Scene):
         stream, good = Listed(10, ("a", 1)), Stream()
@@ -74,7 +74,7 @@ class TestReflectorProblem:
             await asyncio.sleep(500)
             told = scene.said
             assert told[0] == "synced"
-            assert told[1:] == ["not following"] * (len(told) - 1)
+            assert told[1:] == ["cannot watch"] * (len(told) - 1)
             assert 1 < len(told) < 6
             await asyncio.sleep(1500)
             good.event("BOOKMARK", bookmark(20))
@@ -149,9 +149,7 @@ class TestReflectorProblem:
             stream.event("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 200}})
             await asyncio.sleep(1)
             assert scene.problem is not None
-            assert [line["event"] for line in scene.log if line["log_level"] == "warning"] == [
-                "not following"
-            ]
+            assert [line["event"] for line in scene.log if line["log_level"] == "warning"] == ["cannot watch"]
             await asyncio.sleep(35)
             assert scene.problem is None
 

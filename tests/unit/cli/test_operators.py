@@ -72,7 +72,7 @@ class SamePlural(Resource, group="cache.example.com", version="v1", plural="memc
     ("more", "told"),
     [
         ((Idle,), "Idle has no reconcile, and no webhook either: it would do nothing"),
-        ((Lossy,), "Lossy has versions, and no method"),
+        ((Lossy,), "Lossy has versions, but no method"),
         ((operator("plain"),), "Named and Named are both called plain: give one of them another"),
         (
             (Memcached,),

@@ -211,7 +211,7 @@ async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]
     return items
 
 
-async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_priority(
+async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_priority_until_its_end(
     pods: Watched, queue: WorkQueue[Request]
 ):
     pods.listed("a", "b")
@@ -225,6 +225,10 @@ async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_
             ("a", Priority.LOW, None),
             ("b", Priority.LOW, None),
         ]
+        assert len(pods.informer._handlers) == 1
+    assert pods.informer._handlers == []
+    pods.put("d")
+    assert len(queue) == 0
 
 
 async def test_kind_source_enqueues_a_late_first_list_at_low_priority(
@@ -257,11 +261,6 @@ async def test_kind_source_enqueues_only_events_that_every_predicate_passes(
         assert await drain(queue) == []
         pods.put("a", generation=2, labels={"x": "y"})
         assert [name for name, _, _ in await drain(queue)] == ["a"]
-
-
-async def test_kind_source_applies_its_predicates_to_initial_events(pods: Watched, queue: WorkQueue[Request]):
-    pods.listed("a")
-    pods.synced()
     nothing = KindSource(pods.informer, enqueue_object, predicates=[all_of(lambda event: not event.initial)])
     async with running(nothing, queue):
         assert await drain(queue) == []
@@ -280,14 +279,6 @@ async def test_kind_source_without_a_handler_enqueues_nothing_and_is_waited_for(
         await syncing
         assert len(queue) == 0
         assert pods.informer._handlers == []
-
-
-async def test_kind_source_unsubscribes_when_it_is_cancelled(pods: Watched, queue: WorkQueue[Request]):
-    async with running(KindSource(pods.informer, enqueue_object), queue):
-        assert len(pods.informer._handlers) == 1
-    assert pods.informer._handlers == []
-    pods.put("a")
-    assert len(queue) == 0
 
 
 async def test_kind_source_enqueues_a_large_cache_in_portions_with_changes_between(
@@ -387,21 +378,8 @@ async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched,
         assert [name for name, *_ in await drain(queue)] == ["a"]
 
 
-async def test_kind_source_gives_up_a_handler_that_never_succeeds(
+async def test_kind_source_gives_up_a_handler_when_it_ends_or_the_handler_never_succeeds(
     pods: Watched, queue: WorkQueue[Request], metrics: Metrics
-):
-    handler = Moody("a")
-    pods.synced()
-    async with running(KindSource(pods.informer, handler), queue):
-        pods.put("a")
-        await asyncio.sleep(3600)
-        assert failures(metrics, "handler") == len(handler.asked) == 13
-        await asyncio.sleep(36_000)
-        assert len(handler.asked) == 13
-
-
-async def test_kind_source_retries_no_failed_handler_after_it_has_ended(
-    pods: Watched, queue: WorkQueue[Request]
 ):
     handler = Moody("a")
     pods.synced()
@@ -409,6 +387,11 @@ async def test_kind_source_retries_no_failed_handler_after_it_has_ended(
         pods.put("a")
     await asyncio.sleep(3600)
     assert len(handler.asked) == 1
+    async with running(KindSource(pods.informer, handler), queue):
+        await asyncio.sleep(3600)
+        assert failures(metrics, "handler") == len(handler.asked) == 14
+        await asyncio.sleep(36_000)
+        assert len(handler.asked) == 14
 
 
 async def test_ticker_spreads_its_requests_of_low_priority_over_a_tenth_of_the_interval(

@@ -28,7 +28,7 @@ from manager.server.access import Access
 from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
-from manager_console.collect import Collected, Collector
+from manager_console.diagnosis.collect import Collected, Collector
 from manager_console.overview import Figures, sources
 from manager_console.pages import Console
 from manager_tools.testing import LocalWire, World, operated
@@ -130,7 +130,7 @@ async def test_object_page_shows_the_problem_and_the_trigger_of_the_next_reconci
         assert "What is wrong" in text
         assert "FriendMissing" in text
         assert "There is no pod named jack" in text
-        assert "looks at it again when a pod named jack is created" in text
+        assert "reconciles the object again when a pod named jack is created" in text
         assert "Foo found" in text
         for nobody in ("default/nobody", "lonely", "a%2Fb/lonely", "default/%3Cscript%3E"):
             status, text = await get(site, f"/objects/foos.tutorial.my.domain/{nobody}")
@@ -283,7 +283,7 @@ async def test_browser_pages_load_no_foreign_resources_and_run_no_foreign_script
                 assert "unsafe" not in policy
                 assert "Set-Cookie" not in answer.headers
             assert "shard" not in text
-            assert "Whose it is" not in text
+            assert "Owning replica" not in text
             assert not re.search(r"<script(?! src=\"/static/)|<style|\sstyle=|\son\w+=|https?://", text)
         for file in set(re.findall(r'"(/static/[^"]+)"', text)):
             async with session.get(f"http://{site.address}{file}") as answer:
@@ -345,7 +345,7 @@ async def test_console_reconcile_button_reconciles_the_object_and_records_an_eve
         [controller] = world.manager.controllers
         foo = await world.get(Foo, "lonely")
         await world.until(foo, lambda _: len(controller.runs.of(foo.key)) > 1)
-        assert controller.runs.of(foo.key)[-1].why == "asked for by somebody on this machine"
+        assert controller.runs.of(foo.key)[-1].why == "requested by somebody on this machine"
         assert (await world.events(foo))[-1] == "ReconcileRequested"
 
 
@@ -357,11 +357,11 @@ async def test_console_resume_reconciles_a_change_made_during_the_pause(serve_pa
         [controller] = world.manager.controllers
         await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
         await world.until(foo, lambda _: controller.waiting(foo.key))
-        assert "does not look at it until it is resumed" in (await get(site, PATH))[1]
+        assert "does not reconcile the object until it is resumed" in (await get(site, PATH))[1]
         assert (await world.get(Foo, "lonely")).status.conditions[0].message.endswith("jack")
         assert (await post(site, f"{path}/resume"))[0] == 303
         await world.until(foo, lambda it: it.status.conditions[0].message.endswith("jill"))
-        assert "does not look at it" not in (await get(site, PATH))[1]
+        assert "does not reconcile the object" not in (await get(site, PATH))[1]
         if path == PATH:
             assert (await world.events(foo))[1:3] == ["Paused", "Resumed"]
 
@@ -455,7 +455,7 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
         for _ in range(100):
             assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer ann"))[0] == 303
         assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer bob"))[0] == 303
-    told = Counter(line["by"] for line in log_lines if line["event"] == "asked for in the console")
+    told = Counter(line["by"] for line in log_lines if line["event"] == "action requested in the console")
     assert 10 <= told["ann"] < 50  # of 10 a minute
     assert told["bob"] == 1
 

@@ -21,7 +21,7 @@ from controllers.tutorial.foo import FooOperator
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
 from manager.server import server as server_module
 from manager.server.access import User
-from manager_console.collect import Collected, Collector
+from manager_console.diagnosis.collect import Collected, Collector
 from manager_console.overview import Figures, kinds, search, sources
 from manager_console.pages import Console
 from manager_tools.testing import World, operated
@@ -146,7 +146,7 @@ async def the_friend_comes(world: World) -> None:
         ("/", a_pause, "Resume foo"),
         (FOO, another_friend, "no pod named jill"),
         (FOO, the_friend_comes, "All is well"),
-        (FOO, a_pause, "does not look at it until it is resumed"),
+        (FOO, a_pause, "does not reconcile the object until it is resumed"),
         (WEB, a_pod_hangs, "waits for the finalizer example.com/hangs"),
         (WEB, an_event, "a meteorite"),
         ("/search", another_foo, "default/other"),

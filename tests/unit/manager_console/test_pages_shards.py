@@ -17,9 +17,9 @@ from manager.kube.wire import WireRequest
 from manager.server.access import Access
 from manager.telemetry.metrics import Metrics
 from manager.util.clock import now
-from manager_console.collect import Collector
+from manager_console.diagnosis.collect import Collector
+from manager_console.diagnosis.shard_holders import ShardHolders, ShardLeases
 from manager_console.pages import Console
-from manager_console.shard_holders import ShardHolders, ShardLeases
 from manager_shards.owned import OwnedShards
 from manager_tools.testing import LocalWire, World
 from tests.support.reviews import RIGHTS, access_by, api_server, reviewed_rights
@@ -89,7 +89,7 @@ async def test_object_page_names_its_own_replica_as_the_owner_of_the_shard(serve
         assert status == 200
         assert f"shard {number} of 4, which test holds" in text
         assert "this replica</span>" in text
-        assert "looks at it again when a pod named jack is created" in text
+        assert "reconciles the object again when a pod named jack is created" in text
         assert "Reconcile now" in text
         assert await post(site, f"{PATH}/reconcile") == (303, PATH)
         owner = orjson.loads((await get(site))[1])["owners"]
@@ -109,9 +109,9 @@ async def test_object_page_names_the_owning_replica_and_offers_no_action_on_anot
         _, text = await get(site, PATH)
         assert f"shard {number} of 4, which {OTHER} holds" in text
         assert "another replica</span>" in text
-        assert "may be older than what the other one knows" in text
+        assert "may be outdated or missing" in text
         assert "Reconcile now" not in text
-        assert "looks at it again" not in text
+        assert "reconciles the object again" not in text
         [controller] = world.manager.controllers
         assert controller.queue is not None
         foo = await world.get(Foo, "lonely")

@@ -86,7 +86,10 @@ async def test_console_proxy_gives_the_browser_the_rights_of_the_token(serve_pag
         assert await post(site, f"{PATH}/pause", **mine) == (303, PATH)
         foo = await world.get(Foo, "lonely")
         assert "Paused" in await world.events(foo)
-        assert "does not look at it until it is resumed" in (await get(site, f"{PATH}?part=1", **mine))[1]
+        assert (
+            "does not reconcile the object until it is resumed"
+            in (await get(site, f"{PATH}?part=1", **mine))[1]
+        )
         assert (await post(site, f"{PATH}/resume", **mine))[0] == 303
 
 

@@ -142,6 +142,6 @@ async def test_manager_gives_a_client_with_its_own_rights(models: Any):
     async with operated(kinds=(Check,)) as world:
         core = models.CoreV1Api(world.manager.kubernetes_client())
         with pytest.raises(
-            Forbidden, match=r'controller-manager" .* \(tests/unit/operator/test_context_pods\.py:[0-9]+ asks'
+            Forbidden, match=r'controller-manager" .* \(tests/unit/operator/test_context_pods\.py:[0-9]+ send'
         ):
             await core.list_namespace(limit=1)

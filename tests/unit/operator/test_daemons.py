@@ -88,7 +88,7 @@ async def test_daemon_runs_from_the_first_reconcile_to_the_deletion_and_restarts
         assert Following.take() == []
         await world.delete(obj)
         await world.until_gone(obj)
-        assert Following.take() == ["end follow a all", "end stay a you", "cleanup a"]
+        assert Following.take() == ["end stay a you", "end follow a all", "cleanup a"]
         assert daemons() == []
 
 

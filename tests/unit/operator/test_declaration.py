@@ -62,6 +62,7 @@ def copied(method: Any) -> Any:
 PLACE_OF_THREE = f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}"
 
 
+CALLED = "is called with (self, obj, ctx)"
 REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
 
 
@@ -102,43 +103,23 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
             {KeyError: "Missing", ValueError: "not a reason"},
             f"takes {REASONS}, and has 'not a reason'",
         ),
-        ("reconcile", of_one, "is called with (self, obj, ctx), and takes (self, obj)"),
-        (
-            "reconcile",
-            of_three,
-            f"is called with (self, obj, ctx), and takes (self, obj, ctx, more), at {PLACE_OF_THREE}",
-        ),
-        ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
-        (
-            "reconcile",
-            swapped,
-            "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
-        ),
-        (
-            "cleanup",
-            of_another_kind,
-            "is called with (self, obj, ctx): its obj is annotated as Deployment, and gets a Gadget",
-        ),
+        ("reconcile", of_one, f"{CALLED}, and takes (self, obj)"),
+        ("reconcile", of_three, f"{CALLED}, and takes (self, obj, ctx, more), at {PLACE_OF_THREE}"),
+        ("reconcile", by_name, f"{CALLED}, and takes (self, obj, ctx)"),
+        ("reconcile", swapped, f"{CALLED}: its ctx is annotated as Context, and gets a Gadget"),
+        ("cleanup", of_another_kind, f"{CALLED}: its obj is annotated as Deployment, and gets a Gadget"),
         (
             "gone",
             of_a_key,
             "is called with (self, key): its key is annotated as Gadget, and gets the ObjectKey",
         ),
         ("on_error", of_one, "is called with (self, obj, error, ctx), and takes (self, obj)"),
-        (
-            "refresh",
-            every(9)(swapped),
-            "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
-        ),
+        ("refresh", every(9)(swapped), f"{CALLED}: its ctx is annotated as Context, and gets a Gadget"),
         *(
             ("refresh", every(9)(copied(method)), "@every is for `async def refresh(self, obj, ctx)`, or for")
             for method in (by_name, of_nothing, of_three, waiting)
         ),
-        (
-            "refresh",
-            every(9)(renamed),
-            "is called with (self, obj, ctx) in this order, and takes (self, ctx, obj)",
-        ),
+        ("refresh", every(9)(renamed), f"{CALLED} in this order, and takes (self, ctx, obj)"),
         ("reconcile", every(9)(of_two), "is called by the runtime: decorate another method, or return"),
         *(
             ("follow", daemon(copied(method)), "@daemon is for `async def follow(self, obj)`")
@@ -392,7 +373,7 @@ def test_versions_are_refused_when_no_method_converts_them():
         @webhook.to_hub(OldGadget)
         async def from_old(self, gadget: JsonObject) -> None: ...
 
-    with pytest.raises(RegistrationError, match=r"^Lossy has versions, and no method that converts them: "):
+    with pytest.raises(RegistrationError, match=r"^Lossy has versions, but no method that converts them: "):
         list(registrations(Lossy))
     [conversion] = registrations(Half)
     with pytest.raises(RegistrationError, match=r"has no from_hub function for "):

@@ -206,7 +206,7 @@ def test_forbidden_names_the_declaration_of_a_status():
 
 
 def test_simulation_reports_a_call_without_a_right():
-    with pytest.raises(AssertionError, match=r"has no right.*test_operator_rights.py:\d+ asks for it"):
+    with pytest.raises(AssertionError, match=r"has no right.*test_operator_rights.py:\d+ sends this request"):
         assert_holds(doing(read_uncached), seeds=range(1))
 
 

@@ -2,14 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
+from pydantic import Field
 
 from manager import webhook
-from manager.api import ObjectMeta
+from manager.api import ApiModel, ObjectMeta, Resource, crd
 from manager.kube.errors import Forbidden, Invalid, ServerError
-from manager.webhook import AdmissionRequest
+from manager.webhook import AdmissionRequest, JsonObject, Refused
 from manager_tools.testing import operated
-from tests.integration.webhook.judged_operator import Judged, JudgedOperator, JudgedSpec, OldJudged
+from tests.integration.webhook.judged_operator import Judged, JudgedOperator, JudgedSpec
+
+
+@crd(storage=False, status=False)
+class OldJudged(Resource, group="test.example.com", version="v1alpha1", kind="Judged", plural="judgeds"):
+    """Old version, with another name for the requested verdict."""
+
+    class Spec(ApiModel):
+        wish: str = ""
+        notes: dict[str, str] = Field(default_factory=dict)
+
+    spec: Spec = Field(default_factory=Spec)
+
+
+class Versioned(JudgedOperator):
+    versions = (OldJudged,)
+
+    @webhook.validate_create
+    async def judge(self, judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
+        if judged.spec.ask == "forbid":
+            raise Refused("not here, not now")
+        return await super().judge(judged, request)
+
+    @webhook.to_hub(OldJudged)
+    async def from_v1alpha1(self, judged: JsonObject) -> None:
+        rename(judged["spec"], "wish", "ask")
+
+    @webhook.from_hub(OldJudged)
+    async def to_v1alpha1(self, judged: JsonObject) -> None:
+        rename(judged["spec"], "ask", "wish")
+
+
+def rename(spec: Any, old: str, new: str) -> None:
+    if old in spec:
+        spec[new] = spec.pop(old)
 
 
 def judged(name: str, ask: str = "") -> Judged:
@@ -17,7 +55,7 @@ def judged(name: str, ask: str = "") -> Judged:
 
 
 async def test_objects_get_defaults_and_are_judged_as_by_a_server():
-    async with operated(JudgedOperator) as world:
+    async with operated(Versioned) as world:
         stored = await world.create(judged("a"))
         assert stored.spec.notes == {"asked by/~": "kubernetes-admin to CREATE"}
         with pytest.raises(Invalid, match=r'"b" is invalid: spec\.ask: .* "refuse": must not be asked'):
@@ -31,7 +69,7 @@ async def test_objects_get_defaults_and_are_judged_as_by_a_server():
 
 
 async def test_object_is_read_and_written_in_each_version():
-    async with operated(JudgedOperator) as world:
+    async with operated(Versioned) as world:
         await world.create(judged("a", "much"))
         assert (await world.get(OldJudged, "a")).spec.wish == "much"
         old = OldJudged(metadata=ObjectMeta(name="b"), spec=OldJudged.Spec(wish="refuse"))
@@ -42,7 +80,7 @@ async def test_object_is_read_and_written_in_each_version():
 async def test_admission_with_exact_match_is_asked_about_one_version_alone():
     asked: list[str] = []
 
-    class Exact(JudgedOperator):
+    class Exact(Versioned):
         """Warns of the old version."""
 
         name = "exact"

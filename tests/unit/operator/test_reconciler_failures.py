@@ -167,11 +167,11 @@ AT_ONCE = {
     "terminal": (TerminalError("no such flavour"), "TerminalError", "no such flavour"),
     "refused connection": (ConnectionRefusedError("no door"), "ConnectionRefusedError", "no door"),
     "time-out of its own": (TimeoutError("the store is slow"), "Timeout", "the store is slow"),
-    "a fault": (KeyError("hunter2"), "KeyError", "KeyError; the log of the manager says more"),
+    "a fault": (KeyError("hunter2"), "KeyError", "KeyError; see the manager's log"),
     "a group": (
         ExceptionGroup("both", [Conflict(409, "Conflict", "changed"), ValueError("hunter2")]),
         "ValueError",
-        "changed; ValueError; the log of the manager says more",
+        "changed; ValueError; see the manager's log",
     ),
     "a file name that is no UTF-8": (TerminalError("no \udcff here"), "TerminalError", "no \\udcff here"),
     "no text": (Mute(), "Mute", "Mute"),
@@ -179,7 +179,7 @@ AT_ONCE = {
     "an odd name": (
         type("_Ünfit", (Exception,), {})("hunter2"),
         "nfit",
-        "_Ünfit; the log of the manager says more",
+        "_Ünfit; see the manager's log",
     ),
 }
 
@@ -510,7 +510,7 @@ async def test_failing_cleanup_leaves_what_the_object_says_of_its_children():
         obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
         await world.delete(obj)
         await settled(world)
-        why = "CleanupFailed", f"{CLEANUP_FAILED}LookupError; the log of the manager says more"
+        why = "CleanupFailed", f"{CLEANUP_FAILED}LookupError; see the manager's log"
         assert conditions(world) == {
             "Available": ("True", "Works", ""),
             "Progressing": ("Unknown", *why),

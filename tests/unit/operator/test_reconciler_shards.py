@@ -155,9 +155,24 @@ class Peers:
         self.all.remove(peer)
         await asyncio.sleep(seconds)
 
-    async def create(self, *names: str) -> None:
+    async def share(self, *identities: str) -> list[Peer]:
+        """Start replicas, and create the objects."""
+        started = await self.start(*identities)
+        await self.create(*OBJECTS)
+        return started
+
+    async def move(self) -> list[Peer]:
+        """Start a replica, create the objects, and start another one, which takes some over."""
+        return [*await self.share("a"), *await self.start("b")]
+
+    async def create(self, *names: str, of: str = "secrets") -> None:
         for name in names:
-            await self.cluster.client.create("secrets", "default", {"metadata": {"name": name}})
+            await self.cluster.client.create(of, "default", {"metadata": {"name": name}})
+        await asyncio.sleep(1)
+
+    async def delete(self, *names: str, of: str = "secrets") -> None:
+        for name in names:
+            await self.cluster.client.delete(of, "default", name)
         await asyncio.sleep(1)
 
 
@@ -196,16 +211,12 @@ async def test_object_of_another_replica_is_reconciled_only_if_on_lets_it_pass()
 
 async def test_operator_is_told_of_handed_over_objects_and_of_its_deleted_ones():
     async with peers() as scene:
-        (a,) = await scene.start("a")
-        await scene.create(*OBJECTS)
-        (b,) = await scene.start("b")
+        a, b = await scene.move()
         assert b.seen
         assert set(a.operator.left) == b.seen
         assert (a.moved("taken"), a.moved("given_back")) == (0, len(b.seen)), "none was there when it came"
         assert (b.moved("taken"), b.moved("given_back")) == (len(b.seen), 0)
-        for name in OBJECTS:
-            await scene.cluster.client.delete("secrets", "default", name)
-        await asyncio.sleep(1)
+        await scene.delete(*OBJECTS)
         assert set(b.operator.forgotten) == b.seen
         assert set(a.operator.forgotten) == set(OBJECTS) - b.seen
 
@@ -215,9 +226,7 @@ async def test_replicas_never_reconcile_one_object_at_once_while_shards_move():
         await asyncio.sleep(3)
 
     async with peers(slowly) as scene:
-        await scene.start("a")
-        await scene.create(*OBJECTS)
-        (b,) = await scene.start("b")
+        _, b = await scene.move()
         await asyncio.sleep(15)
         assert b.seen
         runs = sorted((name, began, ended) for peer in scene.all for name, began, ended in peer.operator.runs)
@@ -227,15 +236,11 @@ async def test_replicas_never_reconcile_one_object_at_once_while_shards_move():
 
 async def test_endless_reconcile_is_cancelled_after_the_grace_when_its_shard_moves():
     async def never(operator: Copying, _: Secret, __: Context) -> None:
-        if operator.manager is first:
+        if operator.manager is scene.all[0].manager:
             await asyncio.Event().wait()
 
-    first: Any = None
     async with peers(never) as scene:
-        (a,) = await scene.start("a")
-        first = a.manager
-        await scene.create(*OBJECTS)
-        (b,) = await scene.start("b")
+        a, b = await scene.move()
         assert b.seen == {name for name, _, _ in a.operator.runs}
         assert b.seen
         assert all(ended - began >= GRACE for _, began, ended in a.operator.runs)
@@ -253,8 +258,7 @@ async def test_daemons_end_at_once_when_their_shard_moves_and_run_in_one_replica
 
     followers: dict[str, Manager] = {}
     async with peers(follow=follow) as scene:
-        (a,) = await scene.start("a")
-        await scene.create(*OBJECTS)
+        (a,) = await scene.share("a")
         assert followers == dict.fromkeys(OBJECTS, a.manager)
         (b,) = await scene.start("b")
         await asyncio.sleep(1)
@@ -269,15 +273,11 @@ async def test_shard_is_kept_while_a_thread_of_its_reconcile_runs():
     hold = ThreadHold()
 
     async def in_a_thread(operator: Copying, _: Secret, __: Context) -> None:
-        if operator.manager is first:
+        if operator.manager is scene.all[0].manager:
             await asyncio.to_thread(hold.wait)
 
-    first: Any = None
     async with peers(in_a_thread) as scene:
-        (a,) = await scene.start("a")
-        first = a.manager
-        await scene.create(*OBJECTS)
-        (b,) = await scene.start("b")
+        a, b = await scene.move()
         await asyncio.sleep(GRACE)
         assert (cut := a.seen), "some are cancelled"
         assert a.coordinator.held.everything
@@ -301,9 +301,7 @@ async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
             tasks[obj.metadata.name] = asyncio.create_task(write_late())
 
     async with peers(leave_something) as scene:
-        await scene.start("a")
-        await scene.create(*OBJECTS)
-        (b,) = await scene.start("b")
+        _, b = await scene.move()
         assert b.seen
         await asyncio.wait(tasks.values())
         fenced = {name for name, task in tasks.items() if isinstance(task.exception(), Fenced)}
@@ -312,8 +310,7 @@ async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
 
 async def test_operator_with_shared_out_false_runs_on_one_replica():
     async with peers(shared_out=False) as scene:
-        await scene.start("a", "b")
-        await scene.create(*OBJECTS)
+        await scene.share("a", "b")
         (works,) = [each for each in scene.all if each.seen]
         (other,) = [each for each in scene.all if not each.seen]
         assert works.seen == set(OBJECTS)
@@ -346,8 +343,7 @@ async def test_permit_depends_on_the_shard_of_the_object():
         await asyncio.to_thread(operator.manager.leadership.permit, seconds=1.0)
 
     async with peers(act) as scene:
-        await scene.start("a", "b")
-        await scene.create(*OBJECTS)
+        await scene.share("a", "b")
         (other,) = [each for each in scene.all if each.owned.find(0) is None]
         assert other.seen
         with pytest.raises(Fenced):
@@ -361,10 +357,8 @@ async def test_replica_holds_only_its_objects_and_their_children_with_any_gates(
     gates: tuple[str, ...],
 ):
     async with peers(gates=gates) as scene:
-        for name in ("strangers", "another-ones"):
-            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
-        (a,) = await scene.start("a")
-        await scene.create(*OBJECTS)
+        await scene.create("strangers", "another-ones", of="configmaps")
+        (a,) = await scene.share("a")
         assert a.held == children_held(a) == set(OBJECTS)
         b, c = await scene.start("b", "c")
         assert_children_are_known(scene)
@@ -404,8 +398,7 @@ async def test_replica_holds_objects_of_other_shards_only_when_it_declares_reads
         assert (await operator.client.get(Secret, obj.key)).metadata.uid == obj.metadata.uid
 
     async with peers(read_all) as scene:
-        (a, b) = await scene.start("a", "b")
-        await scene.create(*OBJECTS)
+        (a, b) = await scene.share("a", "b")
         (hint,) = {each for each in read if isinstance(each, str)}
         assert hint == (
             "Secret of other replicas (--shards) is not cached: declare reads = (Secret,) in the operator, "
@@ -414,8 +407,7 @@ async def test_replica_holds_objects_of_other_shards_only_when_it_declares_reads
         assert a.held != b.held
     read.clear()
     async with peers(read_all, reads=(Secret,)) as scene:
-        (a, b) = await scene.start("a", "b")
-        await scene.create(*OBJECTS)
+        (a, b) = await scene.share("a", "b")
         assert not any(isinstance(each, str) for each in read)
         assert a.held == b.held == set(OBJECTS)
         assert not a.seen & b.seen
@@ -435,8 +427,7 @@ class Refusing(LocalWire):
 async def test_replica_reconciles_no_object_of_a_shard_before_the_shard_is_listed():
     Refusing.refused = "/api/v1/secrets"
     async with peers() as scene:
-        (a,) = await scene.start("a")
-        await scene.create(*OBJECTS)
+        (a,) = await scene.share("a")
         (b,) = await scene.start("b", wire=Refusing)
         await asyncio.sleep(10)
         assert a.seen == set(OBJECTS)
@@ -488,8 +479,7 @@ def assert_children_are_known(scene: Peers) -> None:
 @pytest.mark.parametrize("value", [None, "", "xyz", "another's"])
 async def test_child_gets_a_lost_shard_label_back_and_is_not_created_again(value: str | None):
     async with peers() as scene:
-        await scene.start("a", "b", "c")
-        await scene.create(*OBJECTS)
+        await scene.share("a", "b", "c")
         before = [child(scene, name)["metadata"]["uid"] for name in OBJECTS]
         for name in OBJECTS:
             others = f"{int(label_wanted(scene, name), 16) ^ 0xFF:02x}"
@@ -506,8 +496,7 @@ async def test_children_without_shard_label_are_found_and_labelled():
         seen.setdefault(obj.metadata.name, [each.metadata.name for each in await ctx.children(ConfigMap)])
 
     async with peers() as scene:
-        (alone,) = await scene.start("alone")
-        await scene.create(*OBJECTS)
+        (alone,) = await scene.share("alone")
         await scene.stop(alone)
         for name in OBJECTS:
             await relabel(scene, name, None)
@@ -521,8 +510,7 @@ async def test_children_without_shard_label_are_found_and_labelled():
 
 async def test_children_keep_their_shard_label_and_get_none_without_shards():
     async with peers() as scene:
-        (alone,) = await scene.start("alone")
-        await scene.create(*OBJECTS)
+        (alone,) = await scene.share("alone")
         await scene.stop(alone)
         labelled = [child(scene, name) for name in OBJECTS]
         transport = Transport(
@@ -556,7 +544,7 @@ async def test_context_finds_an_unowned_child_with_shards_and_does_not_list_it()
             found["listed"] = str(error)
 
     async with peers(read) as scene:
-        await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": "strangers"}})
+        await scene.create("strangers", of="configmaps")
         await scene.start("a", "b")
         await scene.create("one")
         await asyncio.sleep(1)
@@ -574,9 +562,8 @@ async def test_replica_holds_all_objects_of_a_child_kind_when_it_declares_reads(
         await ctx.list(ConfigMap)
 
     async with peers(read, reads=(ConfigMap,)) as scene:
-        await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": "strangers"}})
-        a, b = await scene.start("a", "b")
-        await scene.create(*OBJECTS)
+        await scene.create("strangers", of="configmaps")
+        a, b = await scene.share("a", "b")
         assert children_held(a) == children_held(b) >= {*OBJECTS, "strangers"}
         assert a.seen
         assert b.seen
@@ -604,13 +591,10 @@ async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context
 
 async def test_taken_name_is_found_free_without_an_event():
     async with peers(on_error=again_when_told) as scene:
-        for name in OBJECTS:
-            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
-        await scene.start("a", "b")
-        await scene.create(*OBJECTS)
+        await scene.create(*OBJECTS, of="configmaps")
+        await scene.share("a", "b")
         assert [label_on(scene, name) for name in OBJECTS] == [None] * len(OBJECTS)
-        for name in OBJECTS:
-            await scene.cluster.client.delete("configmaps", "default", name)
+        await scene.delete(*OBJECTS, of="configmaps")
         await asyncio.sleep(31)
         assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
 
@@ -626,19 +610,16 @@ async def test_refuse_taken_finds_a_name_taken_without_an_event():
         raise Blocked("Waiting", "for something else, before there is a child")
 
     async with peers(look, on_error=again_when_told) as scene:
-        await scene.start("a", "b")
-        await scene.create(*OBJECTS)
+        await scene.share("a", "b")
         await asyncio.sleep(1)
-        for name in OBJECTS:
-            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
+        await scene.create(*OBJECTS, of="configmaps")
         await asyncio.sleep(31)
         assert taken == set(OBJECTS)
 
 
 async def test_recreated_objects_get_new_children_labelled_for_their_shards():
     async with peers(on_error=again_when_told) as scene:
-        await scene.start("a", "b", "c")
-        await scene.create(*OBJECTS)
+        await scene.share("a", "b", "c")
         before = [label_wanted(scene, name) for name in OBJECTS]
         for name in OBJECTS:
             await scene.cluster.client.delete("secrets", "default", name)

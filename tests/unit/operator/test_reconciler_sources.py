@@ -54,6 +54,7 @@ class Host:
         self.coordinator = Coordinator()
         self.settings = SettingValues()
         self.controllers: list[Controller] = []
+        self.operator: Any = None
 
     def synced(self, *kinds: type[Resource]) -> list[Watched]:
         """Return the kinds' watches after their first lists, which are empty."""
@@ -70,10 +71,9 @@ class Host:
         self, operator: type[Operator[Any]], options: ControllerOptions | None = None
     ) -> tuple[Controller, Reconciler]:
         """Return an operator's controller, and the stub reconciler that records its requests."""
-        made = operator(cast("Any", self))
-        reconciler = Reconciler()
-        made.reconcile_key = reconciler.reconcile  # type: ignore[method-assign]
-        controller = add_controller(made, options)
+        self.operator, reconciler = operator(cast("Any", self)), Reconciler()
+        self.operator.reconcile_key = reconciler.reconcile
+        controller = add_controller(self.operator, options)
         assert controller is not None
         return controller, reconciler
 
@@ -193,11 +193,8 @@ async def test_controller_ignores_events_that_change_no_desired_state(host: Host
         foos.put("f1")
         await turns()
         assert len(reconciler.calls) == 1
-        for change in (
-            {"generation": 2},
-            {"labels": {"a": "b"}},
-            {"deletionTimestamp": "2026-01-01T00:00:00Z"},
-        ):
+        deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+        for change in ({"generation": 2}, {"labels": {"a": "b"}}, deleted):
             foos.put("f1", **change)
             await turns()
     assert len(reconciler.calls) == 4
@@ -339,25 +336,16 @@ async def test_watch_needs_exactly_one_of_label_and_enqueue(host: Host):
 
 
 async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_name(host: Host):
-    asked: list[ByKey] = []
-
-    class Waiting(ByKey):
-        owns = (Owns(Pod, on=not_(all_of())),)
-
-        def setup(self) -> None:
-            asked.append(self)
-
-    controller, reconciler = host.runs(Waiting)
+    controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=not_(all_of())),)))
     _, pods = host.synced(Foo, Pod)
     async with running(controller):
-        [operator] = asked
-        operator.waits_for(Pod, ObjectKey("ns", "p1"), ObjectKey("ns", "f1"))
+        host.operator.waits_for(Pod, ObjectKey("ns", "p1"), ObjectKey("ns", "f1"))
         pods.put("p1", ownerReferences=[owner("f2")])
         await turns()
         assert reconciler.names == ["f1"]
         [run] = host.history.of(controller.name).of(ObjectKey("ns", "f1"))
-        assert run.why == "Pod p1, for whose name it waits, added"
-        operator.waits_no_more(ObjectKey("ns", "f1"))
+        assert run.why == "Pod p1, whose name the object needs, added"
+        host.operator.waits_no_more(ObjectKey("ns", "f1"))
         pods.delete("p1")
         await turns()
     assert reconciler.names == ["f1"]
@@ -375,18 +363,11 @@ async def test_add_controller_returns_none_for_an_operator_with_webhooks_alone(h
 
 
 async def test_operator_enqueue_adds_a_key_before_and_during_the_run(host: Host):
-    operators: list[ByKey] = []
-
-    class Setting(ByKey):
-        def setup(self) -> None:
-            operators.append(self)
-
-    controller, reconciler = host.runs(Setting)
-    [operator] = operators
+    controller, reconciler = host.runs(ByKey)
     host.synced(Foo)
-    operator.enqueue(ObjectKey("ns", "early"))
+    host.operator.enqueue(ObjectKey("ns", "early"))
     async with running(controller):
-        operator.enqueue(ObjectKey("ns", "late"))
+        host.operator.enqueue(ObjectKey("ns", "late"))
         await turns()
     assert reconciler.names == ["early", "late"]
 

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager import Context, ObjectKey, Operator, Setting, TerminalError, every
-from manager_console.explanation import controller_report, next_run
+from manager_console.diagnosis.explanation import controller_report, next_run
 from manager_tools.testing import operated
 from tests.unit.operator.greetings import Greeting, greeting
 

@@ -141,7 +141,7 @@ async def test_steps_fail_when_one_takes_too_long(how: str) -> None:
         trip = mine.status.trip
         why = {
             "waits": "waits for a train",
-            "raises": "LookupError; the log of the manager says more",
+            "raises": "LookupError; see the manager's log",
             "hangs": "the step does not return",
         }
         assert trip.message == f"GoThere took longer than 100 s: {why[how]}"

@@ -33,7 +33,8 @@ def test_health_report_has_a_line_for_each_check_with_the_reason_of_failures(
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("cache", "cache already"), ("ping", "ping already"), ("", "path"), ("a/b", "path")]
+    ("name", "told"),
+    [("cache", "name cache"), ("ping", "name ping"), ("", "path"), ("a/b", "path")],
 )
 def test_check_name_is_refused_when_it_is_taken_or_fits_no_path(name: str, told: str):
     made = Checks("readyz")

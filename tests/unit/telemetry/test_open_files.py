@@ -27,7 +27,7 @@ async def test_report_exhaustion_logs_at_once_and_then_ever_less_often(monkeypat
         await asyncio.sleep(0.5)
         assert len(lines) == 1
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        assert f"all of {limit} open files" in lines[0]["event"]
+        assert f"all {limit} allowed files" in lines[0]["event"]
         await asyncio.sleep(600)
         assert 2 <= len(lines) <= 5
         left, told = True, len(lines)

@@ -218,11 +218,11 @@ def test_record_why_summarises_its_triggers():
     assert run_of(triggers=tuple(triggers)).why == "Kind0 added, Kind1 added, Kind2 added, ..."
     assert run_of(triggers=()).why == ""
     words = {each: Trigger(each, name="the API server", kind="Pod").text for each in ("probe", "answered")}
-    assert words == {"probe": "to try the API server", "answered": "the API server has answered"}
+    assert words == {"probe": "a test of the API server", "answered": "the API server has answered"}
     assert [Trigger(each).text for each in ("back-off", "requeue", "asked", "resync", "timer")] == [
-        "again, after its back-off",
-        "again, as it said itself",
-        "asked for by the program",
+        "retry after the back-off",
+        "requeue by its own result",
+        "requested by the program",
         "resync",
         "timer",
     ]

@@ -196,7 +196,7 @@ async def test_conversion_failure_names_the_object(versions: Versions, log_lines
     message = await versions.fail("v2", thing("a"), thing("b"), thing("c"))
     assert message == (
         "Thing team/b cannot be converted from test.example.com/v1 to test.example.com/v2: "
-        "the function failed unexpectedly (LookupError); the log of the manager says more"
+        "the function failed unexpectedly (LookupError); see the manager's log"
     )
     [line] = log_lines
     assert (line["log_level"], line["exc_info"]) == ("error", error)

@@ -52,8 +52,8 @@ def registered(role: Role) -> Admission[Any]:
         ([Conversion(Thing, {("to_hub", Lonely): convert})], "is not another version of the same kind"),
         ([Conversion(Thing, {("to_hub", OldThing): convert})], r"no from_hub function for Thing\.v1alpha1"),
         ([Admission(Thing)], "has no function"),
-        ([registered("default"), registered("validate_create")], "there twice"),
-        ([complete_conversion(), complete_conversion()], "there twice"),
+        ([registered("default"), registered("validate_create")], "registered twice"),
+        ([complete_conversion(), complete_conversion()], "registered twice"),
     ],
 )
 def test_webhooks_refuse_incomplete_and_repeated_registrations(registrations: list[Any], why: str):

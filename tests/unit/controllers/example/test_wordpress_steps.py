@@ -30,8 +30,7 @@ async def world() -> AsyncIterator[World]:
 async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World):
     # `kubectl delete --cascade=orphan` removes the owner references of the children. A manager with a stale
     # cache must not restore them, because the garbage collector deletes children with an owner.
-    await world.create(reclaimPolicy="Delete")
-    await world.settle()
+    await world.run(reclaimPolicy="Delete")
     process = world.process()
     stale: Any = world.site()
     process.client.stale[stale.key] = stale
@@ -53,8 +52,7 @@ def behind(world: World) -> Process:
 
 async def test_wordpress_steps_create_no_new_password_for_deleted_site(world: World):
     # Its volumes are retained, so that nothing else asks whether it still is.
-    await world.create()
-    await world.settle()
+    await world.run()
     process = behind(world)
     await world.api.delete(SITES, world.namespace, "site")
     await world.api.delete("secrets", world.namespace, SECRET)
@@ -79,8 +77,7 @@ async def test_wordpress_steps_create_no_volume_or_password_for_a_deleted_or_rec
 
 async def test_volume_does_not_grow_for_an_earlier_site_of_the_same_name(world: World):
     # A volume cannot shrink.
-    await world.create(storageSize="10Gi")
-    await world.settle()
+    await world.run(storageSize="10Gi")
     await world.change(storageSize="20Gi")
     process = behind(world)
     await world.api.delete(SITES, world.namespace, "site")
@@ -101,8 +98,7 @@ WORKLOADS = (
 
 
 async def test_policy_change_updates_the_owners_of_all_retained_objects(world: World):
-    await world.create()
-    await world.settle()
+    await world.run()
     process = world.process()
     await process.reconcile(world.key)
     for policy in ("Delete", "Retain"):
@@ -119,8 +115,7 @@ async def take_owners_off(world: World) -> None:
 
 
 async def test_child_regains_lost_owner_or_label(world: World):
-    await world.create()
-    await world.settle()
+    await world.run()
     before = world.children()
     await take_owners_off(world)
     for kind, name in RETAINED:
@@ -147,8 +142,7 @@ async def test_take_up_names_the_client_and_the_fields_that_it_had_changed(world
 
 
 async def test_orphaned_children_are_adopted_only_by_a_new_site_of_the_name(world: World):
-    await world.create()
-    await world.settle()
+    await world.run()
     before = world.children()
     process = world.process()
     stale: Any = world.site()
@@ -259,8 +253,7 @@ async def test_site_starts_once_its_secret_is_right_and_survives_later_secret_ch
 
 
 async def test_site_is_unavailable_until_its_deleted_database_is_recreated(world: World):
-    await world.create()
-    await world.settle()
+    await world.run()
     await world.api.delete("deployments.apps", world.namespace, "site-mysql")
     await world.process().reconcile(world.key)
     assert world.conditions()["Available"] == ("False", "DatabaseNotReady")
@@ -283,8 +276,7 @@ async def test_secret_with_the_sites_labels_is_adopted_once_it_is_complete(world
 
 
 async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
-    await world.create()
-    await world.settle()
+    await world.run()
     await world.api.delete("secrets", world.namespace, SECRET)
     await world.settle()
     assert world.events.reasons.count(("site", "PasswordRenewed")) == 1
@@ -292,8 +284,7 @@ async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
 
 
 async def test_volume_that_may_not_grow_is_reported_once_and_retried_later(world: World):
-    await world.create(storageSize="1Gi")
-    await world.settle()
+    await world.run(storageSize="1Gi")
     await world.change(storageSize="2Gi")
     fate = Fate(dict.fromkeys(range(2), StatusError(403, "Forbidden", "is not expandable")))
     process = world.process(fate)
@@ -311,8 +302,7 @@ async def test_volume_that_may_not_grow_is_reported_once_and_retried_later(world
 
 
 async def test_deleted_claim_is_reported_and_made_anew(world: World):
-    await world.create()
-    await world.settle()
+    await world.run()
     held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
     await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], held)
     await world.api.delete("persistentvolumeclaims", world.namespace, CLAIMS[1])
@@ -328,8 +318,7 @@ async def test_deleted_claim_is_reported_and_made_anew(world: World):
 
 async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None:
     """Create a site whose database takes both names of the frontend of `site-mysql`."""
-    await world.create()
-    await world.settle()
+    await world.run()
     world.key = ObjectKey(world.namespace, "site-mysql")
     spec = {"sqlrootpassword": "in-the-open"}
     await world.api.create(SITES, world.namespace, {"metadata": {"name": world.key.name}, "spec": spec})

@@ -141,6 +141,11 @@ class World:
         await self.api.create("namespaces", "", {"metadata": {"name": self.namespace}})
         await self.create_site(**spec)
 
+    async def run(self, **spec: Any) -> None:
+        """Create the site, and reconcile it until it runs."""
+        await self.create(**spec)
+        await self.settle()
+
     async def create_site(self, **spec: Any) -> None:
         """Create the site without its namespace."""
         spec.setdefault("sqlrootpassword", "in-the-open")

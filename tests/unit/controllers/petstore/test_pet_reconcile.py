@@ -39,6 +39,16 @@ class Stage:
         spec = {field: more.pop(field, value) for field, value in THOR.items()}
         return self.server.create(pet, spec, **more)
 
+    async def created(self, pet: str = "thor", **more: Any) -> ObjectKey:
+        """Create a Pet, and reconcile it until nothing is left to do."""
+        key = self.create(pet, **more)
+        await self.process.settle(key)
+        return key
+
+    async def delete(self, key: ObjectKey) -> None:
+        self.server.delete(key)
+        await self.process.settle(key)
+
     def pet(self, key: ObjectKey) -> Pet:
         return self.server.get(key)
 
@@ -105,8 +115,7 @@ async def test_new_pet_takes_two_writes_and_one_add(stage: Stage):
 
 
 async def test_pet_change_updates_the_same_record(stage: Stage):
-    key = stage.create()
-    await stage.process.settle(key)
+    key = await stage.created()
     before = stage.pet(key).status.id
     stage.server.change(key, name="Thorbert", species="bird", birthday="2019-12-31")
     stage.restart()
@@ -118,8 +127,7 @@ async def test_pet_change_updates_the_same_record(stage: Stage):
 
 
 async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
-    key = stage.create()
-    await stage.process.settle(key)
+    key = await stage.created()
     (record,) = await stage.store.pets()
     await stage.store.client.update(
         [Record(id=record.id, name="Loki", type=PetType.REPTILE, birthday=datetime.date(1, 1, 1))]
@@ -134,8 +142,7 @@ async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
 
 async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):
     (before,) = await keyed.store.client.add([pet()])
-    key = keyed.create()
-    await keyed.process.settle(key)
+    key = await keyed.created()
     assert keyed.pet(key).status.id == before
     (record,) = await keyed.store.pets()
     assert record.idempotency_key == keyed.pet(key).metadata.uid
@@ -145,8 +152,7 @@ async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):
 async def test_record_with_a_foreign_key_is_never_changed(keyed: Stage):
     theirs = pet(idempotency_key="theirs")
     (before,) = await keyed.store.client.add([theirs])
-    key = keyed.create()
-    await keyed.process.settle(key)
+    key = await keyed.created()
     assert keyed.pet(key).status.id != before
     # Another client writes that record's id into the status, and then deletes the Pet.
     keyed.server.edit(key, status={"id": before})
@@ -154,8 +160,7 @@ async def test_record_with_a_foreign_key_is_never_changed(keyed: Stage):
     await keyed.process.settle(key)
     assert keyed.pet(key).status.id != before
     keyed.server.edit(key, status={"id": before})
-    keyed.server.delete(key)
-    await keyed.process.settle(key)
+    await keyed.delete(key)
     assert [pet.id for pet in await keyed.store.pets()] == [before]
 
 
@@ -169,14 +174,12 @@ async def test_older_of_two_pets_with_one_id_keeps_the_record(keyless: Stage):
     assert await keyless.names() == ["Loki", "Thor"]
     assert keyless.pet(younger).status.id != identity
     keyless.server.edit(younger, status={"id": identity})
-    keyless.server.delete(younger)
-    await keyless.process.settle(younger)
+    await keyless.delete(younger)
     assert identity in {pet.id for pet in await keyless.store.pets()}
 
 
 async def test_record_without_a_key_gets_one_once_the_store_supports_keys(keyed: Stage):
-    key = keyed.create()
-    await keyed.process.settle(key)
+    key = await keyed.created()
     (record,) = await keyed.store.pets()
     # The same state as with a store that does not support keys.
     await keyed.store.client.delete([record.id])
@@ -194,14 +197,12 @@ async def test_pet_of_the_older_operator_adopts_its_record(keyed: Stage):
     await keyed.process.settle(keyed.create("first", name="Loki"))
     assert keyed.store.client.knows_keys
     (identity,) = await keyed.store.client.add([pet()])
-    key = keyed.create(finalizers=[OLD_FINALIZER])
-    await keyed.process.settle(key)
+    key = await keyed.created(finalizers=[OLD_FINALIZER])
     assert keyed.pet(key).status.id == identity
 
 
 async def test_pet_without_its_finalizer_and_status_keeps_its_record(keyed: Stage):
-    key = keyed.create()
-    await keyed.process.settle(key)
+    key = await keyed.created()
     identity = keyed.pet(key).status.id
     keyed.server.edit(key, metadata={"finalizers": None}, status=None)
     keyed.server.change(key, name="Thorbert")
@@ -218,18 +219,15 @@ async def test_deleted_pet_removes_only_its_own_record_when_another_has_the_same
     assert keyless.pet(key).status.id is None
     (mine,) = await keyless.store.pets()
     (other,) = await keyless.store.client.add([pet()])
-    keyless.server.delete(key)
-    await keyless.process.settle(key)
+    await keyless.delete(key)
     assert [pet.id for pet in await keyless.store.pets()] == [other]
     assert mine.id != other
 
 
 async def test_deleted_pet_outlives_its_record_and_keeps_foreign_finalizers(stage: Stage):
-    key = stage.create(finalizers=["example.com/theirs", OLD_FINALIZER])
-    await stage.process.settle(key)
+    key = await stage.created(finalizers=["example.com/theirs", OLD_FINALIZER])
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs", FINALIZER]
-    stage.server.delete(key)
-    await stage.process.settle(key)
+    await stage.delete(key)
     assert await stage.store.pets() == []
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs"]
     # The status of the remaining object says that the record is removed.
@@ -246,8 +244,7 @@ async def test_pet_deleted_under_the_older_operator_is_removed_too(stage: Stage)
     (identity,) = await stage.store.client.add([pet()])
     key = stage.create(finalizers=[OLD_FINALIZER])
     stage.server.edit(key, status={"id": identity})
-    stage.server.delete(key)
-    await stage.process.settle(key)
+    await stage.delete(key)
     assert stage.server.pets == {}
     assert await stage.store.pets() == []
 
@@ -287,8 +284,7 @@ async def test_impossible_birthday_is_reported_until_it_is_changed(stage: Stage,
     stage.server.change(key, birthday=impossible)
     await stage.process.settle(key)
     assert await stage.names() == ["Thor"]
-    stage.server.delete(key)
-    await stage.process.settle(key)
+    await stage.delete(key)
     assert (await stage.store.pets(), stage.server.pets) == ([], {})
 
 
@@ -302,8 +298,7 @@ async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Sta
         "InvalidPet",
         "spec.name: must not be blank",
     )
-    stage.server.delete(key)
-    await stage.process.settle(key)
+    await stage.delete(key)
     assert stage.server.pets == {}
 
 
@@ -336,8 +331,7 @@ async def test_store_failure_of_every_pet_is_logged_once(stage: Stage, monkeypat
 
 
 async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: Stage):
-    key = stage.create()
-    await stage.process.settle(key)
+    key = await stage.created()
     stage.process.events.told.clear()
     delays = []
     writes = stage.server.writes
@@ -407,7 +401,6 @@ async def test_deleted_pet_goes_although_the_store_refuses_its_name(stage: Stage
     # Nothing tells what was added but the id, and the record has been changed since.
     key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])
     stage.server.edit(key, status={"id": identity})
-    stage.server.delete(key)
-    await stage.process.settle(key)
+    await stage.delete(key)
     assert stage.server.pets == {}
     assert await stage.store.pets() == []

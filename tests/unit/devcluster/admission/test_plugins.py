@@ -6,13 +6,19 @@ import pytest
 
 from devcluster.access.rbac import RbacAuthorizer
 from devcluster.admission.plugins import OwnerReferences
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.errors import StatusError
 from devcluster.http_call import User
 from devcluster.kinds.registry import Registry
+from devcluster.schema.node import Schema
 from devcluster.storage import Key, Store
-from tests.unit.devcluster.admission.test_admission import CONFIG_MAPS, NAMESPACES, PODS, info
+from tests.unit.devcluster.api_docs.conftest import resource
 
 Object = dict[str, Any]
+
+CONFIG_MAPS = resource("ConfigMap", schema=Schema())
+PODS = resource("Pod", schema=Schema())
+NAMESPACES = resource("Namespace", schema=Schema(), namespaced=False)
 
 RBAC = "rbac.authorization.k8s.io"
 FORBIDDEN = 'configmaps "a" is forbidden: cannot set '
@@ -44,7 +50,20 @@ def refusal(old: Object | None, new: Object, *rules: tuple[str, str]) -> str | N
     store.create(Key(RBAC, "rolebindings", "n", "b"), {"metadata": {"namespace": "n", "name": "b"}, **bound})
     plugin = OwnerReferences(RbacAuthorizer(store), Registry([CONFIG_MAPS, PODS, NAMESPACES]))
     operation = "CREATE" if old is None else "UPDATE"
-    write = info(operation=operation, namespace="n", name="a", obj=new, old=old, user=User("u"))
+    write = AdmissionInfo(
+        operation=operation,
+        resource=CONFIG_MAPS,
+        subresource="",
+        kind=("", "v1", "ConfigMap"),
+        namespace="n",
+        name="a",
+        obj=new,
+        old=old,
+        options={},
+        dry_run=False,
+        user=User("u"),
+        warnings=[],
+    )
     try:
         if plugin.concerns(write):
             plugin.check(write)

@@ -1,4 +1,4 @@
-"""Lists and watches of a part of all objects: as recorded from a server with ShardedListAndWatch on."""
+"""Lists and watches of a part of all objects, beyond the real server's recorded answers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,12 @@ import random
 from collections.abc import AsyncIterator
 from urllib.parse import urlencode
 
-import orjson
 import pytest
 
 from devcluster import DevCluster
 from manager_shards.shard_set import ShardSet
 from tests.recordings.asking import CRDS, NAMESPACE
-from tests.recordings.shards import (
-    JSON,
-    OBJECTS,
-    definition,
-    new_object,
-    path_of,
-    selector_answers,
-    shown,
-    sixteenth,
-)
+from tests.recordings.shards import OBJECTS, definition, new_object, path_of, sixteenth
 from tests.unit.devcluster.api.conftest import Api
 
 CONFIG_MAPS, PARTS = path_of("configmaps", NAMESPACE), path_of("parts", NAMESPACE)
@@ -54,16 +44,6 @@ async def digits_of(api: Api) -> dict[str, str]:
             uid = item["metadata"]["uid"]
             found[uid] = f"{ShardSet.of(16, ()).number_of(uid):x}"
     return found
-
-
-async def test_lists_are_answered_as_the_real_server_does_it(sharded: Api):
-    digits = await digits_of(sharded)
-    for name, case, answer in selector_answers():
-        path = path_of(case.get("resource", "configmaps"), NAMESPACE)
-        given = await sharded.ask(
-            "GET", f"{path}?{urlencode(case['query'])}", accept=case.get("accept", JSON)
-        )
-        assert shown(orjson.loads(given.body), given.status, digits) == answer, name
 
 
 async def test_pages_leave_nothing_out(sharded: Api):

@@ -7,33 +7,6 @@ from devcluster.types import duplicate_fields, name_of, schema_for, schema_of
 from devcluster.types.table import entries
 
 
-def test_schema_of_a_kind_leads_to_every_nested_field():
-    deployment = schema_for("apps", "v1", "Deployment")
-    assert deployment.openapi_name == "io.k8s.api.apps.v1.Deployment"
-    containers = (
-        deployment.properties["spec"].properties["template"].properties["spec"].properties["containers"]
-    )
-    assert (containers.list_type, containers.list_map_keys) == ("map", ("name",))
-    assert (containers.patch_strategies, containers.patch_merge_key) == (("merge",), "name")
-    assert containers.items is not None
-    port = containers.items.properties["livenessProbe"].properties["httpGet"].properties["port"]
-    assert port.int_or_string
-
-
-def test_defaults_that_list_keys_rely_on_are_there():
-    ports = schema_of("io.k8s.api.core.v1.Container").properties["ports"]
-    assert ports.items is not None
-    assert ports.list_map_keys == ("containerPort", "protocol")
-    assert ports.items.properties["protocol"].default == "TCP"
-
-
-def test_map_and_patch_strategies_are_reported():
-    service = schema_of("io.k8s.api.core.v1.ServiceSpec")
-    assert service.properties["selector"].map_type == "atomic"
-    volumes = schema_of("io.k8s.api.core.v1.PodSpec").properties["volumes"]
-    assert volumes.patch_strategies == ("merge", "retainKeys")
-
-
 def test_schema_of_a_recursive_type_is_a_cycle():
     name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
     inner = schema_of(name).properties["not"]

@@ -23,8 +23,8 @@ from manager.api import ObjectKey
 from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager_console.explanation import ControllerReport, ManagerReport, ShardOwner
-from manager_console.shard_holders import ShardLeases
+from manager_console.diagnosis.explanation import ControllerReport, ManagerReport, ShardOwner
+from manager_console.diagnosis.shard_holders import ShardLeases
 from manager_shards.shard_set import ShardSet
 from manager_tools.commands import explain
 from manager_tools.commands.explain import ExplainArguments

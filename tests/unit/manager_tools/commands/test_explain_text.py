@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from manager.telemetry.runs import CALLED, EventRecord, ReconcileRecord, RequestRecord, Trigger
-from manager_console.collect import Collected, Node
-from manager_console.explanation import (
+from manager_console.diagnosis.collect import Collected, Node
+from manager_console.diagnosis.explanation import (
     ControllerReport,
     ManagerReport,
     NextReconcile,
@@ -38,12 +38,12 @@ def owner(**changes: Any) -> ShardOwner:
 
 
 def test_text_names_the_shard_and_its_holder_and_warns_when_another_replica_was_asked():
-    assert "  For controller foo it is in shard 5 of 16, which pod-b_1 holds\n" in explained(OWNER)
+    assert "  For controller foo the object is in shard 5 of 16, which pod-b_1 holds\n" in explained(OWNER)
     assert "which no replica holds" in explained(owner(holder=""))
     unknown = explained(owner(holder=None, problem="you may not get its lease"))
     assert "shard 5 of 16; its holder is not known: you may not get its lease" in unknown
-    assert "Whose it is" not in explained()
-    older = "The manager that was asked is another replica: its report may be older."
+    assert "Owning replica" not in explained()
+    older = "The report below is from another replica, and may be outdated."
     assert older in explained(OWNER, owner(here=False))
     assert older not in explained(owner(here=True)) + explained(OWNER)
 

@@ -5,7 +5,7 @@ import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from manager.api.confidential import LAST_APPLIED
-from manager_console.explanation import to_yaml
+from manager_console.diagnosis.explanation import to_yaml
 from manager_kinds.core_v1 import Secret
 
 

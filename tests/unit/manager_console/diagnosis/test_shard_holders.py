@@ -10,8 +10,8 @@ import pytest
 from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager_console.explanation import owner_text
-from manager_console.shard_holders import Holders, ShardHolders, ShardLeases
+from manager_console.diagnosis.explanation import owner_text
+from manager_console.diagnosis.shard_holders import Holders, ShardHolders, ShardLeases
 from manager_shards.owned import OwnedShards
 from manager_shards.shard_set import ShardSet
 from tests.support.scripted_wire import Reply, ScriptedWire

@@ -15,7 +15,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import ReconcileRecord
-from manager_console.collect import (
+from manager_console.diagnosis.collect import (
     MOST_LEVELS,
     MOST_LOGS,
     MOST_SHOWN,
@@ -24,7 +24,7 @@ from manager_console.collect import (
     Collector,
     Counts,
 )
-from manager_console.explanation import ControllerReport, Explanation, explain
+from manager_console.diagnosis.explanation import ControllerReport, Explanation, explain
 from manager_tools.commands.explain import COLOURED, decode_report, to_text
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall
 

@@ -17,8 +17,8 @@ from manager.telemetry.logs import on_one_line, shortened
 from manager.telemetry.runs import ReconcileRecord, Trigger
 from manager.util import clock
 from manager.util.duration import format_duration
-from manager_console.collect import Collected, Node, bad_leaves, stuck_pods
-from manager_console.readiness import SAID, bad_conditions, conditions_of, is_behind
+from manager_console.diagnosis.collect import Collected, Node, bad_leaves, stuck_pods
+from manager_console.diagnosis.readiness import SAID, bad_conditions, conditions_of, is_behind
 
 if TYPE_CHECKING:
     from manager.controller import Controller

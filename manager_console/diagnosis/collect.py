@@ -23,7 +23,7 @@ from manager.server.access import Place
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.loop import Portions, own_turn
-from manager_console.readiness import Object, conditions_of, judge, wanted_replicas
+from manager_console.diagnosis.readiness import Object, conditions_of, judge, wanted_replicas
 from manager_kinds.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Node(msgspec.Struct):
     name: str
     uid: str
     ready: bool | None
-    """Whether the object is ready; None if it does not tell."""
+    """Whether the object is ready; None if its status does not show it."""
 
     reason: str = ""
     message: str = ""

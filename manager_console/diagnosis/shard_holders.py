@@ -15,9 +15,9 @@ from manager.kube.transport import Transport
 from manager.operator import AnyOperator
 from manager.server.access import Answers, Place
 from manager.util import clock
-from manager_console.explanation import ShardOwner
-from manager_shards import OwnedShards, ShardCoordinator
-from manager_shards.coordinator import MEMBER, lease_of_shard, number_of_shards
+from manager_console.diagnosis.explanation import ShardOwner
+from manager_shards.coordinator import MEMBER, ShardCoordinator, lease_of_shard, number_of_shards
+from manager_shards.owned import OwnedShards
 from manager_shards.shard_set import ShardSet
 
 _WITHIN, _FRESH = 2.0, 2.0

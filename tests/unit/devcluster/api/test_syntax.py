@@ -1,8 +1,6 @@
-"""JSON and YAML as the real server reads them."""
+"""JSON and YAML beyond the real server's recorded answers."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import orjson
 import pytest
@@ -12,22 +10,7 @@ from tests.unit.devcluster.api.conftest import Api
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"", "unexpected end of JSON input"),
-        (b"{", "unexpected end of JSON input"),
-        (b"blah", "invalid character 'b' looking for beginning of value"),
-        (b"foo", "invalid character 'o' in literal false (expecting 'a')"),
-        (b"{a", "invalid character 'a' looking for beginning of object key string"),
-        (b'{"a" 1', "invalid character '1' after object key"),
-        (b'{"a":1 "b"', "invalid character '\"' after object key:value pair"),
-        (b"[1 2]", "invalid character '2' after array element"),
-        (b"{} x", "invalid character 'x' after top-level value"),
-        (b"'", r"invalid character '\'' looking for beginning of value"),
-        (b'"\\x"', "invalid character 'x' in string escape code"),
-        (b'"\n"', "invalid character '\\n' in string literal"),
-        (b"[" * 20_000, "exceeded max depth"),
-    ],
+    ("text", "expected"), [(b"", "unexpected end of JSON input"), (b"[" * 20_000, "exceeded max depth")]
 )
 def test_broken_json_is_described_as_go_does(text: bytes, expected: str):
     assert describe(text) == expected
@@ -36,12 +19,6 @@ def test_broken_json_is_described_as_go_does(text: bytes, expected: str):
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        (rb'"\ud83d\ude00"', "\N{GRINNING FACE}"),
-        (rb'"\ud83d\ud83d\ude00"', "\ufffd\N{GRINNING FACE}"),
-        (rb'"a\ud800b"', "a\ufffdb"),
-        (rb'"\uDC00"', "\ufffd"),
-        (rb'"\ud800\n"', "\ufffd\n"),
-        (rb'"\\ud800\ud800"', "\\ud800\ufffd"),
         (b'"a\xffb"', "a\ufffdb"),
         (b'"\xe2\x82"', "\ufffd\ufffd"),
         (b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd"),
@@ -50,7 +27,7 @@ def test_broken_json_is_described_as_go_does(text: bytes, expected: str):
     ],
     ids=repr,
 )
-def test_read_json_replaces_invalid_characters_as_the_real_server_does(text: bytes, read: str):
+def test_read_json_replaces_invalid_bytes_as_the_real_server_does(text: bytes, read: str):
     document, stood_for = read_json(text)
     assert document == read
     assert orjson.loads(stood_for) == read
@@ -63,34 +40,9 @@ def test_read_json_refuses_malformed_json(text: bytes):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("12:30", "12:30"),
-        ("1:30.5", "1:30.5"),
-        ("2026-01-31", "2026-01-31"),
-        ("!!timestamp 2026-01-31", "2026-01-31"),
-        ("=", "="),
-        ("yes", True),
-        ("n", False),
-        ("1e-07", 1e-07),
-        ("18446744073709551615", 18446744073709551615),
-        ("18446744073709551616", 18446744073709551616.0),
-        ("{2: a, true: b, 1.5: c}", {"2": "a", "true": "b", "1.5": "c"}),
-        ("{<<: {a: b}, c: d}", {"a": "b", "c": "d"}),
-        ("[&a [1], *a]", [[1], [1]]),
-    ],
-)
-def test_parse_yaml_reads_values_as_the_real_server_does(text: str, expected: Any):
-    assert parse_yaml(text.encode()) == expected
-
-
-@pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (".inf", r"json: unsupported value: \+Inf"),
         ("0x" + "f" * 5000, r"json: unsupported value: \+Inf"),
-        (".nan", "json: unsupported value: NaN"),
-        ("{null: a}", "unsupported map key of type: "),
         ("&a [*a]", "yaml: anchor value contains itself"),
         ("!!int x", "invalid literal"),
         ("[" * 20_000, "yaml: "),

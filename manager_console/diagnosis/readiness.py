@@ -25,7 +25,7 @@ SAID = ("type", "status", "reason", "message", "lastTransitionTime")
 
 
 class Verdict(NamedTuple):
-    """The result whether an object is ready; None if the object does not tell."""
+    """The readiness of an object; `ready` is None if the status does not show it."""
 
     ready: bool | None
     reason: str = ""

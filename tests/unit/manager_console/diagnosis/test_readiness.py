@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manager_console.readiness import FINE, SILENT, Verdict, bad_conditions, is_behind, judge
+from manager_console.diagnosis.readiness import FINE, SILENT, Verdict, bad_conditions, is_behind, judge
 
 
 def condition(kind: str, status: str, reason: str = "", message: str = "", **more: Any) -> dict[str, Any]:
