@@ -98,6 +98,26 @@ def test_setting_values_refuse_an_undeclared_setting_even_of_the_same_name_and_s
     )
 
 
+def test_setting_of_an_instance_is_looked_up_once():
+    class Values(SettingValues):
+        looked_up = 0
+
+        def __getitem__(self, key: Setting[Any]) -> Any:
+            self.looked_up += 1
+            return super().__getitem__(key)
+
+    class Operator:
+        label = LABEL
+
+        def __init__(self, text: str) -> None:
+            self.settings = Values({LABEL: text})
+
+    first, second = Operator("a"), Operator("b")
+    assert [first.label, first.label, second.label] == ["a", "a", "b"]
+    assert (first.settings.looked_up, second.settings.looked_up) == (1, 1)
+    assert Operator.label is LABEL
+
+
 __all__ = ["no_settings_in_the_environment", "write_file"]
 
 DECLARED: tuple[Setting[Any], ...] = (ADDRESS, INTERVAL, LABEL)
