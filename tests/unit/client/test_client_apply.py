@@ -195,7 +195,7 @@ async def test_unforced_apply_raises_apply_conflict_naming_the_other_field_manag
 
 
 class TestOutcome:
-    """Outcomes of an apply: UPDATED after a change of the desired object, RESTORED after a change by another client."""
+    """Outcomes of an apply: UPDATED if the desired object changed, RESTORED if another client changed it."""
 
     OURS: ClassVar[dict[str, Any]] = {"f:spec": {"f:replicas": {}, "f:paused": {}}}
 
@@ -375,7 +375,7 @@ async def test_apply_raises_invalid_when_the_server_refuses_the_takeover_of_crea
 
 
 class TestApplierTakenName:
-    """Apply of a child whose name a foreign object already has; the cache has only the metadata of foreign objects."""
+    """Apply of a child whose name a foreign object has; the cache has only its metadata."""
 
     OWNER = Widget.decode(
         b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"team","uid":"w"}}'
