@@ -67,7 +67,7 @@ def test_site_without_images_gets_the_images_from_the_settings_of_the_manager(em
     assert images == ["mysql:default", "wordpress:default"]
 
 
-def test_labels_never_exceed_the_length_limit():
+def test_workload_labels_and_names_have_at_most_63_characters():
     wanted = site()
     wanted.metadata.name = "n" * 50
     for deployment in both(wanted):
@@ -76,7 +76,7 @@ def test_labels_never_exceed_the_length_limit():
     assert len(WORKLOADS.database_service(wanted).metadata.name) <= 63
 
 
-def test_frontend_probe_requests_the_installer_page_with_a_foreign_host_header():
+def test_frontend_probe_requests_the_installer_page_with_the_host_of_the_service():
     """WordPress redirects to the requested host; the kubelet follows only redirects to the pod."""
     probe = pod_of(WORKLOADS.frontend(site()))["containers"][0]["readinessProbe"]["httpGet"]
     assert probe["path"] == "/wp-admin/install.php?step=1"

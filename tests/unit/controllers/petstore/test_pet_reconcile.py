@@ -224,7 +224,7 @@ async def test_deleted_pet_removes_only_its_own_record_when_another_has_the_same
     assert mine.id != other
 
 
-async def test_pet_deletion_removes_the_record_before_the_finalizer_and_keeps_foreign_finalizers(
+async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_finalizers(
     stage: Stage,
 ):
     key = await stage.created(finalizers=["example.com/theirs", OLD_FINALIZER])
