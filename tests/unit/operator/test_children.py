@@ -33,7 +33,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TestUnstableChild:
-    """Child whose changes slow down to one a minute; the condition, the Event, the metric and the log report the slowdown."""
+    """Child whose changes slow down to one a minute; condition, Event, metric and log report the slowdown."""
 
     def gauge(self, world: World, reason: str) -> float:
         [family] = world.manager.metrics.unstable_children.collect()
@@ -212,7 +212,7 @@ class TestRollouts:
 
     @asynccontextmanager
     async def rolled_out(self, act: Act, *names: str, most: int = 1) -> AsyncIterator[World]:
-        """Run an operator with at most `most` rollouts at once; enter the block after all children are rolled out."""
+        """Run an operator with at most `most` rollouts at once; yield after all children are rolled out."""
         options = ControllerOptions(max_concurrent_rollouts=most)
         operator = doing(act, owns=(Deployment,), options=options)
         async with operated(operator, objects=[greeting(name) for name in names]) as world:
@@ -226,7 +226,7 @@ class TestRollouts:
             LAST[-1].enqueue(ObjectKey("default", name))
             await asyncio.sleep(pause)
 
-    async def test_rollouts_run_one_after_another_when_a_new_manager_version_changes_all_children(self):
+    async def test_rollouts_are_limited_when_a_new_manager_version_changes_all_children(self):
         image = "image:1"
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:

@@ -200,7 +200,7 @@ async def test_controller_ignores_events_without_a_change_of_the_desired_state(h
     assert len(reconciler.calls) == 4
 
 
-async def test_on_predicates_of_a_watched_kind_do_not_affect_the_primary_kind(host: Host):
+async def test_on_predicate_of_a_watch_does_not_affect_owns_of_the_same_kind(host: Host):
     declared = declaring(owns=(Pod,), watches=(Watch(Pod, label="foo", on=created_or_deleted),))
     controller, reconciler = host.runs(declared)
     _, pods = host.synced(Foo, Pod)
