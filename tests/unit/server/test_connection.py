@@ -134,7 +134,7 @@ async def echo(request: web.Request) -> web.StreamResponse:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_connection_closes_when_the_acceptor_ends_during_the_handshake(
+async def test_connection_closes_when_the_acceptor_ends_while_the_connection_opens(
     tls: bool, monkeypatch: pytest.MonkeyPatch
 ):
     ending = []

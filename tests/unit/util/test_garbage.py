@@ -9,7 +9,7 @@ from manager.util.garbage import settle, tune_garbage_collector
 pytestmark = pytest.mark.usefixtures("gc_thresholds")
 
 
-def test_settle_makes_garbage_collections_rare():
+def test_tune_garbage_collector_makes_collections_rare():
     tune_garbage_collector()
     assert gc.get_threshold()[0] > 10_000
 

@@ -33,12 +33,12 @@ class Named(msgspec.Struct):
 
 
 def at(frames: int, call: Callable[[], T]) -> T:
-    """Call the function with `depth` additional stack frames."""
+    """Call the function with `frames` additional stack frames."""
     return call() if frames == 0 else at(frames - 1, call)
 
 
 def nested(levels: int) -> bytes:
-    """Return nested objects and lists."""
+    """Return JSON of objects and lists, nested `levels` deep."""
     return (
         b'{"a":' * (levels % 2)
         + b'[{"a":' * (levels // 2)
