@@ -19,7 +19,7 @@ OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
-    """Scripted server: each sort of request has its own steps and repeats the last step. Unscripted sorts stall."""
+    """Scripted server: each sort of request has its own steps, repeats the last, and stalls without any."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
         self.wire = wire
