@@ -19,7 +19,7 @@ OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
-    """Scripted server: each sort of request has its own steps, repeats the last, and stalls without any."""
+    """Scripted server with steps for each sort of request; the last step repeats. Unscripted sorts stall."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
         self.wire = wire

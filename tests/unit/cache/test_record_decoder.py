@@ -215,7 +215,7 @@ def test_decoder_keeps_the_complete_field_when_one_path_contains_another_path(pa
     assert json.loads(record.raw)["status"] == status
 
 
-def test_decoder_with_paths_drops_annotations_that_contain_object_content():
+def test_decoder_with_paths_drops_large_annotations():
     raw = encoded(pod("a", 1, annotations={"large": "x" * 5000, "small": "y"}))
     record, meta = decoder_of("status.phase")(raw)
     assert meta.annotations == json.loads(record.raw)["metadata"]["annotations"] == {"small": "y"}

@@ -427,7 +427,7 @@ class TestReflectorWatch:
         assert 3 < scene.restarts["stale"] < 10
 
     async def test_silent_watch_of_a_restored_server_causes_a_new_list(self, scene: Scene):
-        """Open a watch from a future version: it gets no events until the server reaches the version."""
+        """Open a watch at a future version, which gets no events until the server reaches the version."""
         too_large = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
 
         def stream(sent: Sent) -> Step:

@@ -132,7 +132,7 @@ class TestReflectorProblem:
 
     @pytest.mark.parametrize("asked", ["86400", "9999999999", "9" * 400])
     @pytest.mark.parametrize("how", ["a header", "an error event"])
-    async def test_overloaded_server_is_a_problem_and_causes_the_same_pauses_as_other_failures(
+    async def test_reflector_waits_30_seconds_when_an_overloaded_server_asks_for_more(
         self, scene: Scene, asked: str, how: str
     ):
         refusal: Stream | Reply
