@@ -58,7 +58,7 @@ async def test_rest_mapper_finds_a_kind_with_its_subresources_scope_and_paths(
         pod.path("", "a")
 
 
-async def test_rest_mapping_refuses_an_object_name_that_changes_the_path(mapper: RestMapper):
+async def test_rest_mapping_escapes_or_refuses_object_names_that_would_change_the_path(mapper: RestMapper):
     mapping = await mapper.resolve(POD)
     assert mapping.path("ns", "a/../b?c#d%") == "/api/v1/namespaces/ns/pods/a%2F..%2Fb%3Fc%23d%25"
     assert mapping.path("ns", "system:x.y") == "/api/v1/namespaces/ns/pods/system:x.y"

@@ -133,7 +133,7 @@ async def test_transport_raises_the_message_of_the_server_after_few_attempts(
         (Reply.status(500, "InternalError"), ServerError),
     ],
 )
-async def test_write_with_a_lost_response_is_not_sent_twice(
+async def test_write_with_an_unknown_outcome_is_not_sent_twice(
     transport: Transport, wire: ScriptedWire, fault: Step, error: type[Exception]
 ):
     wire.on("PUT", "/api", fault, Reply(200, b"ok"))
