@@ -36,9 +36,7 @@ class Pace:
         self._before = _piece_ms()
 
     def since_last(self) -> float:
-        """Return the slower of the current and the previous speed: either may apply to the time in
-        between.
-        """
+        """Return the slower of the current and the previous speed, as either may apply in between."""
         before, self._before = self._before, _piece_ms()
         return max(before, self._before)
 

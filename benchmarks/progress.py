@@ -60,10 +60,7 @@ class Budget:
         return False
 
     def rounds(self, count: int, what: str) -> Iterator[int]:
-        """Yield the number of each round that fits, if it takes as long as the longest one.
-
-        Always yield 1.
-        """
+        """Yield the numbers of the rounds that fit, as each takes as long as the longest; always yield 1."""
         longest = 0.0
         for number in range(1, count + 1):
             began = self._clock()
