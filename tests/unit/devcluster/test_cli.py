@@ -34,7 +34,7 @@ from tests.support.settings import params_of
         ([], "COMMAND"),
     ],
 )
-def test_main_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
+def test_main_error_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2

@@ -322,7 +322,7 @@ async def test_eviction_request_deletes_the_pod(cluster: Cluster):
     assert cluster.get("pods", "p") is None
 
 
-async def test_pods_wait_while_nodes_are_full_and_go_on_when_one_fails(cluster: Cluster):
+async def test_pods_wait_while_nodes_are_full_and_start_when_a_running_pod_fails(cluster: Cluster):
     for name in ("node-0", "node-1", "node-2"):
         allocatable = {"cpu": "2", "memory": "1Gi", "pods": "110"}
         await cluster.client.patch(
