@@ -138,6 +138,19 @@ def test_holds_ignores_defaults_that_a_create_has_booked():
     assert not holds_exactly(WANTED, live(), owned)
 
 
+def test_ports_that_differ_by_protocol_alone_are_distinguished():
+    wanted = {"ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}
+    stored = {"ports": [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]}
+    item = {".": {}, "f:containerPort": {}}
+    owned = {
+        "f:ports": {
+            'k:{"containerPort":53,"protocol":"TCP"}': item,
+            'k:{"containerPort":53,"protocol":"UDP"}': {**item, "f:protocol": {}},
+        }
+    }
+    assert holds_exactly(wanted, stored, owned)
+
+
 def test_holds_needs_the_whole_key_of_a_live_item():
     port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     assert holds({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})

@@ -21,6 +21,18 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
+async def test_rate_limited_adds_wait_longer_each_time_until_forgotten(queue: WorkQueue[Any]):
+    delays = []
+    for _ in range(4):
+        delays.append(queue.add_rate_limited("a"))
+        await asyncio.sleep(delays[-1])
+    assert delays == pytest.approx([0.005, 0.01, 0.02, 0.04])
+    assert queue.retries("a") == 4
+    queue.forget("a")
+    assert queue.retries("a") == 0
+    assert queue.add_rate_limited("a") == 0.005
+
+
 async def test_queue_item_has_its_priority_and_first_triggers(queue: WorkQueue[Any]):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
@@ -214,6 +226,14 @@ async def test_delayed_keys_are_ready_when_due_with_one_timer_for_all(
     assert (queue.delayed, loop_timers()) == (3, 1)
     assert await released(queue) == [("a", 1.0), ("b", 2.5), ("c", 3.0)]
     assert (queue.delayed, loop_timers()) == (0, 0)
+
+
+async def test_delayed_key_that_moves_to_an_earlier_time_is_ready_once(queue: WorkQueue[Any]):
+    queue.add("a", after=5)
+    queue.add("a", after=1)
+    queue.add("a", after=3)
+    assert queue.delayed == 1
+    assert await released(queue) == [("a", 1.0)]
 
 
 async def test_keys_that_become_ready_before_their_time_take_no_lasting_space(queue: WorkQueue[Any]):

@@ -80,6 +80,18 @@ def test_merged_rules_join_what_has_the_rest_in_common(
     ]
 
 
+def test_merged_rules_grant_only_what_markers_ask_for():
+    rules = [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")]
+    granted = {
+        (group, resource, verb)
+        for merged in merged_rules(rules)
+        for group in merged["apiGroups"]
+        for resource in merged["resources"]
+        for verb in merged["verbs"]
+    }
+    assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
+
+
 def test_rules_for_single_objects_stay_apart_from_those_for_all():
     assert merged_rules([rule("", "secrets", "get", "b;a"), rule("", "secrets", "list")]) == [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},
