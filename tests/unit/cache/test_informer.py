@@ -152,6 +152,18 @@ class TestInformerSubscribe:
 
 
 class TestInformerObserveWrite:
+    async def test_own_write_is_reported_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
+        stream = Listed(10)
+        PodServer(wire).on("stream", stream)
+        told = EventLog()
+        informer.subscribe(told)
+        async with running(informer):
+            await informer.wait_synced()
+            informer.observe_write(encoded(pod("a", 11)))
+            stream.event("ADDED", pod("a", 11))
+            await moments()
+        assert told.take() == ["ADDED ns/a@11"]
+
     async def test_own_write_in_an_unwatched_namespace_is_ignored(self, make: Make):
         informer = make(namespaces=("one",))
         informer.observe_write(encoded(pod("a", 5, namespace="two")))

@@ -138,6 +138,19 @@ def test_holds_ignores_defaults_recorded_in_managed_fields_by_a_create():
     assert not holds_exactly(WANTED, live(), owned)
 
 
+def test_holds_exactly_distinguishes_ports_by_protocol():
+    wanted = {"ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}
+    stored = {"ports": [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]}
+    item = {".": {}, "f:containerPort": {}}
+    owned = {
+        "f:ports": {
+            'k:{"containerPort":53,"protocol":"TCP"}': item,
+            'k:{"containerPort":53,"protocol":"UDP"}': {**item, "f:protocol": {}},
+        }
+    }
+    assert holds_exactly(wanted, stored, owned)
+
+
 def test_holds_requires_all_key_fields_of_a_list_item():
     port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     assert holds({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})

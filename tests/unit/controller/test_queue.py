@@ -21,6 +21,18 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
+async def test_queue_delays_each_rate_limited_add_longer_until_forget(queue: WorkQueue[Any]):
+    delays = []
+    for _ in range(4):
+        delays.append(queue.add_rate_limited("a"))
+        await asyncio.sleep(delays[-1])
+    assert delays == pytest.approx([0.005, 0.01, 0.02, 0.04])
+    assert queue.retries("a") == 4
+    queue.forget("a")
+    assert queue.retries("a") == 0
+    assert queue.add_rate_limited("a") == 0.005
+
+
 async def test_queue_item_contains_its_priority_and_first_triggers(queue: WorkQueue[Any]):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
@@ -214,6 +226,14 @@ async def test_delayed_keys_become_ready_when_due_and_share_one_timer(
     assert (queue.delayed, loop_timers()) == (3, 1)
     assert await released(queue) == [("a", 1.0), ("b", 2.5), ("c", 3.0)]
     assert (queue.delayed, loop_timers()) == (0, 0)
+
+
+async def test_queue_returns_a_delayed_key_once_at_its_earliest_time(queue: WorkQueue[Any]):
+    queue.add("a", after=5)
+    queue.add("a", after=1)
+    queue.add("a", after=3)
+    assert queue.delayed == 1
+    assert await released(queue) == [("a", 1.0)]
 
 
 async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(queue: WorkQueue[Any]):

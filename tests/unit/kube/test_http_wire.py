@@ -234,6 +234,14 @@ async def test_replaced_client_certificate_is_presented_after_a_rejection(
         assert [request.client for request in server.requests] == ["first", "first", "second"]
 
 
+async def test_dial_can_be_cancelled_during_an_unfinished_handshake(authority: trustme.CA):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with wire_to(f"https://127.0.0.1:{listener.getsockname()[1]}", authority) as wire:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await fetch(wire)
+
+
 async def test_error_says_that_the_server_closed_the_connection_during_the_handshake(authority: trustme.CA):
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
