@@ -66,7 +66,7 @@ def test_flag_overrides_environment_and_environment_overrides_file(
     assert load_settings(flags).log_level == expected
 
 
-def test_list_setting_from_a_flag_replaces_the_complete_list_of_the_file(
+def test_list_setting_from_a_stronger_source_replaces_the_complete_list(
     monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
 ):
     monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "b")
