@@ -1,4 +1,4 @@
-"""A program that notes each Foo in a ConfigMap, under whatever name it is given.
+"""A program that copies each Foo into a ConfigMap; `MIRROR` sets the program's name.
 
 MIRROR=NAME python -m tests.integration.mirror_program run ...
 """
@@ -28,7 +28,7 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
 
 
 class MirrorOperator(Operator[Foo]):
-    """Operator that notes each Foo in a ConfigMap."""
+    """Operator that copies each Foo into a ConfigMap."""
 
     name = "mirror"
     owns = (ConfigMap,)

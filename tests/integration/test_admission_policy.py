@@ -43,7 +43,7 @@ LABELS = {"app.kubernetes.io/managed-by": "operator-manager"}
 
 
 class Write(NamedTuple):
-    """A request, which the administrator may make."""
+    """A request that the administrator may make."""
 
     method: str
     path: str
@@ -51,7 +51,7 @@ class Write(NamedTuple):
     content_type: str = JSON
 
     def by(self, access: ApiAccess):
-        """Make it, without a lasting effect."""
+        """Send the request as a dry run."""
         access.request(
             self.method, self.path, query={"dryRun": "All"}, body=self.body, content_type=self.content_type
         )
@@ -80,7 +80,7 @@ def right_to_delete() -> list[Any]:
 
 
 def others_of_several() -> list[Any]:
-    """Return the accounts of single operators: foo, which holds the certificate, and wordpress."""
+    """Return the accounts of two per-operator managers: foo, which owns the certificate, and wordpress."""
     found = manifests("per-operator")
     accounts = [
         each

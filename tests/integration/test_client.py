@@ -253,7 +253,7 @@ def condition(kind: str, message: str = "") -> Condition:
 
 
 async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *conditions: Condition) -> None:
-    """Another controller writes these conditions beside those that there are."""
+    """Add conditions to the status as another controller would."""
     path = f"/apis/cache.example.com/v1/namespaces/{bench.namespace}/memcacheds/{name}"
     status = crds.api.get(path).get("status", {})
     more = [each.to_wire() for each in conditions]
@@ -605,7 +605,7 @@ async def test_apply_removes_fields_that_a_former_manager_set_in_another_api_ver
 async def test_apply_sets_initial_fields_once_and_keeps_later_changes_of_other_clients(
     bench: Bench, way: str
 ):
-    """An autoscaler takes over the number of replicas, which is never 1 in between."""
+    """Let an autoscaler take over the replicas; the number must never become 1."""
     client, key = bench.client, bench.key("d")
 
     def wanted(image: str = "image:1") -> Deployment:

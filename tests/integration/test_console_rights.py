@@ -1,4 +1,4 @@
-"""The console of a cluster: a manager with its flags and rights of a pod, and who gets to see and do what."""
+"""Rights of console users: the console compared with the API server's own decisions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Console:
 
 @pytest.fixture
 def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[Callable[..., Console]]:
-    """Return a function that starts the console, with further files of RBAC rights."""
+    """Return a function that starts the console; its arguments are additional RBAC files."""
     with PortBlock(1) as ports:
 
         def started(*also: str, controllers: str = "foo") -> Console:
@@ -94,7 +94,7 @@ def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterat
 
 @pytest.fixture
 def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -> Console:
-    """Start a console with a Foo that waits."""
+    """Start a console on a cluster with one Foo that is not ready."""
     crds.api.create(foo_path(namespace), foo(NAME, "jack"))
     console = start()
     eventually(lambda: crds.api.get(foo_path(namespace, NAME))["status"]["conditions"])

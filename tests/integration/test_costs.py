@@ -1,4 +1,4 @@
-"""Requests of the manager to the API server: two writes per object, and none at rest."""
+"""Requests of the manager to the API server: two writes per object, and none when nothing changes."""
 
 from __future__ import annotations
 
@@ -134,6 +134,6 @@ def is_lease(exchange: Exchange) -> bool:
 
 
 def no_more(proxy: FaultProxy) -> bool:
-    """Return whether nothing but leases was asked for in the last second."""
+    """Return whether the manager sent only Lease requests in the last second."""
     since = time.monotonic() - 1
     return not [each for each in proxy.exchanges() if each.at > since and not is_lease(each)]

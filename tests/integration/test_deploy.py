@@ -58,7 +58,7 @@ def volume(plane: ControlPlane) -> None:
 
 
 def make(plane: ControlPlane, *arguments: str) -> str:
-    """Run make on that control plane; fails with what it wrote."""
+    """Run make on the control plane; a failure shows the output of make."""
     done = makefile.make(
         "--silent",
         *arguments,
@@ -147,7 +147,7 @@ def samples() -> list[dict[str, Any]]:
 
 
 def are_taken_up(plane: ControlPlane, namespace: str = SAMPLES) -> None:
-    """Assert that every sample has a status."""
+    """Assert that every sample object has a status."""
     for sample in samples():
         metadata = {**sample["metadata"], "namespace": namespace}
         path = plane.api.path_of({**sample, "metadata": metadata})

@@ -1,4 +1,4 @@
-"""`operator-manager migrate-storage`, on objects that are truly stored in an old version."""
+"""`operator-manager migrate-storage` on objects that etcd stores in an old version."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLURAL = "gadgets"
 def definition(
     storage: str, *, conversion: Mapping[str, Any] | None = None, status: bool = True
 ) -> dict[str, Any]:
-    """Return a definition with that storage version."""
+    """Return a CRD with the given storage version."""
     spec = {
         "group": GROUP,
         "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": PLURAL, "singular": "gadget"},
@@ -52,7 +52,7 @@ def definition(
 
 
 def install(plane: ControlPlane, storage: str, **options: Any) -> None:
-    """Apply the definition, and wait until the server stores objects by it."""
+    """Apply the CRD, and wait until the server uses its storage version."""
     plane.api.apply([definition(storage, **options)])
     wait_served(plane)
     if isinstance(plane, EnvtestControlPlane):
@@ -61,7 +61,7 @@ def install(plane: ControlPlane, storage: str, **options: Any) -> None:
 
 
 def _is_storage_version(plane: EnvtestControlPlane, version: str) -> bool:
-    """Return whether a new object, which is deleted again, is stored in this version."""
+    """Create and delete an object; return whether the server stored it in this version."""
     path = gadgets_path("default", version)
     plane.api.create(path, {**gadget(0, version), "metadata": {"name": "probe"}})
     (stored,) = (each for each in map(json.loads, in_etcd(plane.etcd)) if each["metadata"]["name"] == "probe")

@@ -1,4 +1,4 @@
-"""The roles in config/rbac/ are enough for the manager, and no more than it needs."""
+"""Roles in config/rbac/: the manager needs each right, and needs no other."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def pet_store(tmp_path: Path) -> Iterator[PetStoreProcess]:
 
 
 def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
-    """Return whether the user may create something that keeps `owner` from going before it."""
+    """Return whether the user may create an object whose owner reference blocks the deletion of `owner`."""
     reference = {**owner, "controller": True, "blockOwnerDeletion": True}
     metadata = {"name": "owned", "ownerReferences": [reference]}
     labels = {"app": "memcached", "memcached_cr": "owned"}  # the policy knows no others
@@ -163,7 +163,7 @@ STUCK_STATUS = {
 
 
 def walk_through_wordpress(plane: ControlPlane) -> None:
-    """Create a site, let its volumes gain and lose an owner, and let the operator repair its Service."""
+    """Create a site, add and remove an owner of its volumes, and let the operator repair its Service."""
     name = "wordpress-blog"
     claims = [f"{name}-mysql-pv-claim", f"{name}-wp-pv-claim"]
     retained = [

@@ -46,11 +46,11 @@ class Replica:
         return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
 
     def works(self) -> bool:
-        """Return whether it has written anything."""
+        """Return whether the replica has written any object."""
         return bool(self.object_writes())
 
     def took_over(self) -> float:
-        """When it sent the claim that won it the lease."""
+        """Return the time of the request by which the replica acquired the lease."""
         claims = [
             each
             for each in self.proxy.exchanges()
@@ -70,7 +70,7 @@ class Replica:
         self.manager.process.freeze()
 
     def _is_quiet(self) -> bool:
-        """Return whether every write that it sent was answered, and that a while ago."""
+        """Return whether all writes of the replica were answered a while ago."""
         ends = [each.over for each in self.proxy.exchanges() if each.method != "GET"]
         return all(over is not None and over < time.monotonic() - QUIET for over in ends)
 
@@ -97,7 +97,7 @@ def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: st
 
 
 class Memcacheds:
-    """Memcacheds of one namespace."""
+    """The Memcacheds of one namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane

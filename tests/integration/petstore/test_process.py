@@ -1,4 +1,4 @@
-"""`petstore serve` as a process, used by the commands and tools that a person has."""
+"""`petstore serve` as a process, called by the petstore commands and by grpcurl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificates of webhooks on a real API server, and the way from a URL to a Service."""
+"""Webhook certificates on a real API server, and the change from a URL to a Service."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
 
 
 def install(plane: ControlPlane) -> None:
-    """Apply all as an installation would, whatever has become of it meanwhile."""
+    """Apply the installation's manifests again, over all later changes."""
     plane.api.apply(webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"))
     replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(AT_SERVICE)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
@@ -137,7 +137,7 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
 
 
 def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
-    """Let the user do this, and nothing else of its sort."""
+    """Grant the user exactly these rules, in the namespace or in the cluster."""
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
