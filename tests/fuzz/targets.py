@@ -94,7 +94,7 @@ def target(**strategies: st.SearchStrategy[Any]) -> Callable[[Check], Check]:
 
 
 def run(name: str, *, examples: int, number: int) -> None:
-    """Try the given number of examples; the same seed `number` gives the same examples. Raises what it finds."""
+    """Try this number of examples, which the seed `number` determines; raise the error that one causes."""
     strategies, check = TARGETS[name]
 
     def bounded(**arguments: Any) -> None:

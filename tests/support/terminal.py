@@ -1,4 +1,4 @@
-"""Shell sessions of the documentation, and a shell to follow them."""
+"""Shell sessions of the documentation, and a shell that runs them."""
 
 from __future__ import annotations
 

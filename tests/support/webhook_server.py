@@ -1,4 +1,4 @@
-"""A webhook of the tests' own, which converts and admits as a test says.
+"""A webhook server for tests, which converts and admits as the test configures it.
 
 It shares no code with the manager, and has a thread of its own, as tests block while they talk to a server.
 """
@@ -65,11 +65,11 @@ class WebhookServer(LoopThread):
         return base64.b64encode(self.authority.pem).decode()
 
     def client_config(self, path: str) -> Object:
-        """How an API server reaches it."""
+        """Return a webhook client configuration for this server."""
         return {"url": f"{self.url}/{path}", "caBundle": self.ca_bundle}
 
     def conversion(self) -> Object:
-        """Return the conversion part of a definition."""
+        """Return the `spec.conversion` of a CRD that this server converts."""
         config = self.client_config("convert")
         return {
             "strategy": "Webhook",
@@ -91,7 +91,7 @@ class WebhookServer(LoopThread):
         self._context.load_cert_chain(self._pair())
 
     def forget(self) -> None:
-        """Count anew."""
+        """Forget the recorded requests."""
         self.conversions.clear()
         self.admissions.clear()
         self.callers.clear()
