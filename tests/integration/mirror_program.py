@@ -39,7 +39,7 @@ class MirrorOperator(Operator[Foo]):
         foo = await self.client.find(Foo, key)
         if foo is not None:
             metadata = ObjectMeta(name=foo.metadata.name, namespace=foo.metadata.namespace)
-            # Both programs write it, each a field of its own.
+            # Both programs write this object, each to its own field.
             data = {self.manager.program.name: foo.spec.name}
             await self.client.apply(ConfigMap(metadata=metadata, data=data))
             self.manager.events.event(foo, "Normal", "Mirrored", "Noted it")

@@ -61,7 +61,7 @@ def test_api_server_refuses_writes_and_serves_reads_while_the_webhook_is_down(
     said = person.cannot("get", ALPHA, "thor")
     assert "conversion webhook" in said
     assert REFUSED in said
-    # Operations without a webhook rule go on.
+    # Operations without a webhook rule still succeed.
     person.can("label", "wordpress", "blog", "seen=today")
     person.can("delete", BETA, "thor")
     person.can("delete", "memcached", "down")

@@ -111,7 +111,7 @@ def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Conso
         "reader": console.account("reader", sees=True, verbs="get"),
         "actor": console.account("actor", sees=True, verbs="get,update"),
     }
-    # As `operator-manager console` requests a token, which is for the console alone.
+    # The same request as `operator-manager console` sends; the token has only the console audience.
     scope, audience = f"--namespace={console.namespace}", "--audience=operator-manager-console"
     tokens["actor"] = console.plane.kubectl(scope, "create", "token", "actor", audience).stdout.strip()
     refused = {"nobody": 401, "forger": 401, "stranger": 403}

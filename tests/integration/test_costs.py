@@ -48,7 +48,7 @@ def test_memcached_operator_writes_twice_per_object_and_then_never_again(
     assert counted.value("rest_client_requests_total", code="409") == 0
     assert counted.value("controller_runtime_reconcile_errors_total") == 0
 
-    # Events follow behind the real writes.
+    # Events are written after the objects.
     eventually(lambda: manager.metrics().value("operator_manager_events_total") >= OBJECTS, within=240)
     eventually(lambda: no_more(proxy), within=240)
     before = len(proxy.exchanges())

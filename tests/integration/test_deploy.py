@@ -260,7 +260,7 @@ def test_namespaced_manager_has_rights_only_in_its_namespaces(
 ):
     for name in ("team-a", "team-b", "others"):
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    # One after the other, as they are the same: an overlay to edit, and the names said to make.
+    # Two equivalent ways, tested in sequence: an edited overlay, and names passed to make.
     make(plane, "deploy", "OVERLAY=namespaced")
     deployment = plane.api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}")
     kubeconfig = account_kubeconfig(plane, tmp_path)
@@ -282,7 +282,7 @@ def test_namespaced_manager_has_rights_only_in_its_namespaces(
         access.close()
     assert not [line for line in manager.logs() if line.get("level") == "error"]
     plane.kubectl("--namespace=others", "delete", "--kustomize", ROOT / "config" / "samples")
-    # In the order in which kubebuilder's projects say it.
+    # In the order of kubebuilder's documentation.
     make(plane, "uninstall")
     make(plane, "undeploy", "NAMESPACES=team-a,team-b")
     manager.stop()

@@ -218,7 +218,7 @@ def test_manager_catches_up_after_etcd_history_was_compacted(
         numbers = itertools.count()
 
         def history_is_gone() -> bool:
-            # Only what is written makes versions, and only versions are compacted.
+            # Compaction removes only versions, and every version needs a write.
             news = {"metadata": {"name": f"news-{next(numbers)}"}}
             plane.api.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", news)
             return has_expired(plane, memcached_path(scene.namespace), seen)

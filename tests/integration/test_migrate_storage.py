@@ -56,7 +56,7 @@ def install(plane: ControlPlane, storage: str, **options: Any) -> None:
     plane.api.apply([definition(storage, **options)])
     wait_served(plane)
     if isinstance(plane, EnvtestControlPlane):
-        # The real server goes on for a moment by the definition as it was.
+        # The real server uses the old CRD for a moment longer.
         eventually(lambda: _is_storage_version(plane, storage), every=0.02)
 
 
@@ -291,7 +291,7 @@ def test_migrate_storage_resumes_an_interrupted_run(
     plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(definition(NEW)))
     assert position(plane) == kept
 
-    # By now the server has forgotten the list that the token is of.
+    # The history of the continue token has expired by now.
     eventually(lambda: _is_too_old(plane, kept["continue"]))
 
     finished = migrate()
@@ -355,6 +355,6 @@ def _is_too_old(plane: ControlPlane, token: str) -> bool:
         plane.api.get(f"/apis/{GROUP}/{NEW}/{PLURAL}", limit="10", **{"continue": token})
     except ApiFailure as failure:
         return failure.status == 410
-    # Something has to happen for there to be anything to forget.
+    # History can expire only after a write.
     plane.api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {"now": secrets.token_hex(4)}}})
     return False

@@ -61,7 +61,7 @@ def walk(
     walk.store = store
     yield walk
     assert not walk.errors()
-    # Nothing of theirs keeps the namespace from going.
+    # No finalizer blocks the deletion of the namespace.
     for each in crds.api.get(pet_path(namespace))["items"]:
         path = pet_path(namespace, each["metadata"]["name"])
         crds.api.patch(path, {"metadata": {"finalizers": None}})

@@ -132,7 +132,7 @@ def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -
     create_namespace(plane, namespace)
     site = Site(plane, namespace, store.address)
     yield site
-    # The store is empty again for the next one.
+    # The next test needs an empty store.
     site.kubectl("delete", "pets", "--all")
     eventually(lambda: records(store.address) == [])
     assert not [line for line in manager.logs() if line.get("level") == "error"]
@@ -154,7 +154,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     eventually(site.in_step)
     assert site.get(ALPHA, "old")["status"] == site.get(BETA, "old")["status"]
 
-    # The columns of each.
+    # Printer columns of each version.
     shown, _ = site.kubectl("get", "pets.v1beta1.petstore.example.com")
     assert shown.splitlines()[0].split()[2] == "SPECIES"
     shown, said = site.kubectl("get", "pets.v1alpha1.petstore.example.com")

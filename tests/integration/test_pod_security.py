@@ -52,7 +52,7 @@ def test_operator_pods_are_admitted_by_the_restricted_pod_security_level(
         assert spec["enableServiceLinks"] is False
         mounts = [mount for each in spec["containers"] for mount in each.get("volumeMounts", ())]
         assert TOKEN_MOUNT not in [mount["mountPath"] for mount in mounts]
-    # The level is in force here.
+    # The namespace enforces the level.
     worse = {"metadata": {"name": "worse"}, "spec": {"containers": [{"name": "worse", "image": "worse"}]}}
     with pytest.raises(Exception, match="violates PodSecurity"):
         restricted.api.create(pod_path(namespace), worse)

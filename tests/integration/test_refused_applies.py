@@ -242,7 +242,9 @@ async def test_apply_removes_only_those_items_of_other_clients_that_conflict(
     bench: Bench, crds: ControlPlane
 ):
     await bench.client.apply(named(bench, "Service"))
-    await bench.client.apply(named(bench, "Service", at("spec.ports.0.port", 81)))  # by Apply from now on
+    await bench.client.apply(
+        named(bench, "Service", at("spec.ports.0.port", 81))
+    )  # the first change moves the fields to an Apply entry
     path = f"/api/v1/namespaces/{bench.namespace}/services/child"
     [port] = crds.api.get(path)["spec"]["ports"]
     others = [

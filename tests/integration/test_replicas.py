@@ -190,7 +190,7 @@ def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
     else:
         assert pair.leader.manager.stop() == 0
     creating.join()
-    # However much of it was done by then, there is something left to do.
+    # Some objects are not reconciled yet when the leader stops.
     pair.create(5)
     eventually(pair.converged)
     assert pair.standby.leads()
@@ -199,7 +199,7 @@ def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
     assert pair.standby.took_over() - ended <= within
     # A replica that stops in order sends its last Events after it has released the Lease.
     pair.never_both_at_work(but_for="/events")
-    # The standby's cache was warm: it needed no list and no new watch.
+    # The standby had a filled cache, so it sent no list and opened no new watch.
     assert pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$")) == reads
     conflicts = pair.standby.manager.metrics().value("rest_client_requests_total", code="409", method="PATCH")
     assert conflicts == 0

@@ -109,7 +109,7 @@ def replicas(
     return Replicas(plane, namespace, begin)
 
 
-@pytest.mark.long  # the renew deadline passes twice
+@pytest.mark.long  # twice the renew deadline
 def test_replica_keeps_its_shards_when_each_lease_request_takes_a_second(
     bare_control_plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):

@@ -24,7 +24,7 @@ Run = Callable[..., ManagerProcess]
 PROGRAM = (sys.executable, "-m", "tests.integration.stubborn_operator")
 LEASE, DEADLINE = 16.0, 6.0
 GRACE = 1.0
-# The stack of each kind of stubbornness shows where it is, and the name who it is.
+# The stack shows the blocked line of each case, and the name shows its operator.
 WAYS = {
     "swallows-its-cancellation": ("task foo-worker-", "in reconcile", "await asyncio.sleep(_LONG)"),
     "thread": ("thread work_", "in _named", "return work()"),

@@ -58,7 +58,7 @@ def create_namespace(plane: ControlPlane, name: str) -> None:
     if plane.supports(Feature.WORKLOADS):
         for given in GIVEN:
             path = f"/api/v1/namespaces/{name}/{given}"
-            # If the controllers have died, the failure says so.
+            # If the controllers have died, the error message contains it.
             eventually(lambda path=path: (plane.check(), plane.api.get(path)), every=0.02)
 
 

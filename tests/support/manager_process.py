@@ -71,7 +71,7 @@ class ManagerProcess:
         # Shown by pytest with a failed test, next to what the test itself wrote.
         print(f"----- {self.process.name}: log -----\n{self.process.output()}")  # noqa: T201
 
-    # Its life.
+    # Start and stop.
 
     def start_again(self) -> None:
         """Start an ended manager again, with the same flags, ports and log."""

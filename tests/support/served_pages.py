@@ -47,7 +47,7 @@ async def serving(
     posts: Pages | None = None,
     **options: Any,
 ) -> AsyncIterator[BindAddress]:
-    """Serve handlers by path, or routes; yield the site."""
+    """Serve handlers by path, or routes; yield the address."""
     routes = routes_of(pages or {}, posts) if pages is None or isinstance(pages, Mapping) else pages
     async with serve(name, address, routes, **options) as server:
         yield server.address

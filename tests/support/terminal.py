@@ -57,7 +57,7 @@ class Terminal:
         self.environ = {
             **os.environ,
             "PATH": f"{programs}:{PROGRAMS}:{os.environ['PATH']}",
-            "HOME": str(folder),  # for what kubectl keeps
+            "HOME": str(folder),  # for kubectl's cache
             **KUBECTL,
             "PETSTORE_ADDRESS": self.petstore_address,
         }

@@ -114,7 +114,7 @@ class WebhookServer(LoopThread):
         assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
-        except BlockingIOError:  # it is gone already
+        except BlockingIOError:  # the client has disconnected already
             return
         connection.setblocking(False)
         task = self.loop.create_task(self._greet(connection))
@@ -124,7 +124,7 @@ class WebhookServer(LoopThread):
     async def _greet(self, connection: socket.socket) -> None:
         assert self._runner is not None
         assert self._runner.server is not None
-        with contextlib.suppress(OSError):  # it does not trust us, or has gone
+        with contextlib.suppress(OSError):  # the client does not trust the certificate, or has disconnected
             await self.loop.connect_accepted_socket(
                 self._runner.server, connection, ssl=self._context, ssl_shutdown_timeout=FAREWELL
             )

@@ -61,7 +61,7 @@ def test_petstore_stops_cleanly_on_a_signal(store: PetStoreProcess, number: sign
         "petstore: ready; Ctrl-C stops it",
         "petstore: stopping",
     ]
-    # All of it is in the one file.
+    # The store keeps all data in one file.
     assert {path.name for path in store.folder.iterdir()} == {"petstore.log", "pets.db", "pets.db-lock"}
 
 

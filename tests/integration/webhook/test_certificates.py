@@ -246,7 +246,7 @@ async def test_applied_service_replaces_the_url_in_client_configs(
     installation = manifests(plane)
     if applied_before:
         await apply(plane, installation, server_side=server_side)
-    for _ in range(2):  # there and back, and once more
+    for _ in range(2):  # to the Service and back to the URL, twice
         await write_urls(plane)
         assert all("url" in each for each in client_configs(plane))
         await apply(plane, installation, server_side=server_side)
@@ -264,7 +264,7 @@ async def test_local_registration_restores_the_installed_client_configs_when_it_
     await apply(plane, manifests(plane))
     before = client_configs(plane)
     await write_urls(plane)
-    await write_urls(plane)  # a renewal is no other beginning
+    await write_urls(plane)  # a second write keeps the saved original
     assert all("url" in each for each in client_configs(plane))
     async with transport_of(plane.kubeconfig) as transport:
         targets = local_targets(transport)

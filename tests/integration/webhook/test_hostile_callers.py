@@ -49,7 +49,7 @@ def test_webhook_server_survives_hostile_callers_and_keeps_its_lease_memory_and_
     with webhook_manager(plane, tmp_path, *flags) as manager:
         process = manager.process.pid
         before = plane.api.get(LEASE)["spec"]
-        Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")  # begin a new peak
+        Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")  # reset the peak memory
         memory = _memory(process, "VmRSS")
         waits = asyncio.run(_attack(*_address(manager)))
         grown = _memory(process, "VmHWM") - memory
@@ -93,7 +93,7 @@ async def _attack(host: str, port: int) -> Sequence[float]:
             group.create_task(_hostile(host, port, reviews, slow=number % 5 == 0))
             for number in range(CONNECTIONS)
         ]
-        # A machine that is busy with other things takes longer for both.
+        # Other load on the machine slows down both kinds of reviews.
         while time.monotonic() < until or len(waits) < FEWEST:
             began = time.monotonic()
             try:
