@@ -80,6 +80,18 @@ def test_merged_rules_join_rules_that_differ_in_one_list(
     ]
 
 
+def test_merged_rules_grant_no_other_rights():
+    rules = [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")]
+    granted = {
+        (group, resource, verb)
+        for merged in merged_rules(rules)
+        for group in merged["apiGroups"]
+        for resource in merged["resources"]
+        for verb in merged["verbs"]
+    }
+    assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
+
+
 def test_merged_rules_keep_rules_with_resource_names_separate():
     assert merged_rules([rule("", "secrets", "get", "b;a"), rule("", "secrets", "list")]) == [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},
