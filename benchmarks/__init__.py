@@ -1,8 +1,8 @@
-"""Benchmarks of the manager on a real API server, next to its peers and to the minimum cost of its work."""
+"""Benchmarks of the manager on a real API server, compared with other libraries and with the minimum cost."""
 
 from __future__ import annotations
 
 import os
 
-# With this variable every start would compile everything again, unlike on users' machines.
+# With this variable, each start would compile all modules again, unlike on users' machines.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

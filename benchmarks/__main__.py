@@ -1,4 +1,4 @@
-"""Run the suite; `--help` says more."""
+"""The entry point of `python -m benchmarks`, which runs the suite; `--help` describes the options."""
 
 from __future__ import annotations
 

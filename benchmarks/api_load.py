@@ -1,4 +1,4 @@
-"""A cheap client: it sends a job's requests to an API server, and reports how long they took.
+"""A client with little CPU usage that sends a job's requests to an API server and measures their durations.
 
     python -m benchmarks.api_load KUBECONFIG JOB
 
@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.delays: list[float] | None = None
-        """The delay of each event of a watch since its write, in ms."""
+        """The milliseconds from each write to its watch event."""
         self._enough = 0
         self._body: list[bytes] = []
         self._done: asyncio.Future[bytes] | None = None
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         return await self._done
 
     def watch(self, request: bytes, events: int) -> asyncio.Future[bytes]:
-        """Send the request of a watch; the result, once so many events have come, is of no interest."""
+        """Send a watch request, and return after `count` events; the events are only counted."""
         self.delays, self._enough = [], events
         self._start(request)
         assert self._done is not None
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
             await self._gone.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note that the connection is open."""
+        """Store the open connection."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -83,11 +83,11 @@ class Connection(asyncio.Protocol):
             self._done.set_exception(error or ConnectionResetError("the server closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Parse the received bytes."""
         self._parser.feed_data(data)
 
     def on_body(self, part: bytes) -> None:
-        """Take a part of a response, or some events."""
+        """Count a part of a response or of a watch's events."""
         if self.delays is None:
             self._body.append(part)
             return
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
 
 
 class Client:
-    """The requests of a user to a server."""
+    """A user's client of one server."""
 
     def __init__(self, kubeconfig: Path) -> None:
         credentials = Credentials.read(kubeconfig)
@@ -137,7 +137,7 @@ class Client:
         return [connection for _, connection in made]
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> bytes:
-        """Build a request as it goes over the wire."""
+        """Build the bytes of an HTTP request."""
         data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
         head = f"{method} {path} HTTP/1.1\r\n{self._head}"
         head += f"Content-Type: {content_type}\r\nContent-Length: {len(data)}\r\n\r\n"
@@ -145,7 +145,7 @@ class Client:
 
 
 async def requests(client: Client, *, kind: str, count: int, first: int = 0) -> dict[str, Any]:
-    """Send `count` requests of a kind of `KINDS`."""
+    """Send `count` requests of one kind from `KINDS`."""
     make = KINDS[kind]
     waiting = iter([make(client, f"load-{index:06d}") for index in range(first, first + count)])
     pool = await client.connect(CONNECTIONS)
@@ -162,7 +162,7 @@ async def requests(client: Client, *, kind: str, count: int, first: int = 0) -> 
 
 
 async def one(client: Client, *, path: str, rounds: int = 5) -> dict[str, Any]:
-    """Repeat a GET; return the shortest time in seconds, and the bytes of the response."""
+    """Repeat a GET; return the shortest time in seconds and the size of the response in bytes."""
     (connection,) = await client.connect(1)
     request, times, size = client.request("GET", path), [], 0
     for _ in range(rounds):
@@ -173,7 +173,7 @@ async def one(client: Client, *, path: str, rounds: int = 5) -> dict[str, Any]:
 
 
 async def watch(client: Client, *, events: int) -> dict[str, Any]:
-    """Measure the delay of each event of a watch since its write, in ms.
+    """Measure the milliseconds from each write to its watch event.
 
     Prints `ready` once the watch is open; another process writes the objects with `writes`.
     """
@@ -189,7 +189,7 @@ async def watch(client: Client, *, events: int) -> dict[str, Any]:
 
 
 async def writes(client: Client, *, count: int, rate: float) -> dict[str, Any]:
-    """Create ConfigMaps one after the other that say when they were sent."""
+    """Create ConfigMaps one after the other; each contains the time at which it was sent."""
     (connection,) = await client.connect(1)
     started = time.monotonic()
     for index in range(count):
@@ -216,7 +216,7 @@ def memcached(name: str) -> dict[str, Any]:
 
 
 def status(name: str) -> dict[str, Any]:
-    """Build a status like an operator's."""
+    """Build a status of the size that an operator writes."""
     condition = {
         "type": "Available",
         "status": "True",

@@ -2,11 +2,11 @@
 
     python -m benchmarks.beside NAME=CHECKOUT... [--objects 300] [--rounds 5]
 
-Each CHECKOUT has its own `.venv` (`make venv`). Its manager works on the Memcacheds of one namespace, and all
-managers of a round start together, on the same API server. Successive runs differ by a fifth on a machine
-whose speed varies; simultaneous ones are affected alike. Single rounds still differ by a twentieth, so a
-smaller difference needs many rounds. Compare ratios only: side by side, each takes twice the time that it
-takes alone. KUBEBUILDER_ASSETS names the folder with the control plane's programs.
+Each CHECKOUT has its own `.venv` (`make venv`). Its manager reconciles the Memcacheds of one namespace, and
+all managers of a round start together, on the same API server. Successive runs differ by a fifth on a machine
+whose speed varies; simultaneous runs are slowed down equally. Single rounds still differ by a twentieth, so a
+smaller difference needs many rounds. Compare ratios only: two managers that run at once each take twice as
+long as one alone. KUBEBUILDER_ASSETS names the folder with the control plane's programs.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tests.support.memcacheds import memcached, memcached_path
 
 TIMEOUT = 300.0
 FIRST = 50
-"""Objects before the first round: they open connections and warm up the code."""
+"""The number of objects before the first round, which open connections and warm up the code."""
 IDLE = 0.02
-"""The share of CPU of a manager without work, at most."""
+"""The largest share of CPU of an idle manager."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Managed:
-    """A manager, and the namespace that is its own."""
+    """A manager with a namespace of its own."""
 
     name: str
     namespace: str
@@ -65,7 +65,7 @@ def start(plane: EnvtestControlPlane, name: str, checkout: Path, folder: Path, n
 
 
 def measure(checkouts: dict[str, Path], objects: int, rounds: int) -> dict[str, list[float]]:
-    """Return the ms of CPU per object for each checkout and round."""
+    """Return the milliseconds of CPU per object for each checkout and round."""
     found: dict[str, list[float]] = {name: [] for name in checkouts}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -90,7 +90,7 @@ def measure(checkouts: dict[str, Path], objects: int, rounds: int) -> dict[str, 
                 each.process.thaw()
             for each in managed:
                 watch.wait((FIRST + number * objects) * len(managed), each.process, TIMEOUT)
-            for each in managed:  # until it has sent its Events, too
+            for each in managed:  # wait until the manager has also sent its Events
                 if not wait_quiet(each.process, at_least=0.0, timeout=TIMEOUT, share=IDLE):
                     raise TimeoutError(f"{each.name} was not idle after {TIMEOUT:.0f} s")
             for each, cpu in zip(managed, before, strict=True):

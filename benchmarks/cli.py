@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks"
-# The documents that may quote figures.
+# The documents that may contain figures of the suite.
 QUOTING = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), PAGE / "profiles.md")
 KEPT = ROOT / ".local" / "benchmarks"
 ROUNDS = 3
-# A run for the page also measures these interpreters, if the machine has them.
+# A run for the docs page also measures these interpreters if they are installed.
 INTERPRETERS = ("3.11", "3.14")
-# The budget of fifty minutes, less the overrun of the last step.
+# The time limit of fifty minutes, less the time by which the last step may exceed it.
 MINUTES = 48
 WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
 
@@ -57,7 +57,7 @@ programs of the control plane. Only figures of the same run are comparable.
 
 
 def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a parser whose ValueErrors click shows with their own text."""
+    """Return a parser whose ValueErrors click shows with their own message."""
 
     def parsed(text: str) -> T:
         try:
@@ -171,7 +171,7 @@ def main(**given: Any) -> None:
 
 
 def _chosen(options: SimpleNamespace) -> list[Peer]:
-    """Return the peers in the order of the tables, then the given programs."""
+    """Return the chosen peers in the order of the tables, then the programs given on the command line."""
     peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
     if options.pythons:
         peers += options.pythons
@@ -211,10 +211,10 @@ def _is_whole(options: SimpleNamespace) -> bool:
 
 
 def pin() -> str:
-    """Move the suite away from processors that are for others alone; a sentence about it, empty if none are.
+    """Keep the suite off the processors reserved for other programs; return a sentence about it, or "".
 
     Raises:
-        ValueError: a variable has another form, or names processors that are not there.
+        ValueError: a variable has a wrong form, or names missing processors.
     """
     lists = {name: os.environ[name] for name in (SERVER_CPUS, PROGRAM_CPUS) if os.environ.get(name)}
     if not lists:
@@ -292,7 +292,7 @@ def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, s
 
 
 def _render(*, check: bool) -> None:
-    """Write the page and what other documents quote, or say which of them are not current."""
+    """Render the page and the quotes in other documents, or list the files that are outdated."""
     try:
         results = Results.read(PAGE / RAW) if (PAGE / RAW).exists() else Results()
     except (OSError, ValueError) as error:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.devcluster_speed [--only start requests watch objects]
 
-The real control plane takes part when KUBEBUILDER_ASSETS names the folder with its programs. Each client has
-its own process. CPU is the sum over the server's processes, and is more reliable than the rate on a busy
-machine.
+The real control plane is measured if KUBEBUILDER_ASSETS names the folder with its programs. Each client has
+its own process. The CPU time is the sum over the server's processes; on a busy machine it is more reliable
+than the rate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Rows = list[list[Any]]
 
 STARTS = 5
-# The order matters: earlier kinds create the objects of later ones.
+# The order matters: the first kinds create the objects that later kinds use.
 KINDS = ("create ConfigMap", "get ConfigMap", "apply ConfigMap", "create custom object", "patch status")
 REQUESTS = 5_000
 LISTED = 5_000
@@ -53,7 +53,7 @@ TIMEOUT = 300.0
 
 @dataclasses.dataclass(slots=True)
 class Served:
-    """A running control plane, and the processes that are its cost."""
+    """A running control plane, and the processes whose CPU and memory are measured."""
 
     plane: ControlPlane
     processes: list[Daemon]
@@ -79,7 +79,7 @@ class Served:
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
     def cpu_seconds(self) -> float:
-        """Return the CPU seconds used by all processes so far."""
+        """Return the CPU seconds that all processes have used so far."""
         return sum(process.cpu_seconds() for process in self.processes)
 
     def resident_mb(self) -> float:
@@ -129,7 +129,7 @@ def start_seconds() -> float:
 
 
 def both(measure: Callable[[Served], Rows]) -> Rows:
-    """Measure a fresh devcluster, and append the columns of the real control plane if there can be one."""
+    """Measure a fresh devcluster and, if there is one, the real control plane; return the columns."""
 
     def on(server: Callable[[Path], AbstractContextManager[Served]]) -> Rows:
         with tempfile.TemporaryDirectory() as folder, server(Path(folder, "plane")) as served:
@@ -140,18 +140,18 @@ def both(measure: Callable[[Served], Rows]) -> Rows:
 
 
 def start() -> Rows:
-    """Measure the seconds until the first response (median)."""
+    """Measure the median of the seconds from the start to the first response."""
     return [["start, s", statistics.median(start_seconds() for _ in range(STARTS))]]
 
 
 def requests() -> Rows:
-    """Measure requests per second and CPU per request, in µs, of one client with 16 connections."""
+    """Measure requests per second and CPU microseconds per request of one client with 16 connections."""
     rows = both(lambda served: [[kind, *_load(served, kind, REQUESTS)] for kind in KINDS])
     return [[*row, row[1] / row[3]] if len(row) > 3 else row for row in rows]
 
 
 def watch() -> Rows:
-    """Measure the delay from a write to its event, in ms: the median and the 99th percentile."""
+    """Measure the milliseconds from a write to its watch event: the median and the 99th percentile."""
 
     def measure(served: Served) -> Rows:
         job = served.begin("watch", events=EVENTS)
@@ -170,7 +170,7 @@ def watch() -> Rows:
 
 
 def objects() -> Rows:
-    """Measure lists of many objects, and their memory."""
+    """Measure lists of many objects, and the memory that the objects need."""
 
     def listed(served: Served, query: str = "") -> list[float]:
         found = served.run("one", path=f"{CONFIG_MAPS}{query}")
@@ -214,7 +214,7 @@ def main() -> None:
 
 
 def _load(served: Served, kind: str, count: int, **more: Any) -> list[float]:
-    """Return the requests per second, and the CPU per request in µs."""
+    """Return the requests per second, and the CPU microseconds per request."""
     result = served.run("requests", kind=kind, count=count, **more)
     return [result["rate"], result["cpu"] / count * 1e6]
 

@@ -1,13 +1,13 @@
-"""Measure the live path: the Memcached operator in a running manager, next to a server that answers at once.
+"""Measure the CPU time per change: the Memcached operator runs with a fake server that responds at once.
 
     python -m benchmarks.live [--only new-object|change] [--rounds N] [--calls N]
 
-The work is everything that the process does for an object, from the bytes of a watch event to the last
-response, except for sockets and encryption. `new-object`: its event, its Deployment, its status, and their
+The measured work is all that the process does for an object, from the bytes of a watch event to the last
+response, without sockets and encryption. `new-object`: its event, its Deployment, its status, and their
 events. `change`: another size, with two reconciles, an apply, and two writes of its status.
 
 Microseconds of CPU depend on the machine. To find the cause of a slowdown, count instructions instead: with
-`--calls` the work is done N times, and not measured (docs/benchmarks/profiles.md).
+`--calls` the work is repeated N times without a measurement (docs/benchmarks/profiles.md).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 OBJECTS = 40
-"""The number of objects that are new, or change, in one call of the work."""
+"""The number of objects that one repetition creates or changes."""
 
 MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
@@ -64,10 +64,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @cache
 def sample(kind: str) -> bytes:
-    """Return a converged `memcached`, its `deployment`, or the record of its `applied` fields.
-
-    They are as a real API server and controllers left them.
-    """
+    """Return a sample: `memcached` (converged), its `deployment`, or the record of `applied` fields."""
     return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
 
 
@@ -84,7 +81,7 @@ def _kinds() -> dict[str, bytes]:
 
 
 class Answer:
-    """An exchange, and its answer. Implements `manager.kube.wire.WireResponse`."""
+    """A request in progress and its response. Implements `manager.kube.wire.WireResponse`."""
 
     status = 200
     headers: dict[str, str] = {}  # noqa: RUF012 - constant
@@ -94,7 +91,7 @@ class Answer:
         self._arriving = arriving
 
     async def __aenter__(self) -> WireResponse:
-        """Return the response with the next turn of the loop."""
+        """Return the response in the next turn of the event loop."""
         await asyncio.sleep(0)
         return self
 
@@ -106,7 +103,7 @@ class Answer:
         return self._body
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Yield the events of a watch, for as long as it is open."""
+        """Yield the watch events, for as long as the watch is open."""
         yield self._body
         assert self._arriving is not None
         while True:
@@ -114,7 +111,7 @@ class Answer:
 
 
 class Server(Wire):
-    """A fake of `manager.kube.wire.Wire` that knows only this operator's requests."""
+    """A fake of `manager.kube.wire.Wire` that supports only the Memcached operator's requests."""
 
     host = "at-once"
 
@@ -125,7 +122,7 @@ class Server(Wire):
         self.memcacheds: dict[str, Object] = {}
         self.deployments: dict[str, Object] = {}
         self.status_written: Callable[[str], None] = lambda _: None
-        """Called with the name of each object whose status was written."""
+        """A callback that gets the name of each object whose status was written."""
         created = _sampled("deployment", "0")
         created.pop("status")
         created["metadata"].pop("annotations")
@@ -134,7 +131,7 @@ class Server(Wire):
         [self._creator] = [entry["manager"] for entry in created["metadata"]["managedFields"]]
 
     def exchange(self, request: WireRequest) -> Answer:
-        """Answer as an API server does."""
+        """Respond to a request as an API server does."""
         path, _, query = request.path.partition("?")
         if "watch=true" in query:
             end = {
@@ -166,7 +163,7 @@ class Server(Wire):
         """Do nothing: there is no connection to close."""
 
     def send_event(self, kind: str, path: str, obj: Object) -> bytes:
-        """Give the object a new version, and send a watch event with it."""
+        """Give the object a new resource version, and send a watch event with it."""
         obj["metadata"]["resourceVersion"] = str(next(self._versions))
         raw = orjson.dumps(obj)
         self._watches[path].put_nowait(b'{"type":"%b","object":%b}\n' % (kind.encode(), raw))
@@ -199,7 +196,7 @@ class Server(Wire):
                 else:
                     memcached["status"] = operation["value"]
         raw = self.send_event("MODIFIED", MEMCACHEDS, memcached)
-        if any(operation["op"] != "test" for operation in patch):  # otherwise the patch only tests
+        if any(operation["op"] != "test" for operation in patch):  # otherwise the patch has only tests
             self.status_written(name)
         return raw
 
@@ -217,7 +214,7 @@ def _sampled(kind: str, number: str) -> Object:
 
 
 class World:
-    """The Memcached operator in a manager that does not run yet."""
+    """A manager with the Memcached operator, which is not running yet."""
 
     def __init__(self, wire: Wire) -> None:
         metrics, rng = Metrics(), random.Random(1)
@@ -252,7 +249,7 @@ async def _running(world: World) -> AsyncIterator[World]:
     stop = asyncio.Event()
     running = asyncio.create_task(world.manager.run(stop))
     try:
-        while controller.state.value != "running":  # noqa: ASYNC110 -- no event reports the state
+        while controller.state.value != "running":  # noqa: ASYNC110 -- no event reports that the caches are synced
             await asyncio.sleep(0)
         yield world
     finally:
@@ -261,14 +258,14 @@ async def _running(world: World) -> AsyncIterator[World]:
 
 
 class _Written:
-    """A waiter for status writes: a number of objects, each a number of times."""
+    """A waiter for status writes: for each of the objects, a given number of writes."""
 
     def __init__(self, server: Server) -> None:
         server.status_written = self._note
         self._left = 0
         self._all = asyncio.Event()
         self.then: Callable[[str], bool] = lambda _: True
-        """Returns whether a status write of the object was the last one expected."""
+        """A callback that returns whether a status write of the object was the last expected one."""
 
     def _note(self, name: str) -> None:
         if self.then(name):
@@ -280,7 +277,7 @@ class _Written:
         self._left = count
         self._all.clear()
         await self._all.wait()
-        for _ in range(4):  # enough turns for the events of the last write
+        for _ in range(4):  # these turns of the loop process the events of the last write
             await asyncio.sleep(0)
 
 
@@ -309,7 +306,7 @@ async def new_objects() -> AsyncIterator[Work]:
 
 @contextlib.asynccontextmanager
 async def changes() -> AsyncIterator[Work]:
-    """Change each object's size, and roll out its Deployment, with watch events for the progress."""
+    """Change each object's size, and send the watch events of its Deployment's rollout."""
     server = Server()
     async with working(server) as world:
         written, sizes, steps = _Written(server), itertools.cycle(SIZES), defaultdict[str, int](int)
@@ -328,7 +325,7 @@ async def changes() -> AsyncIterator[Work]:
 
         for number in range(1, OBJECTS + 1):
             deployment = _sampled("deployment", str(number))
-            # As after an update, and not only after its creation.
+            # The reconcile must be as after an update, not only as after the creation.
             entry = deployment["metadata"]["managedFields"][0]
             entry |= {"manager": world.client.field_manager, "operation": "Apply"}
             entry["fieldsV1"] = _sampled("applied", str(number))
@@ -360,7 +357,7 @@ WORK: dict[str, Callable[[], AbstractAsyncContextManager[Work]]] = {
 
 
 async def measure(name: str, rounds: int) -> list[float]:
-    """Return the CPU microseconds for each object, by round; the first call only warms up."""
+    """Return the CPU microseconds per object of each round, after a first round that warms up the code."""
     found = []
     async with WORK[name]() as work:
         await work()
@@ -372,7 +369,7 @@ async def measure(name: str, rounds: int) -> list[float]:
 
 
 async def repeat(name: str, calls: int) -> None:
-    """Do the work `calls` times, for an external counter."""
+    """Repeat the work `calls` times, for an external instruction counter."""
     async with WORK[name]() as work:
         for _ in range(calls):
             await work()

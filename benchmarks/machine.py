@@ -1,4 +1,4 @@
-"""The machine of the measurements, and its current speed."""
+"""A description of the machine, and a measurement of its current speed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import orjson
 __all__ = ["Pace", "describe"]
 
 PROGRAMS = ("kube-apiserver", "etcd")
-# The time of all moments is a quarter of a second, and the fastest counts: a busy server slows down the other
-# core too, which is not a slower machine.
+# A measurement takes a quarter of a second in all and uses the fastest try: another busy core slows down this
+# core for a moment, which does not make the machine slower.
 MOMENTS, PIECES, PAUSE = 10, 5, 0.02
 
 _DOCUMENT = orjson.dumps(
@@ -30,13 +30,13 @@ _TURNS = 40
 
 
 class Pace:
-    """The machine's speed between two figures, as CPU milliseconds of a fixed piece of work."""
+    """The machine's speed between two figures: the CPU milliseconds of a fixed piece of work."""
 
     def __init__(self) -> None:
         self._before = _piece_ms()
 
     def since_last(self) -> float:
-        """Return the slower of now and the previous time, since either may apply to the time in between."""
+        """Return the slower of the current and the previous speed, as either may apply in between."""
         before, self._before = self._before, _piece_ms()
         return max(before, self._before)
 
@@ -52,8 +52,8 @@ def _piece_ms() -> float:
 def _reference() -> int:
     """Do a fixed piece of work of about a millisecond: bytecode, small objects, dicts, and C code on bytes.
 
-    The mixture resembles the measured code, so that a slower processor or a busy neighbour slows both alike.
-    Never change it: stored results are compared with it.
+    The mixture resembles the measured code, so that a slower processor or another busy program slows them
+    equally. Never change it: stored results are compared with it.
     """
     total = 0
     for turn in range(_TURNS):
@@ -72,7 +72,7 @@ def _reference_ms() -> float:
 
 
 def describe(assets: Path) -> dict[str, str]:
-    """Return a description of the machine by name; `assets` is the folder of the control plane's programs."""
+    """Return the machine's description; `assets` is the folder of the control plane's programs."""
     return {
         "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         "cores": str(os.cpu_count()),

@@ -10,48 +10,48 @@ from typing import Any
 __all__ = ["LONG", "PARTS", "WORKED", "Figure", "Group", "Part", "Sizes"]
 
 
-# Rates of new objects per second that every program keeps up with; latency is measured for longer.
+# At these rates of new objects per second no program falls behind; latency is measured for longer.
 LONG = (50, 100)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The sizes of all workloads; the defaults are the page's."""
+    """The sizes of all workloads; the defaults are for the docs page."""
 
     objects: int = 2_000
     rates: tuple[int, ...] = (50, 100, 300)
     long_seconds: float = 30.0
-    """Seconds at each rate in `LONG`."""
+    """Seconds at each rate of `LONG`."""
     seconds: float = 2.0
-    """Seconds at each other rate, which exceeds what this machine can do."""
+    """Seconds at each other rate, which is more than this machine can process."""
     pods: int = 50_000
     few: int = 100
     many: int = 10_000
     others: int = 50_000
-    """Deployments with other owners."""
+    """The number of Deployments with other owners."""
     among: int = 500
-    """Finished objects of ours among them."""
+    """The number of our finished objects among the other Deployments."""
     own: int = 50_000
-    """Finished objects of ours in a start with nothing to do, and in a change of all of them."""
+    """The number of our finished objects for a start without changes, and for a change of all objects."""
     changes: int = 100
-    """Made one after the other, each among `few` and among `many`."""
+    """The number of changes, one after the other, among `few` and among `many` objects."""
     quiet_seconds: int = 12
     """Seconds of steady state in each round."""
     settle: float = 1.5
     """Seconds without load before a program's memory is read."""
 
     def seconds_of(self, rate: int) -> float:
-        """Return the seconds for which objects are created at a rate."""
+        """Return the seconds for which objects are created at this rate."""
         return self.long_seconds if rate in LONG else self.seconds
 
     def as_json(self) -> dict[str, Any]:
-        """Return the sizes for a file, and for texts that name them."""
+        """Return the sizes as JSON, for the results file."""
         return {**dataclasses.asdict(self), "rates": list(self.rates)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figure:
-    """A column."""
+    """A column of a table."""
 
     key: str
     heading: str
@@ -59,7 +59,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Rows under the same conditions; the group's key is the prefix of its figures' keys."""
+    """Rows measured under the same conditions; the group's key is the prefix of its figures' keys."""
 
     key: str
     label: str
@@ -79,7 +79,7 @@ class Part:
     groups: tuple[Group, ...]
 
 
-# The memory of a program that works on Memcacheds.
+# The memory of a program with a Memcached operator.
 WORKED = ("idle", "objects")
 _READ = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
 PARTS: dict[str, Part] = {

@@ -1,4 +1,4 @@
-"""Pods and Deployments written directly into etcd, thousands per second, with typical managedFields."""
+"""A writer of Pods and Deployments directly to etcd, thousands per second, with typical managedFields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWNERS = 200
 
 
 def store_pods(etcd: str, count: int) -> None:
-    """Put `count` pods into the etcd at HOST:PORT; the API server sees them as if it had stored them."""
+    """Put `count` pods into the etcd at HOST:PORT, in the API server's storage format."""
     _store(
         etcd, count, lambda index: (f"/registry/pods/{_namespace(index)}/{_name(index)}", encode_pod(index))
     )
@@ -72,7 +72,7 @@ def _last_transaction(count: int) -> range:
 
 
 def encode_pod(index: int) -> bytes:
-    """Encode the pod as stored, about 10 KB."""
+    """Encode the pod in its storage format, about 10 KB."""
     return _filled(
         "others-pod",
         index,
@@ -87,12 +87,12 @@ def encode_pod(index: int) -> bytes:
 
 
 def encode_deployment(index: int) -> bytes:
-    """Encode the Deployment as stored, about 8 KB."""
+    """Encode the Deployment in its storage format, about 8 KB."""
     return _filled("others-deployment", index, name=_deployment_name(index))
 
 
 def _filled(sample: str, index: int, *, name: str, **values: str) -> bytes:
-    """Return the sample with its placeholders filled in: the value `pod_ip` stands for `@pod-ip@`."""
+    """Return the sample with its placeholders filled in: the argument `pod_ip` replaces `@pod-ip@`."""
     text = _sample(sample)
     common = {"name": name, "uid": _uid(name), "namespace": _namespace(index), "owner": _owner(index)}
     for key, value in (common | values).items():

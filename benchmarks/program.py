@@ -1,4 +1,4 @@
-"""A program under measurement: any operator that works on Memcacheds and can be told its kubeconfig."""
+"""A measured program: an operator of Memcacheds whose kubeconfig can be set."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tests.support.daemon import Daemon
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# The manager's own default.
+# The default concurrency of this project's manager.
 CONCURRENCY = 8
 MEMCACHED = "memcached"
 ROOT = Path(__file__).parents[1]
-# Variables with the processors for the control plane, and for the measured program: "0,1" or "2-5".
+# Variables with the processors for the control plane and for the measured program, such as "0,1" or "2-5".
 SERVER_CPUS, PROGRAM_CPUS = "BENCH_SERVER_CPUS", "BENCH_PROGRAM_CPUS"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Election:
-    """The lease that the replicas of one program contend for."""
+    """The Lease for which the replicas of one program compete."""
 
     lease: str
     namespace: str = "default"
 
     def flags(self) -> list[str]:
-        """Return the flags of leader election, the same for every program."""
+        """Return the flags for leader election, which are the same for every program."""
         return [
             "--leader-elect",
             f"--leader-election-id={self.lease}",
@@ -39,17 +39,17 @@ class Election:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The settings of one start of a program."""
+    """The settings for one start of a program."""
 
     workload: str = MEMCACHED
     concurrency: int = CONCURRENCY
     health_address: str = "0"
-    """HOST:PORT of /readyz; "0": nowhere."""
+    """The address of /readyz as HOST:PORT; "0" for none."""
     metrics_address: str = "0"
     """The address of /metrics, for programs with such a flag."""
     election: Election | None = None
     flags: Sequence[str] = ()
-    """More of them, at the end of the command."""
+    """More flags, which come last in the command."""
     environ: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Environment variables in addition to the suite's."""
 
@@ -66,7 +66,7 @@ class Program:
     name: str
     command: Sequence[str]
     others: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    """The commands of workloads that have one of their own."""
+    """The commands for workloads that have a separate command."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -82,7 +82,7 @@ class Program:
 
     @property
     def tells_readiness(self) -> bool:
-        """Whether the command has an address for /readyz."""
+        """Whether the command has a flag for the address of /readyz."""
         return any("{health}" in part for part in self.command)
 
     def arguments(self, kubeconfig: Path, setting: Setting) -> list[str]:
@@ -97,7 +97,7 @@ class Program:
         filled = []
         for part in self.others.get(setting.workload, self.command):
             for placeholder, value in values.items():
-                part = part.replace(placeholder, value)  # noqa: PLW2901 -- one placeholder after the other
+                part = part.replace(placeholder, value)  # noqa: PLW2901 -- each step replaces one placeholder
             filled.append(part)
         filled += setting.election.flags() if setting.election else []
         return [*filled, *setting.flags]
@@ -105,25 +105,25 @@ class Program:
     def daemon(
         self, kubeconfig: Path, folder: Path, setting: Setting | None = None, *, replica: str = ""
     ) -> Daemon:
-        """Return the process, not started; `replica` distinguishes several processes of one program."""
+        """Return a process that is not started yet; `replica` is its number among the program's processes."""
         name = f"{self.name}{replica}"
         setting = setting or Setting()
         arguments, environ = self.arguments(kubeconfig, setting), {**os.environ, **setting.environ}
         if "-m" in arguments:
-            environ["PYTHONPATH"] = str(ROOT)  # a module of this suite; another version has its own
+            environ["PYTHONPATH"] = str(ROOT)  # a module of this suite, and not of another installed version
         log = folder / f"{name.replace(' ', '-').replace('/', '-')}.log"
         command = [*pinned_by(PROGRAM_CPUS), *arguments]
         return Daemon(name, command, log=log, environ=environ)
 
 
 def pinned_by(variable: str) -> list[str]:
-    """Return the prefix of a command that limits it to the processors in that variable."""
+    """Return the command prefix that limits a program to the processors in the variable."""
     cpus = os.environ.get(variable, "")
     return ["taskset", "--cpu-list", cpus] if cpus else []
 
 
 def by_contract(name: str, *command: str, concurrency: int | None = None) -> Program:
-    """Return a program with the flags of `benchmarks.peers`; `concurrency` replaces the suite's."""
+    """Return a program with the flags of `benchmarks.peers`; `concurrency` overrides the suite's value."""
     flags = ["--kubeconfig={kubeconfig}", f"--concurrency={concurrency or '{concurrency}'}"]
     flags += ["--health-probe-bind-address={health}", "--workload={workload}"]
     return Program(name, [*command, *flags])

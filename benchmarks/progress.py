@@ -1,4 +1,4 @@
-"""The time of a run: its limit, and for people the current step."""
+"""The time limit of a run, and a display of the current step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Progress:
         self._began = time.monotonic()
 
     def step(self, number: int | str, peer: str, what: str) -> None:
-        """Print the step that begins and, for a step of a round, the round's `number`."""
+        """Print the beginning of a step and, if the step belongs to a round, the round's `number`."""
         which = f"round {number}, {peer}" if number else peer
         self.note(f"{minutes(time.monotonic() - self._began)} gone: {which}: {what}")
 
@@ -38,7 +38,7 @@ def minutes(seconds: float) -> str:
 
 
 class Budget:
-    """A time limit that starts with its creation; steps that no longer fit are skipped, and noted."""
+    """A time limit, counted from its creation; steps that no longer fit are skipped and reported."""
 
     def __init__(
         self,
@@ -47,20 +47,20 @@ class Budget:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start the time limit; `note` gets a line for each skipped step."""
+        """Start the time limit; `note` receives a line for each skipped step."""
         self._clock = clock
         self._end = clock() + seconds
         self._note = note
 
     def allows(self, what: str, seconds: float = 0.0) -> bool:
-        """Return whether there is time left for `what`, which usually takes so many seconds."""
+        """Return whether the rest of the time is enough for step `what`, which usually takes `seconds`."""
         if self._end - self._clock() > seconds:
             return True
         self._note(f"left out, as the time is up: {what}")
         return False
 
     def rounds(self, count: int, what: str) -> Iterator[int]:
-        """Yield the numbers of the rounds that fit, each as long as the longest; the first always does."""
+        """Yield the numbers of the rounds that fit, as each takes as long as the longest; always yield 1."""
         longest = 0.0
         for number in range(1, count + 1):
             began = self._clock()

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["PACE", "Recorder", "Results", "Run", "Sample", "pace_of"]
 
 PACE = "pace_ms"
-"""The figure that says how fast the machine was (`benchmarks.machine.Pace`)."""
-# Figures that a slower machine makes worse, by the last part of their names. A takeover's seconds depend on
-# Leases, and a backlog has one round.
+"""The figure with the machine's speed (`benchmarks.machine.Pace`)."""
+# Figures that a slower machine makes worse, by the last part of their keys. The seconds of a takeover depend
+# on Leases instead, and a backlog has only one round.
 _TIMED = {
     *("rate", "reached", "behind", "idle", "cpu_ms", "cpu_s", "server_cpu_ms"),
     *("p50_ms", "p90_ms", "p99_ms", "ms", "ready_s", "first_s", "sync_s", "quiet_s"),
@@ -26,7 +26,7 @@ _TIMED = {
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Run:
-    """A run of the suite with any of its parts."""
+    """A run of the suite with some or all parts."""
 
     date: str
     """The start of the run in UTC: "2026-11-21 20:20"."""
@@ -34,53 +34,53 @@ class Run:
     rounds: int
     machine: dict[str, str]
     versions: dict[str, str]
-    """The versions by peer, in the order of the tables."""
+    """The version of each peer, in the order of the tables."""
     about: dict[str, str]
     """A description of each peer."""
     left_out: dict[str, str]
-    """Peers that could not be measured, with reasons."""
+    """The peers that could not be measured, with the reasons."""
     lacks: dict[str, dict[str, str]]
-    """The parts and workloads that each peer skips, with reasons."""
+    """The parts and workloads that each peer skips, with the reasons."""
     sizes: dict[str, Any]
     cut: list[str] = dataclasses.field(default_factory=list)
-    """A line for each step that was skipped for lack of time."""
+    """A line for each step that was skipped because the time ran out."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Sample:
-    """The figures of a peer in one round of a part."""
+    """The figures of one peer in one round of a part."""
 
     peer: str
     round: int
     figures: dict[str, float] = dataclasses.field(default_factory=dict)
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
-    """The reason why a group ("": the whole part) has no figure."""
+    """The reason why a group ("" for the whole part) has no figures."""
     requests: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Request counts by verb, resource and code, where counted."""
+    """The number of requests by verb, resource and code, if counted."""
 
 
 @dataclasses.dataclass(slots=True)
 class Results:
-    """The samples of each part, and the run that each part is of."""
+    """The samples of each part, and the date of the part's run."""
 
     runs: dict[str, Run] = dataclasses.field(default_factory=dict)
     """The runs by date."""
     of_run: dict[str, str] = dataclasses.field(default_factory=dict)
-    """The date of each part's run."""
+    """The date of the run from which each part comes."""
     samples: dict[str, list[Sample]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def begin(cls, run: Run, parts: Iterable[str]) -> Self:
-        """Return empty results for these parts."""
+        """Return empty results for a new run of these parts."""
         keys = list(parts)
         return cls({run.date: run}, dict.fromkeys(keys, run.date), {key: [] for key in keys})
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file that `write` wrote.
+        """Read a results file, as `write` creates it.
 
         Raises:
-            ValueError: the file has another format.
+            ValueError: the file has a wrong format.
             OSError: the file cannot be read.
         """
         try:
@@ -96,7 +96,7 @@ class Results:
         scratch.replace(path)
 
     def merged_with(self, newer: Results) -> Results:
-        """Return the parts of `newer`, and the parts that only this one has."""
+        """Return the parts of `newer`, and the parts that only the older results have."""
         of_run = {**self.of_run, **newer.of_run}
         runs = {**self.runs, **newer.runs}
         return Results(
@@ -110,11 +110,11 @@ class Results:
         return self.runs[self.of_run[part]]
 
     def rounds_of(self, part: str) -> int:
-        """Return the number of rounds with figures; a single figure may have fewer."""
+        """Return the number of rounds with figures; a particular figure may have fewer."""
         return len({each.round for each in self.samples[part] if each.figures})
 
     def sample(self, part: str, peer: str, number: int) -> Sample:
-        """Return the sample of a peer and round, created if missing."""
+        """Return the sample of a peer and round; create it if it is missing."""
         for each in self.samples[part]:
             if (each.peer, each.round) == (peer, number):
                 return each
@@ -123,7 +123,7 @@ class Results:
 
 
 class Recorder:
-    """A recorder of a peer's figures in selected parts; thread-safe."""
+    """A thread-safe recorder of one peer's figures in the chosen parts."""
 
     def __init__(
         self,
@@ -133,9 +133,11 @@ class Recorder:
         lacks: Iterable[str] = (),
         pace: Callable[[], float] | None = None,
     ) -> None:
-        """Set up the recorder; `lacks` are the parts that the peer skips, even on the way to others.
+        """Set up the recorder.
 
-        `pace` returns the machine's pace, which is recorded with figures that it affects.
+        The peer never runs the parts in `lacks`, not even as steps towards other parts.
+
+        `pace` returns the machine's pace, which is recorded together with the figures that depend on it.
         """
         self._results = results
         self._parts = set(results.samples) - set(lacks)
@@ -155,7 +157,8 @@ class Recorder:
         """Record the figures of a round."""
         if part not in self._parts:
             return
-        # Figures that do not depend on the pace skip this: the work would disturb simultaneous measurements.
+        # Figures that do not depend on the pace skip this: measuring the pace would disturb other
+        # measurements.
         if self._pace and any(map(pace_of, figures)):
             figures = {**figures, PACE: self._pace()}
         with self._lock:
@@ -165,7 +168,7 @@ class Recorder:
             sample.requests.update(requests or {})
 
     def fail(self, part: str, number: int, reason: str, *, group: str = "") -> None:
-        """Record why a round has no figures."""
+        """Record the reason why a round has no figures."""
         if part not in self._parts:
             return
         with self._lock:

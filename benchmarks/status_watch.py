@@ -1,4 +1,4 @@
-"""An external watch for the moment at which each object has a status for its latest spec."""
+"""A watch in this process for the time at which each object has a status for its latest spec."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 
 
 class StatusWatch:
-    """A watch that counts in a thread within the `with` block.
+    """A watch in a thread, within a `with` block, that records the objects' statuses.
 
     `seen` maps each name to the monotonic second at which the object first appeared, `converged` to the
     second of its first status, and `observed` to the latest generation with a status, and its second.
@@ -52,7 +52,7 @@ class StatusWatch:
 
     def __exit__(self, *_: object) -> None:
         self._stopping = True
-        while self._thread.is_alive():  # it may be about to connect again
+        while self._thread.is_alive():  # the thread may be about to connect again
             if self._connection.sock is not None:
                 with contextlib.suppress(OSError):
                     self._connection.sock.shutdown(socket.SHUT_RDWR)
@@ -60,11 +60,11 @@ class StatusWatch:
         self._connection.close()
 
     def wait(self, count: int, process: Daemon, timeout: float) -> None:
-        """Wait until `count` of them have converged, by the work of `process`.
+        """Wait until `count` objects have converged; `process` is the program that reconciles them.
 
         Raises:
-            TimeoutError: fewer had after `timeout` seconds.
-            DaemonDied: the process ended before.
+            TimeoutError: fewer objects had converged after `timeout` seconds.
+            DaemonDied: the process ended.
         """
         self._wait(
             lambda: len(self.converged) >= count,
@@ -74,11 +74,11 @@ class StatusWatch:
         )
 
     def wait_generation(self, name: str, generation: int, process: Daemon, timeout: float) -> float:
-        """Wait until the status of an object is for this generation; return the moment it was.
+        """Wait until an object's status is for this generation; return the time of that status.
 
         Raises:
-            TimeoutError: it was not after `timeout` seconds.
-            DaemonDied: the process ended before.
+            TimeoutError: the status was not there after `timeout` seconds.
+            DaemonDied: the process ended.
         """
         self._wait(
             lambda: self.observed.get(name, (0, 0.0))[0] >= generation,
@@ -89,7 +89,7 @@ class StatusWatch:
         return self.observed[name][1]
 
     def wait_seen(self, count: int, timeout: float) -> None:
-        """Wait until the API server has shown so many. Raises TimeoutError."""
+        """Wait until the watch has seen `count` objects. Raises TimeoutError."""
         deadline = time.monotonic() + timeout
         while len(self.seen) < count:
             if time.monotonic() > deadline:
@@ -110,7 +110,7 @@ class StatusWatch:
 
     def _run(self) -> None:
         try:
-            # The API server ends a watch that cannot keep up; the next watch gets the missing events.
+            # The API server ends a watch that is too slow; the next watch gets the missing events.
             while not self._stopping:
                 self._follow()
         except (OSError, ValueError, http.client.HTTPException):
@@ -123,12 +123,12 @@ class StatusWatch:
         answer = self._connection.getresponse()
         if answer.status != http.HTTPStatus.OK:
             text = answer.read().decode(errors="replace")
-            # A server that has just started has not filled its caches.
+            # A server that has just started has not filled its caches yet.
             if answer.status not in {http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE}:
                 raise OSError(f"the watch on {MEMCACHEDS} was refused: {text}")
             time.sleep(AGAIN)
             return
-        # The response's own readline costs more CPU than all the rest here, on shared cores.
+        # The response's own readline needs more CPU than all other code here, on shared cores.
         rest = b""
         while chunk := answer.read1(CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")

@@ -1,4 +1,4 @@
-"""All parts for all peers, in the order of rounds."""
+"""A run of all parts for all peers, in rounds."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Suite", "Taking"]
 
-# A peer with so many failures is not tried in further rounds.
+# After this number of failures, a peer is left out of further rounds.
 CHANCES = 2
-# The limit of a first start, and enough seconds for programs that cannot say when they are ready.
+# The time limit of a first start, and the waiting time for programs without a readiness endpoint.
 WARM_WITHIN, LONG_ENOUGH = 20.0, 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Taking:
-    """A peer that takes part."""
+    """A peer that is measured."""
 
     name: str
     program: Program
@@ -73,7 +73,7 @@ class Suite:
         self._failures = dict.fromkeys(self._peers, 0)
 
     def run(self, progress: Progress) -> None:
-        """Measure everything; programs that fail are taken down as failed."""
+        """Measure all parts; a program that fails is recorded as failed."""
         self._warm_up(progress)
         for number in self._budget.rounds(self._rounds, "one program after the other"):
             for peer in quiet.rotated(self._peers, number):
@@ -96,7 +96,7 @@ class Suite:
         return [each for each in many.WORKLOADS if each not in self._peers[peer].lacks]
 
     def _warm_up(self, progress: Progress) -> None:
-        """Start every program once, so that all are compiled and in the system's cache."""
+        """Start each program once, so that its code is compiled and its files are in the system's cache."""
         progress.step("", "all", "every program once")
         with fresh_plane() as plane:
             for peer in self._peers.values():
@@ -105,7 +105,7 @@ class Suite:
 
     def _busy_parts(self, peer: str) -> set[str]:
         parts = self._of(peer, busy.PARTS)
-        # The other part of memory has its own control plane.
+        # The pods of part `memory` have their own control plane.
         return parts - {"memory"} if set(WORKED) <= set(self._peers[peer].lacks) else parts
 
     def _sizes_of(self, peer: str) -> Sizes:
@@ -152,7 +152,7 @@ class Suite:
             self._save()
 
     def _many(self, progress: Progress) -> None:
-        """Measure the parts with so many objects that each program does all its rounds in one turn."""
+        """Measure the parts with so many objects that each program runs all its rounds in succession."""
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
@@ -244,7 +244,7 @@ class Suite:
 
 
 def _start_once(plane: EnvtestControlPlane, program: Program, workloads: Iterable[str]) -> None:
-    """Start it with each of its commands once, until it is ready; what fails here fails later too."""
+    """Start the program with each of its commands until it is ready: a failure here would repeat later."""
     commands: dict[tuple[str, ...], str] = {}
     for workload in workloads:
         commands.setdefault(tuple(program.others.get(workload, program.command)), workload)

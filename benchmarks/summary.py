@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["STEADY", "Summary", "failure", "median", "quantile", "requests", "summarize"]
 
 STEADY = 1.15
-"""The maximum ratio between two times of the same work, minutes apart, on a steady machine."""
+"""The largest ratio between two durations of the same work, minutes apart, on a steady machine."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class Summary:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that `share` of the ordered values do not exceed."""
+    """Return the smallest value that is at least as large as `share` of the sorted values."""
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
 
 
 def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | None:
-    """Summarize a figure; None when no round has it.
+    """Summarize a figure; return None if no round has the figure.
 
-    For figures that a slower machine makes worse, only rounds at about the pace of the peer's best round
-    count.
+    If a slower machine makes the figure worse, only rounds count in which the pace was close to the peer's
+    best.
     """
     found = [
         sample.figures
@@ -59,13 +59,13 @@ def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | 
 
 
 def median(results: Results, part: str, peer: str, figure: str) -> float | None:
-    """Return the median of a figure's rounds; None when no round has it."""
+    """Return the median of a figure's rounds; None if no round has the figure."""
     summary = summarize(results, part, peer, figure)
     return None if summary is None else summary.median
 
 
 def failure(results: Results, part: str, peer: str, group: str = "") -> str | None:
-    """Return the first reason why a peer has no figures of a part or group, or None."""
+    """Return the first recorded reason why a peer has no figures in a part or group, or None."""
     for sample in results.samples.get(part, ()):
         if sample.peer == peer:
             for key in (group, ""):

@@ -1,1 +1,1 @@
-"""`make demo`: the manager with every operator on an embedded control plane, and a view of it all."""
+"""`make demo`: the manager with every operator on an embedded control plane, and a live view."""

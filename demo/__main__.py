@@ -1,5 +1,5 @@
 """The command line of the demo; `make demo` starts it."""
-# ruff: noqa: PLC0415 - imports take 0.5 s, in which Ctrl-C must not show where in them it came
+# ruff: noqa: PLC0415 - imports take 0.5 s, and Ctrl-C during that time must not print a traceback
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Run the demo and return its exit code: 0 after a clean end, 1 when it failed."""
-    # Until the demo handles it, Ctrl-C just ends the process, without a traceback.
+    """Run the demo and return its exit code: 0 after a clean end, 1 after a failure."""
+    # Until the demo handles Ctrl-C, the signal just ends the process, without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     import argparse

@@ -1,4 +1,4 @@
-"""The demo's state for display: the samples, their workloads and the last Events, kept current by watches."""
+"""The demo's state for display: the samples, their workloads and the latest Events, updated by watches."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Entry:
     """The state in one or two words: `3/3 ready`, `Running`, `Bound`, `happy`."""
     ready: bool
     conditions: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
-    """Type, status and message of each."""
+    """Type, status and message of each condition."""
     columns: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    """A custom resource's columns of `kubectl get`."""
+    """The custom resource's columns in `kubectl get`."""
 
     @property
     def because(self) -> str:
-        """The most important message of the conditions: why the object is not ready."""
+        """The message of the most important condition, which explains why the object is not ready."""
         return next((message for _, _, message in sorted(self.conditions, key=_importance) if message), "")
 
     @property
@@ -50,7 +50,7 @@ class Note:
     """An Event to display."""
 
     time: str
-    """The local time of day."""
+    """The Event's local time of day."""
     warning: bool
     about: str
     reason: str
@@ -61,7 +61,7 @@ class Note:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """The API server's response to an object, after its webhooks."""
+    """The API server's response to a write, after its webhooks have run."""
 
     about: str
     outcome: str
@@ -70,12 +70,12 @@ class Answer:
 
     @property
     def brief(self) -> str:
-        """The message without its standard beginning, which names the kind and the object."""
+        """The message without its usual beginning, which repeats the object's kind and name."""
         return self.message.rpartition(" is invalid: ")[2]
 
 
 class Board:
-    """The state of the demo, from the objects as they change."""
+    """The state of the demo, updated with each watch event."""
 
     def __init__(self, samples: Iterable[tuple[str, str, str]], columns: Columns) -> None:
         """Set up the board; `samples` are the (kind, namespace, name) that must become ready."""
@@ -89,7 +89,7 @@ class Board:
 
     @property
     def notes(self) -> Collection[Note]:
-        """The Events of the operators, and every warning; the board shows the progress of pods elsewhere."""
+        """The operators' Events, and every warning."""
         return self._notes.values()
 
     @property
@@ -98,7 +98,7 @@ class Board:
         return all((entry := self.samples.get(key)) is not None and entry.ready for key in self.expected)
 
     def waiting_for(self) -> list[str]:
-        """Return the samples that are not ready, each with the reason."""
+        """Return the samples that are not ready, each with its reason."""
         missing = []
         for kind, namespace, name in self.expected:
             entry = self.samples.get((kind, namespace, name))
@@ -112,7 +112,7 @@ class Board:
         return missing
 
     def see(self, plural: str, obj: dict[str, Any], *, gone: bool = False) -> Entry | Note | None:
-        """Take in an object; returns what is worth telling about it, None when nothing is."""
+        """Update the board with a watched object; return a line to print about it, or None."""
         if plural == "events":
             if gone:
                 self._said.pop(obj["metadata"]["uid"], None)
@@ -158,7 +158,7 @@ class Board:
         return note
 
     def keep(self, note: Note) -> None:
-        """Keep the last Event of each reason: a Wordpress creates many objects, and many pods fail alike."""
+        """Keep the last Event of each reason, because many objects and pods cause the same Event."""
         if not (note.custom or note.warning):
             return
         key = (note.about if note.custom else note.about.partition("/")[0], note.reason)
@@ -182,7 +182,10 @@ def _importance(condition: tuple[str, str, str]) -> int:
 
 
 def _state(ready: bool, conditions: list[tuple[str, str, str]]) -> str:
-    """Return the state in the conditions' words: a kind whose only condition is Happy is happy or not."""
+    """Return the state in the conditions' words.
+
+    A kind with the single condition Happy is `happy` or `not happy`.
+    """
     match conditions:
         case [(name, status, _)] if name not in GOOD and ready:
             return name.lower() if status == "True" else f"not {name.lower()}"

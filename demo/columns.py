@@ -1,4 +1,4 @@
-"""The columns that `kubectl get` shows of custom resources, as their definitions declare them."""
+"""The columns that `kubectl get` shows for custom resources, from their CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRUTHS = frozenset({"True", "False", "Unknown"})
 
 
 class Columns:
-    """The printer columns of every kind that was defined."""
+    """The printer columns of each kind that has a CustomResourceDefinition on the board."""
 
     def __init__(self, crds: Iterable[dict[str, Any]]) -> None:
         self._of: dict[str, list[Column]] = {}
@@ -29,15 +29,15 @@ class Columns:
             ]
 
     def __contains__(self, plural: str) -> bool:
-        """Return whether one of the definitions has this plural name."""
+        """Return whether a CustomResourceDefinition has this plural name."""
         return plural in self._of
 
     def defines(self, kind: str) -> bool:
-        """Return whether one of the definitions has this kind."""
+        """Return whether a CustomResourceDefinition has this kind."""
         return kind in self._kinds
 
     def read(self, plural: str, obj: dict[str, Any]) -> list[tuple[str, str]]:
-        """Return the columns with a value, as (name, text), without those that repeat a condition."""
+        """Return the non-empty columns as (name, text), without columns that repeat a condition."""
         shown = []
         for column in self._of.get(plural, ()):
             value = cell(obj, column)

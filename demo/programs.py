@@ -1,4 +1,4 @@
-"""The programs that the demo starts as a person would: their ports, and their logs in files."""
+"""The programs that the demo starts as a user would, with their ports and log files."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ LOG_LINES = 5
 
 
 class Ports(contextlib.ExitStack):
-    """Claimed ports; while entered, it protects them from other demos until the programs listen."""
+    """Reserved ports; as a context manager, it keeps other demos off the ports until the programs listen."""
 
     def claim(self, preferred: int) -> int:
-        """Claim that port of 127.0.0.1, or another one if it is taken; returns the port."""
+        """Reserve this port of 127.0.0.1, or another port if this one is in use; return the port."""
         if _free(preferred) and self._lock(preferred):
             return preferred
         while True:
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
                 bound: int = probe.getsockname()[1]
-            if self._lock(bound):  # the system may give one that another demo has claimed
+            if self._lock(bound):  # the system may return a port that another demo has reserved
                 return bound
 
     def _lock(self, port: int) -> bool:
-        """Lock the port; returns False if another demo of this user has claimed it."""
+        """Lock the port; return False if another demo of this user has reserved it."""
         path = Path(tempfile.gettempdir()) / f"operator-manager-demo-{os.getuid()}-{port}.lock"
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
@@ -64,7 +64,7 @@ class Program:
     """A program of this project, run by the demo."""
 
     def __init__(self, name: str, *arguments: str, folder: Path, log: str) -> None:
-        """Describe the program without starting it; `log` is the name of its log file in `folder`."""
+        """Describe the program without starting it; `log` names its log file in `folder`."""
         self.name = name
         self.log = folder / log
         self.command = os.path.relpath(PROGRAMS / name)
@@ -72,7 +72,7 @@ class Program:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start it; its log begins anew."""
+        """Start the program with an empty log file."""
         with self.log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 self.command,
@@ -80,20 +80,20 @@ class Program:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C is for the demo, which stops its programs before the control plane.
+                # Only the demo handles Ctrl-C; it stops its programs before the control plane.
                 start_new_session=True,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
 
     async def ended(self) -> str:
-        """Wait until it ends by itself, and return why, from its log."""
+        """Wait until the program ends by itself; return the reason from its log."""
         assert self._process is not None
         code = await self._process.wait()
         lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
         return "\n".join([f"{self.name} ended with {code}; the end of {self.log}:", *lines])
 
     async def stop(self) -> None:
-        """End it as a person would, and kill it when that takes too long."""
+        """Stop the program with a signal as a user would, and kill it if it does not end in time."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -106,17 +106,17 @@ class Program:
             await process.wait()
 
     def kill(self) -> None:
-        """End it at once, if it runs; `stop` does not wait any longer then."""
+        """Kill the program if it runs; a waiting `stop` then returns."""
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
 
 class ManagerProgram(Program):
-    """`operator-manager run`."""
+    """The program `operator-manager run`."""
 
     def __init__(self, kubeconfig: Path, folder: Path, ports: Ports, *, petstore: str) -> None:
-        """Describe the manager; `petstore` is the pet store's address."""
+        """Describe the manager; `petstore` is the address of the pet store."""
         self.metrics = f"127.0.0.1:{ports.claim(METRICS_PORT)}"
         self.health = f"127.0.0.1:{ports.claim(HEALTH_PORT)}"
         self.console = f"127.0.0.1:{ports.claim(CONSOLE_PORT)}"
@@ -139,7 +139,7 @@ class ManagerProgram(Program):
 
 
 class PetStoreProgram(Program):
-    """`petstore serve`, with nothing in it at first and nothing left of it afterwards."""
+    """The program `petstore serve`, which keeps its pets in memory."""
 
     def __init__(self, folder: Path, ports: Ports) -> None:
         self.address = f"127.0.0.1:{ports.claim(PETSTORE_PORT)}"

@@ -1,7 +1,7 @@
 """The README's picture: the demo on a terminal of 80x24, as an animated SVG.
 
-`make picture` runs the demo, does what a user would do in another terminal, and writes docs/demo.svg. It
-replaces times and identifiers, so that recordings differ only where the demo does.
+`make picture` runs the demo, runs the commands that a user would run in another terminal, and writes
+docs/demo.svg. It replaces times and identifiers, so that two recordings differ only if the demo has changed.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ ACTS = (
     "kubectl run jack",
     "kubectl patch pet pet-sample1 --type=merge -p 'spec: {name",
 )
-"""The beginnings of the hints that the recording carries out."""
+"""The first words of the hints whose commands the recording runs."""
 PAUSE, LAST = 4.0, 6.0
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 8.4, 18, 12
-BASE = datetime(2026, 1, 1, 10)  # noqa: DTZ001 - of a clock on the wall
+BASE = datetime(2026, 1, 1, 10)  # noqa: DTZ001 - a local time, for display only
 CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b(?!Z)")
 IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{4,27}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """A piece of a line in one style."""
+    """A part of a line in one style."""
 
     column: int
     text: str
@@ -72,18 +72,18 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
-    """The screen's content from a moment on."""
+    """The content of the screen, from a given moment on."""
 
     at: float
     rows: tuple[tuple[Run, ...], ...]
-    """The last row is the command that a user types in another terminal."""
+    """The rows; the last row is the command that a user types in another terminal."""
 
 
 class Recording(View):
-    """A view that records its frames, and acts as a user once everything is ready."""
+    """A view that records its frames, and runs a user's commands after everything is ready."""
 
     def __init__(self, folder: Path) -> None:
-        """Set up the recording; `folder` is the demo's."""
+        """Set up the recording; `folder` is the folder of the demo."""
         super().__init__(Console(file=io.StringIO(), width=WIDTH, height=HEIGHT, color_system="truecolor"))
         self.frames: list[Frame] = []
         self._kubeconfig = folder / "kubeconfig"
@@ -93,8 +93,8 @@ class Recording(View):
         self._first: datetime | None = None
         self._identifiers: dict[str, str] = {}
 
-    def refresh(self, board: Board, hints: str) -> None:  # noqa: ARG002 - a person asks for these
-        """Keep what a terminal would show now, if that is news."""
+    def refresh(self, board: Board, hints: str) -> None:  # noqa: ARG002 - a view on a terminal needs these
+        """Record the screen if it differs from the last frame."""
         now = asyncio.get_running_loop().time()
         self._began = self._began or now
         drawn = self._console.render_lines(
@@ -115,7 +115,7 @@ class Recording(View):
             self.frames.append(Frame(round(now - self._began, 1), tuple(rows)))
 
     def settle(self, hints: str) -> None:
-        """Start the user's actions."""
+        """Start to run the user's commands."""
         self._acting = asyncio.create_task(self._act(hints), name="what a person does")
 
     async def _act(self, hints: str) -> None:
@@ -160,7 +160,7 @@ def css(style: Style | None) -> str:
 
 
 def picture(frames: Iterable[Frame]) -> str:
-    """Return the frames as an SVG that repeats them; readers without animation see the last one."""
+    """Return an SVG that repeats the frames; readers without animation see the last frame."""
     frames = list(frames)
     whole = frames[-1].at + LAST
     shown: dict[tuple[float, float], list[str]] = {}
@@ -196,7 +196,7 @@ def picture(frames: Iterable[Frame]) -> str:
 
 
 def line(number: int, row: Iterable[Run], styles: Mapping[str, str]) -> str:
-    """Return one line; each piece is as wide as its cells, in any font."""
+    """Return the SVG of one line; each part is as wide as its terminal cells, in any font."""
     y = MARGIN + 13 + number * CELL_HEIGHT + (MARGIN + CELL_HEIGHT / 2 if number == HEIGHT - 1 else 0)
     pieces = []
     for each in row:
@@ -209,7 +209,7 @@ def line(number: int, row: Iterable[Run], styles: Mapping[str, str]) -> str:
 
 
 def moments(began: float, ended: float) -> str:
-    """Return the keyframes of a line that is visible for a part of the animation."""
+    """Return the CSS keyframes of a line that is visible during a part of the animation."""
     steps = ["0%{visibility:hidden}"] if began else []
     steps.append(f"{began:.2%}{{visibility:visible}}")
     steps.append(f"{ended:.2%}{{visibility:{'hidden' if ended < 1 else 'visible'}}}")

@@ -1,4 +1,4 @@
-"""The demo from its start to its end."""
+"""The course of the demo, from its start to its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DemoFailed(Exception):
-    """The demo cannot go on; the text says why, for a person."""
+    """A demo that cannot continue; the text is the reason, for the user."""
 
 
 def load(folder: Path) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def load(folder: Path) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def sole(folder: Path) -> Iterator[None]:
-    """Keep other demos out of the folder. Raises DemoFailed, with the process that has it."""
+    """Keep other demos out of the folder. Raise DemoFailed if another demo runs in it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as file:
         try:
@@ -68,7 +68,7 @@ class Demo:
     """Control plane, manager and samples, shown until q or Ctrl-C, or until all is ready."""
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
-        """Set up the demo; `root` is the project's folder, `folder` the one for the demo's files."""
+        """Set up the demo; `root` is the project's folder, and `folder` is for the demo's own files."""
         self._crds, self._samples = load(root / "config" / "crd" / "bases"), load(root / "config" / "samples")
         self._folder = folder
         self._once = once
@@ -86,7 +86,7 @@ class Demo:
         self._programs: list[Program] = []
 
     async def run(self) -> int:
-        """Return the exit code: 0 after a clean end, 1 on failure."""
+        """Run the demo; return the exit code: 0 after a clean end, 1 after a failure."""
         try:
             with sole(self._folder):
                 return await self._run_alone()
@@ -105,7 +105,7 @@ class Demo:
         return 0
 
     def _end(self, stop: asyncio.Event) -> None:
-        """Handle a signal: the first ends the programs in order, the second kills them."""
+        """Handle a signal: the first one stops the programs in order, the second one kills them."""
         if stop.is_set():
             for program in self._programs:
                 program.kill()
@@ -141,7 +141,7 @@ class Demo:
                 self._screen.say("\nstopping the manager, then what it works with ...")
 
     async def _ask_webhooks(self, cluster: DevCluster) -> None:
-        """Send two Pets to show the webhooks' responses; from then on webhooks see all applied objects."""
+        """Send two Pets to show the webhooks' responses; later, the webhooks receive all applied objects."""
         try:
             self._board.answers = await show_webhooks(cluster)
         except WebhooksSilent as silent:
@@ -150,7 +150,7 @@ class Demo:
             self._screen.show_news(answer)
 
     async def _unless_ended(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-        """Do it, unless a program ends meanwhile, which raises DemoFailed, or the demo is stopped."""
+        """Run `work`. Raise DemoFailed if a program ends first; cancel `work` if the demo is stopped."""
         working = asyncio.create_task(work, name="webhooks")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in self._programs]

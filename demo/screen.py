@@ -1,4 +1,4 @@
-"""The demo's output: a live view on a terminal, lines elsewhere."""
+"""The demo's output: a live view on a terminal, plain lines if the output is no terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
 
     @property
     def is_over(self) -> bool:
-        """Whether a person has pressed q or closed the terminal: not every program gets a signal then."""
+        """Whether the user has pressed q or closed the terminal, which does not always send a signal."""
         return False
 
     @abc.abstractmethod
@@ -42,7 +42,7 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
 
     @abc.abstractmethod
     def settle(self, hints: str) -> None:
-        """Report that everything is ready; `hints` are commands to try next, "" if the demo ends now."""
+        """Report that everything is ready; `hints` are commands to try next, or "" if the demo ends now."""
 
     @abc.abstractmethod
     def refresh(self, board: Board, hints: str) -> None:
@@ -50,18 +50,18 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
 
 
 def choose_screen(*, plain: bool) -> Screen:
-    """Return the live view, or lines."""
+    """Return the live view for a terminal, otherwise plain lines."""
     return Lines() if plain else View()
 
 
 class Lines(Screen):
-    """A line for each change."""
+    """An output with one line for each change."""
 
     def say(self, text: str) -> None:
         print(text, flush=True)
 
     def __exit__(self, *_: object) -> None:
-        """Leave the lines as they are."""
+        """Do nothing: printed lines stay as they are."""
 
     def show_news(self, news: Entry | Note | Answer) -> None:
         if isinstance(news, Answer):
@@ -81,11 +81,11 @@ class Lines(Screen):
         print(f"everything is ready.\n\n{hints}".rstrip(), flush=True)
 
     def refresh(self, board: Board, hints: str) -> None:
-        """Do nothing: lines stay as they are."""
+        """Do nothing: printed lines stay as they are."""
 
 
 class View(Screen):
-    """The board on an alternate screen, redrawn continuously, with hints for another terminal."""
+    """The board on the terminal's alternate screen, redrawn continuously, with hints for another terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -113,7 +113,7 @@ class View(Screen):
         self._keys.close()
         self._console.show_cursor()
         self._console.set_alt_screen(enable=False)
-        if self._board is not None and not self._lost:  # the last state stays on the screen
+        if self._board is not None and not self._lost:  # print the last state, so that it stays on the screen
             self._console.print(render(self._board, self._console, height=self._console.height - 1))
 
     def _pressed(self, key: bytes) -> None:
@@ -131,10 +131,10 @@ class View(Screen):
 
     def refresh(self, board: Board, hints: str) -> None:
         self._board = board
-        # The last line is for the cursor.
+        # The last line is left for the cursor.
         height = self._console.height - 1
         if self._hinting:
-            # The terminal breaks long lines, so that copying one gives a single line.
+            # Long lines are left to the terminal to break, so that a user copies them as a single line.
             drawn = f"{hints}\n\n{BACK}\n"
         else:
             with self._console.capture() as capture:
@@ -147,9 +147,9 @@ class View(Screen):
 
 @contextlib.contextmanager
 def keys(pressed: Callable[[bytes], None]) -> Iterator[None]:
-    """Call the function with each key that is pressed, where a person has a keyboard."""
+    """Call the function for each pressed key, if the input is a terminal in the foreground."""
     file = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
-    # Changing the terminal would stop a process in the background.
+    # A background process that changes the terminal is stopped by the system.
     if file is None or os.tcgetpgrp(file) != os.getpgrp():
         yield
         return
@@ -158,7 +158,7 @@ def keys(pressed: Callable[[bytes], None]) -> Iterator[None]:
     def read() -> None:
         try:
             key = os.read(file, 64)
-        except OSError:  # the terminal was closed
+        except OSError:  # the user has closed the terminal
             key = b""
         if key:
             pressed(key)

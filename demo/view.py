@@ -1,4 +1,4 @@
-"""The live view: as much of the board as fits the terminal, the most important first."""
+"""The live view: the most important lines of the board, as many as the terminal has room for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demo.board import Board, Entry
 __all__ = ["render"]
 
 WIDE = 130
-"""The number of columns from which values and reasons fit side by side."""
+"""The number of terminal columns from which the view shows values and reasons side by side."""
 EVENTS_AT_LEAST, EVENTS_AT_MOST = 6, 12
 HEAD = 1
 
@@ -21,7 +21,7 @@ HEAD = 1
 def render(board: Board, console: Console, *, height: int, footer: str = "") -> Group:
     """Render the whole view in at most `height` lines; the last one is the footer.
 
-    It shows the latest Events. If they need the space, it only counts the workloads.
+    The view shows the latest Events. If the Events need the space, the view only counts the workloads.
     """
     width = console.width
     end = [Text(footer, "dim", no_wrap=True, overflow="ellipsis")] if footer else []
@@ -81,7 +81,7 @@ def _samples(board: Board, width: int, room: int) -> Table:
         if wide:
             table.add_row(entry.title, _state(entry), values, because)
         else:
-            # The more important text comes first: the line may be too short for both.
+            # The more important text comes first: the line may be too short for two texts.
             both = (values, because) if entry.ready else (because, values)
             table.add_row(entry.title, _state(entry), Text("  ").join(each for each in both if each))
     if cut:
@@ -90,7 +90,10 @@ def _samples(board: Board, width: int, room: int) -> Table:
 
 
 def _workloads(entries: Sequence[Entry], room: int) -> tuple[RenderableType, int]:
-    """Render a line per workload, per kind, or for all, as `room` allows; return it and its line count."""
+    """Render a line per workload, per kind, or for all, depending on `room`.
+
+    Return the lines and their number.
+    """
     ordered = sorted(entries, key=_order)
     plurals = list(dict.fromkeys(entry.plural for entry in ordered))
     kinds = [(plural, [entry for entry in ordered if entry.plural == plural]) for plural in plurals]

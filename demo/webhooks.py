@@ -1,4 +1,4 @@
-"""A demonstration of the webhooks: a Pet is refused, and a Pet is converted between versions."""
+"""A demonstration of the webhooks: one Pet is refused, and one Pet is converted between versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devcluster.http_call import ApiRequest, ApiResponse
 __all__ = ["WEBHOOKS_WITHIN", "WebhooksSilent", "show_webhooks"]
 
 WEBHOOKS_WITHIN = 30.0
-"""Seconds for the manager to create a certificate and register its webhooks with the API server."""
+"""The seconds within which the manager must create a certificate and register its webhooks."""
 
 EVERY = 0.1
 
@@ -35,14 +35,14 @@ _OLD = {
 
 
 class WebhooksSilent(Exception):
-    """The webhooks were not registered in time; the message says what the API server did."""
+    """Webhooks that were not registered in time; the message has the API server's last response."""
 
 
 async def show_webhooks(cluster: DevCluster) -> list[Answer]:
-    """Create both Pets, and return what came of it. Raises WebhooksSilent."""
+    """Create a Pet to refuse and a Pet to convert; return the responses. Raise WebhooksSilent."""
     try:
         async with asyncio.timeout(WEBHOOKS_WITHIN):
-            # No event reports when the API server starts to call the webhooks, so this polls.
+            # No event reports that the API server has begun to call the webhooks, so this code polls.
             while (refusal := await _refusal(cluster)) is None or not _converts(cluster):  # noqa: ASYNC110
                 await asyncio.sleep(EVERY)
     except TimeoutError:
@@ -58,7 +58,7 @@ async def show_webhooks(cluster: DevCluster) -> list[Answer]:
 
 
 async def _refusal(cluster: DevCluster) -> str | None:
-    """Return why the API server refuses a Pet born in the future; None if it accepts the Pet."""
+    """Return the API server's reason for refusing a Pet born in the future; None if it accepts the Pet."""
     answer = await _send(cluster, "POST", "v1beta1", body=_UNBORN, dry_run=True)
     if answer.status != HTTPStatus.UNPROCESSABLE_ENTITY:
         return None

@@ -1,4 +1,4 @@
-"""The way from a browser on this machine to a cluster's console: the pod, a token for it, and a proxy."""
+"""The connection from a browser on this machine to a cluster's console: the pod, a token, and a proxy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANY_PATH = "/{path:.*}"
 
 _ACCOUNT = "controller-manager"
 _HOST_NAME = 63
-"""Characters of a pod's name that are its host name, which a lease has."""
+"""The number of characters of a pod's name that its host name keeps; a Lease has the host name."""
 
 _POD_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 _ENDED = ("Succeeded", "Failed")
@@ -41,13 +41,13 @@ _TOKEN_SECONDS, _RENEWED_AFTER = 3600, 2400.0
 
 _SEE_OTHER, _UNAUTHORIZED, _FORBIDDEN, _MISDIRECTED, _BAD_GATEWAY = 303, 401, 403, 421, 502
 _PATIENCE = 5.0
-"""Time limit for a connection to the manager, in seconds."""
+"""Seconds for a connection to the manager."""
 
 _SILENCE = 90.0
-"""Time limit for its answer, in seconds."""
+"""Seconds for the manager's response."""
 
 _KEY = "key"
-"""The query that tells the key, in the address that is printed."""
+"""The query parameter with the key, in the printed address."""
 
 _COOKIE = "console"
 _OPEN = "open the address that the command has printed; it works once, in one browser\n"
@@ -62,18 +62,18 @@ _PASSED_ON = (
     "Referrer-Policy",
     "X-Content-Type-Options",
 )
-"""Headers of answers that the browser gets."""
+"""The response headers that the browser receives."""
 
 Authorization = Callable[[str | None], Awaitable[str]]
-"""The header to send; given one that was rejected, another one if there is any."""
+"""Returns the Authorization header to send; for a rejected header, another one if it has one."""
 
 
 class Proxy:
     """A proxy that sends a browser's requests to the console, with a user's authorization.
 
-    The first browser that opens the address with the key gets a cookie, and no other one gets an answer: more
-    people may use this machine. Browsers send a cookie to all ports of a host, so the host has a name that
-    cannot be guessed: they take any name that ends in `.localhost` for loopback.
+    The first browser that opens the address with the key gets a cookie; other browsers are refused, because
+    other users may share this machine. Browsers send a cookie to all ports of a host, so the address has a
+    random host name that ends in `.localhost`: browsers resolve such a name to loopback.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Proxy:
         *,
         named: str | None = None,
     ) -> None:
-        """Take the console's address, and as `named` the name that its certificate must have."""
+        """Set up the proxy for the console's address; the console's certificate must be for `named`."""
         self._manager = manager.origin()
         self._authorization = authorization
         self._tls = tls
@@ -95,12 +95,12 @@ class Proxy:
         self._host = ""
 
     def address(self, own: str) -> str:
-        """Return the address that one browser can open once, where the proxy is served at `own`."""
+        """Return the address that one browser can open once; the proxy is served at `own`."""
         self._host = f"{secrets.token_hex(16)}.localhost:{own.rpartition(':')[2]}"
         return f"http://{self._host}/?{_KEY}={self._key}"
 
     def pages(self) -> Mapping[str, Page]:
-        """Return the one page, for GET and for POST alike."""
+        """Return the only page, for GET and for POST."""
         return {ANY_PATH: self._page}
 
     async def aclose(self) -> None:
@@ -163,7 +163,7 @@ def _same(text: str, secret: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A deployed manager: its namespace, and the prefix of its objects' names."""
+    """A deployed manager, with its namespace and the prefix of its objects' names."""
 
     program: Program
     namespace: str
@@ -171,14 +171,14 @@ class Installed:
 
     @property
     def metrics_host(self) -> str:
-        """The name in a certificate for `/metrics`, which the console may have too."""
+        """The name in the certificate of `/metrics`, which the console may use too."""
         return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
     async def pod(self, transport: Transport, wanted: str | None = None) -> str:
-        """Return the name of the leader's pod, or of the `wanted` one; of any pod while there is no leader.
+        """Return the name of the leader's pod or the `wanted` pod; of any pod if there is no leader.
 
-        Any writer of the lease can put a name into it. So a pod counts only if it runs as the manager's
-        account: such a pod can do all that the manager can. Raises `KubeError`.
+        Any client that may write the Lease can put a name into it. So the pod must run as the manager's
+        account, which gives a pod all rights of the manager anyway. Raises `KubeError`.
         """
         account = f"{self.prefix}{_ACCOUNT}"
         labels = ",".join(f"{name}={value}" for name, value in self.program.labels.items())
@@ -212,7 +212,7 @@ class Installed:
         return lease.holder.rpartition("_")[0]
 
     async def trust(self, transport: Transport) -> tuple[str, bytes]:
-        """Return the name in the pod's certificate, and the CA bundle, as webhook configurations have them.
+        """Return the name in the pod's certificate and the CA bundle, from the webhook configurations.
 
         Raises `KubeError`.
         """
@@ -234,7 +234,7 @@ class Installed:
 
 
 def _name_of(pod: Any, account: str) -> str:
-    """Return a pod's name if it runs as the account, or as the account of one operator alone."""
+    """Return a pod's name if the pod runs as the manager's account or as the account of a single operator."""
     metadata = fields(pod, "metadata")
     runs_as = text(fields(pod, "spec").get("serviceAccountName"))
     has_ended = text(fields(pod, "status").get("phase")) in _ENDED or "deletionTimestamp" in metadata
@@ -244,7 +244,7 @@ def _name_of(pod: Any, account: str) -> str:
 
 
 class AccountToken(Credentials):
-    """Tokens of a service account that are good for one audience alone."""
+    """Tokens of a ServiceAccount that are valid for one audience only."""
 
     def __init__(self, transport: Transport, namespace: str, name: str, audience: str) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ class AccountToken(Credentials):
         self._audience = audience
 
     async def obtain(self) -> Obtained:
-        """See `Credentials`."""
+        """Return a token as `Credentials.obtain` does."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

@@ -1,4 +1,4 @@
-"""A transport that stores nothing, and notes the writes."""
+"""A transport that sends every write as a dry run, and records the writes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from manager.kube.wire import LONGEST, WebSocket
 Object = dict[str, Any]
 
 IN_A_POD = "what comes next is in a pod, and a plan runs nothing there"
-"""Why a plan ends at a command in a pod, in the words that people see."""
+"""The reason, shown to users, why a plan ends at a command in a pod."""
 
 _UNSTORED = 2**62
-"""Versions of what was never stored begin here: above all that a server gives, so that the cache shows it."""
+"""The first resourceVersion of unstored objects: newer than all stored ones, for the caches."""
 
 _COLLECTION, _OBJECT = 1, 2
 
@@ -37,20 +37,20 @@ class Change(NamedTuple):
     before: Object | None
     after: Object | None
     renamed: bool
-    """Whether its fields would only now be owned by apply, so that removed fields are not seen to go."""
+    """Whether the apply first takes over its fields, so that the plan cannot show what it then removes."""
     untried: bool = False
-    """Whether the server could not try the status: the installed definition has no status subresource."""
+    """Whether the API server could not try the status: the installed CRD has no status subresource."""
 
 
 class _Planned:
-    """An object that is written to."""
+    """An object in a plan with at least one write."""
 
     def __init__(self, stored: Object | None) -> None:
         self.stored = stored
         self.after = stored
-        """What would be. Nothing in it is changed but its version: it shares what is in `stored`."""
+        """The object after the writes. Only its version may be changed: it shares values with `stored`."""
         self.taken_over: list[Object] = []
-        """Entries of managedFields that an apply joins: as they will be, then as they are."""
+        """The entries of managedFields that an apply merges: after the merge, then before."""
         self.untried = False
 
 
@@ -72,9 +72,9 @@ _plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
 
 
 class DryRunTransport(Transport):
-    """A transport that makes every write a dry run; later reads have the result.
+    """A transport that makes every write a dry run; later reads return the results of earlier writes.
 
-    It is the only way to the server, so no write can go around it.
+    It is the only connection to the API server, so no write can bypass it.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -88,9 +88,10 @@ class DryRunTransport(Transport):
 
     @contextmanager
     def planning(self) -> Iterator[Callable[[], tuple[list[Change], list[str]]]]:
-        """Collect the writes of one reconcile: of the context, and of tasks that begin there.
+        """Collect the writes of one reconcile, from the current context and the tasks started in it.
 
-        The yielded function returns the changes, and the other requests. After that only the cache has them.
+        The yielded function returns the changes, and the other requests. After the call, only the cache has
+        the changes.
         """
         plan = _Plan()
         token = _plan.set(plan)
@@ -124,7 +125,7 @@ class DryRunTransport(Transport):
 
     @asynccontextmanager
     async def websocket(self, path: str, **_: Any) -> AsyncIterator[WebSocket]:
-        """Note the connection, and raise Fenced: a dry run cannot include a command in a pod."""
+        """Record the connection, and raise Fenced: a dry run cannot include a command in a pod."""
         yield self._refused(path)
 
     def _refused(self, path: str) -> WebSocket:
@@ -145,9 +146,9 @@ class DryRunTransport(Transport):
             known = self._plan.planned.get(path)
             return await send(method, path, query=query) if known is None else self._shown(path, known)
         if "dryRun" in (query or {}) and path not in self._plan.planned:
-            return await send(method, path, query=query, body=body)  # tried by the operator itself
+            return await send(method, path, query=query, body=body)  # the operator itself requests a dry run
         if method == "DELETE":
-            # A server that finds options in the body looks for none in the query.
+            # An API server ignores the options in the query if the body has options.
             body = orjson.dumps({**(orjson.loads(body) if body else {}), "dryRun": ["All"]})
         else:
             query = {**(query or {}), **DRY_RUN}
@@ -156,10 +157,10 @@ class DryRunTransport(Transport):
             raw = await send(method, path, query=query, body=body, name=name)
             created = json_object(raw, "an object")
             called = name or (created.get("metadata") or {}).get("name")
-            # An object without a name is a question, such as a SubjectAccessReview.
+            # An object without a name is a query, such as a SubjectAccessReview.
             return self._becomes(f"{path}/{called}", _Planned(None), created) if called else raw
         if steps >= _OBJECT and subresource in {"", "status"} and method != "POST":
-            # NotFound for a missing object, as the write itself would raise.
+            # NotFound if the object is missing, as the write itself would raise.
             planned = await self._of(where, missing=content_type == APPLY_PATCH)
             body = _of_stored(body, planned, content_type)
             write = _Write(method, query, body, content_type, subresource)
@@ -184,7 +185,7 @@ class DryRunTransport(Transport):
         except NotFound:
             if write.subresource != "status" or planned.stored is None or planned.after is None:
                 raise
-            # The object is there, so the installed definition has no status subresource.
+            # The object exists, so the installed CRD has no status subresource.
             planned.untried = True
             return self._becomes(where, planned, write.put_into_effect(planned.after))
         except (Conflict, Invalid):
@@ -193,8 +194,8 @@ class DryRunTransport(Transport):
             if write.content_type == APPLY_PATCH:
                 if not _has(planned.after, orjson.loads(write.body or b"{}")):
                     raise
-                return self._shown(where, planned)  # the writes before it have done the same
-            # It may be refused only because the server knows nothing of the writes before it.
+                return self._shown(where, planned)  # the planned writes before it make the same changes
+            # The API server may refuse the patch only because earlier planned writes are not stored.
             return self._becomes(where, planned, write.put_into_effect(planned.after))
         if write.method == "DELETE":
             self._becomes(where, planned, None)
@@ -213,9 +214,9 @@ class DryRunTransport(Transport):
     async def _applied(
         self, where: str, planned: _Planned, after: Object, query: Mapping[str, str] | None
     ) -> Object:
-        """Return the result of an apply that takes fields over (`_without_dropped`).
+        """Return the result of an apply that takes over fields (`_without_dropped`).
 
-        A further dry run fills in the server's defaults for removed fields, if the server allows it.
+        If the API server accepts it, a second dry run fills in defaults for removed fields.
         """
         manager = (query or {}).get("fieldManager", "")
         left = _without_dropped(after, planned.taken_over[1:], manager)
@@ -232,7 +233,7 @@ class DryRunTransport(Transport):
         return after
 
     def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
-        """Record the state that a write would give an object; return it as the answer."""
+        """Record an object's state after a write; return it as the response."""
         planned.after = after
         self._plan.planned[where] = planned
         self._plan.touched[where] = None
@@ -253,13 +254,13 @@ class DryRunTransport(Transport):
         return planned
 
     def _shown(self, where: str, planned: _Planned) -> bytes:
-        """Return the planned object, with a resource version that is later than all before it."""
+        """Return the planned object, with a newer resourceVersion than all earlier ones."""
         after = planned.after
         if after is None:
             raise _not_found(where)
         self._versions += 1
         metadata = {**after["metadata"], "resourceVersion": str(self._versions)}
-        # The cache keeps it, and orjson's bytes hold on to a buffer of twice their size and more.
+        # Copy the bytes for the cache: orjson's result keeps a buffer of at least twice its size.
         return bytes(memoryview(orjson.dumps({**after, "metadata": metadata})))
 
 
@@ -273,12 +274,12 @@ class _Write(NamedTuple):
     subresource: str
 
     def put_into_effect(self, there: Object) -> Object | None:
-        """Apply the write to an object that is not stored, so that no server can try it."""
+        """Apply the write to an object that is not stored, so that the API server cannot try it."""
         if self.method == "DELETE":
             return None
         wanted: Any = orjson.loads(self.body or b"null")
         if self.content_type == JSON_PATCH:
-            # Only the server can test what it has stored.
+            # Only the API server can test a condition on stored data.
             return cast("Object", json_patch(there, [each for each in wanted if each["op"] != "test"]))
         if self.content_type != JSON:
             return cast("Object", merge_patch(there, wanted))
@@ -286,7 +287,7 @@ class _Write(NamedTuple):
 
 
 def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> bytes | None:
-    """Return the body with the stored version in place of a planned one."""
+    """Return the body with the stored resourceVersion in place of a planned one."""
     if not body or content_type == JSON_PATCH or b'"resourceVersion"' not in body:
         return body
     told = orjson.loads(body)
@@ -298,12 +299,12 @@ def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> byte
 
 
 def _place(path: str) -> tuple[str, int, str]:
-    """Split a path: the object's or collection's path, the steps below the namespace, and the subresource."""
+    """Split a path: path of the object or collection, parts below the namespace, subresource."""
     parts = path.strip("/").split("/")
     skipped = 2 if parts[0] == "api" else 3
     rest = parts[skipped:]
-    of_namespace = len(rest) == 3 and rest[2] in {"status", "finalize"}  # noqa: PLR2004 - of a Namespace
-    if rest[:1] == ["namespaces"] and len(rest) > 2 and not of_namespace:  # noqa: PLR2004 - and its name
+    of_namespace = len(rest) == 3 and rest[2] in {"status", "finalize"}  # noqa: PLR2004 - the path of a Namespace
+    if rest[:1] == ["namespaces"] and len(rest) > 2 and not of_namespace:  # noqa: PLR2004 - with a name
         skipped += 2
         rest = rest[2:]
     subresource = "/".join(rest[2:])
@@ -316,7 +317,7 @@ def _not_found(path: str) -> ApiError:
 
 
 def _has(there: Any, wanted: Any) -> bool:
-    """Return whether an object has all that an apply of `wanted` would set."""
+    """Return whether an object already has all fields that an apply of `wanted` would set."""
     if isinstance(wanted, dict):
         return isinstance(there, dict) and all(_has(there.get(name), each) for name, each in wanted.items())
     if isinstance(wanted, list):
@@ -325,7 +326,7 @@ def _has(there: Any, wanted: Any) -> bool:
 
 
 def _with_released(body: bytes | None, planned: _Planned) -> bytes:
-    """Return an apply with the released fields' values: the server would take them for dropped otherwise."""
+    """Return an apply with the values of released fields, which the API server would otherwise remove."""
     wanted = orjson.loads(body or b"{}")
     ours, *taken_over = planned.taken_over
     for each in taken_over:
@@ -334,7 +335,7 @@ def _with_released(body: bytes | None, planned: _Planned) -> bytes:
 
 
 def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-    """Put the values of fields that `owned` names, and `kept` does not, into a map or a list."""
+    """Insert the values of fields that are in `owned` but not in `kept` into a map or a list."""
     for path, below in owned.items():
         if path.startswith("f:") and isinstance(wanted, dict) and isinstance(there, dict):
             step = path[2:]
@@ -351,9 +352,9 @@ def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, 
 
 
 def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> Object:
-    """Return an object without the fields that an apply drops, because it takes their entries over.
+    """Return an object without the fields that an apply removes after taking over their entries.
 
-    The server would do it, had the entries been joined before (see `client.ownership`).
+    The API server would remove the fields if the entries had been merged before (see `client.ownership`).
     """
     joined = {(each.get("manager"), each.get("operation")) for each in taken_over} - {(manager, "Apply")}
     entries = [each for each in answer["metadata"].get("managedFields", ()) if not each.get("subresource")]

@@ -1,7 +1,7 @@
 """A real API server for tests: etcd and kube-apiserver, from the folder that KUBEBUILDER_ASSETS names.
 
-Authorization is RBAC. Nothing else of a cluster runs: no garbage collector, no controllers of Deployments,
-Jobs or namespaces, no scheduler, no nodes. An object stays as it was created, until a client changes it.
+Authorization is RBAC. No other parts of a cluster run: no garbage collector, no controllers of Deployments,
+Jobs or namespaces, no scheduler, no nodes. Only clients change an object after its creation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VARIABLE = "KUBEBUILDER_ASSETS"
 _PROGRAMS = ("etcd", "kube-apiserver")
 _STARTS_WITHIN = 90.0
 _ATTEMPTS = 3
-"""A port that is free now may be another program's a moment later."""
+"""The number of attempts to start: another program may take a free port in the meantime."""
 _SHOWN_LINES = 15
 _VALID_FOR = timedelta(days=7)
 
@@ -43,11 +43,11 @@ TOKEN_REQUEST = {
 
 
 class CannotStart(Exception):
-    """The control plane cannot start here; the text is one line that says why."""
+    """A control plane that cannot start; the text is one line with the reason."""
 
 
 def kubeconfig_of(server: str, authority: str, token: str) -> dict[str, Any]:
-    """Return a kubeconfig for the user of a token; `authority` is base64 of PEM."""
+    """Return a kubeconfig for the user of a token; `authority` is PEM in base64."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -61,7 +61,7 @@ def kubeconfig_of(server: str, authority: str, token: str) -> dict[str, Any]:
 
 
 class Envtest:
-    """A control plane of the programs in a folder. `start` and `stop` block."""
+    """A control plane from the programs in a folder. `start` and `stop` block."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         """Find the programs; raise CannotStart if KUBEBUILDER_ASSETS names no folder with them."""
@@ -84,7 +84,7 @@ class Envtest:
         return self.folder / "kubeconfig"
 
     def start(self) -> None:
-        """Start the programs, and return when the API server is ready; nothing if they run already."""
+        """Start the programs, and return when the API server is ready; do nothing if they are running."""
         for attempt in range(_ATTEMPTS):
             if self._running:
                 return
@@ -99,7 +99,7 @@ class Envtest:
                 raise
 
     def stop(self) -> None:
-        """Kill the programs, and remove what they have written."""
+        """Kill the programs, and remove their files."""
         for process in reversed(self._running.values()):
             process.kill()
             process.wait()
@@ -152,7 +152,7 @@ class Envtest:
             f"--service-account-signing-key-file={self.folder / 'accounts.pem'}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--allow-privileged=true",
-            # Accounts of namespaces are made by a controller, which is not there.
+            # No controller creates the namespaces' ServiceAccounts here.
             "--disable-admission-plugins=ServiceAccount",
         )
         administrator = Administrator(json.loads(self.kubeconfig_path.read_text()))
@@ -178,7 +178,7 @@ class Envtest:
     def _run(self, program: str, *flags: str) -> None:
         with (self.folder / f"{program}.log").open("wb") as log:
             command = [str(self._programs / program), *flags]
-            self._running[program] = subprocess.Popen(  # noqa: S603 - from a folder that the user names
+            self._running[program] = subprocess.Popen(  # noqa: S603 - the user names the folder of the programs
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
 
@@ -198,7 +198,7 @@ class Administrator:
         self._context = ssl.create_default_context(cadata=base64.b64decode(self.authority).decode())
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return what the server answers, decoded if it is JSON; raises HTTPError."""
+        """Return the API server's response, decoded if it is JSON; raise HTTPError."""
         request = urllib.request.Request(  # noqa: S310 - it is https
             f"{self.server}{path}",
             method=method,
@@ -210,9 +210,9 @@ class Administrator:
             return json.loads(content) if content[:1] == b"{" else content
 
     def is_ready(self) -> bool:
-        """Return whether the server takes requests."""
+        """Return whether the API server accepts requests."""
         try:
-            self.request("GET", "/readyz")  # with the default roles
+            self.request("GET", "/readyz")  # after it has created the default roles
             self.request("GET", "/api/v1/namespaces/default")
         except urllib.error.HTTPError as refusal:
             refusal.close()
@@ -223,7 +223,7 @@ class Administrator:
 
 
 def path_of(manifest: Mapping[str, Any]) -> str:
-    """Return the path to which such an object is posted; for kinds whose plural only adds an `s`."""
+    """Return the path to which such an object is posted, for kinds whose plural just adds an `s`."""
     api, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace", "")
     within = f"/namespaces/{namespace}" if namespace else ""
     return f"/{'apis' if '/' in api else 'api'}/{api}{within}/{manifest['kind'].lower()}s"
@@ -232,7 +232,7 @@ def path_of(manifest: Mapping[str, Any]) -> str:
 def install_account(
     administrator: Administrator, manifests: list[dict[str, Any]], namespace: str, name: str
 ) -> str:
-    """Create an account with its roles; return a token of it."""
+    """Create a ServiceAccount with roles; return its token."""
     for manifest in ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, *manifests):
         try:
             administrator.request("POST", path_of(manifest), manifest)

@@ -1,8 +1,8 @@
-"""Options and fixtures of pytest for operators: `addopts = ["-p", "manager_tools.pytest_plugin"]`.
+"""Pytest options and fixtures for operators: `addopts = ["-p", "manager_tools.pytest_plugin"]`.
 
 `--control-plane=envtest` runs the same tests on a real API server, which starts when the first test needs it
-and serves the whole session. For programs and clients of one's own there are fixtures: the namespace of a
-test, the administrator's kubeconfig, and one for an account with the roles of operators alone.
+and serves the whole session. Fixtures for your own programs and clients give a namespace for a test, the
+administrator's kubeconfig, and a kubeconfig for an account with only the operators' roles.
 
     def test_mine(cluster_kubeconfig, cluster_namespace, manager_kubeconfig):
         kubeconfig = manager_kubeconfig(MyOperator)
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the control plane."""
+    """Choose the control plane by the option."""
     plane = None
     if config.getoption("--control-plane") == "envtest":
         try:
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop what was started."""
+    """Stop the control plane."""
     plane = config.stash.get(_PLANE, None)
     use_control_plane(None)
     if plane is not None:
@@ -61,7 +61,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """Skip a test that needs what a real API server does not have."""
+    """Skip a test that needs a feature of devcluster which a real API server lacks."""
     try:
         return (yield)
     except NeedsDevcluster as error:
@@ -70,7 +70,7 @@ def pytest_runtest_call() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cluster_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Return the administrator's kubeconfig, for the whole session."""
+    """Return the administrator's kubeconfig for the whole session."""
     plane = request.config.stash[_PLANE]
     if plane is not None:
         plane.start()
@@ -84,7 +84,7 @@ def cluster_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def cluster_namespace(cluster_kubeconfig: Path) -> Iterator[str]:
-    """Yield the name of a namespace of this test's own."""
+    """Yield the name of a namespace for this test only."""
     administrator, name = _administrator(cluster_kubeconfig), f"test-{secrets.token_hex(4)}"
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     administrator.request("POST", "/api/v1/namespaces", namespace)
@@ -100,7 +100,7 @@ def manager_kubeconfig(
     administrator = _administrator(cluster_kubeconfig)
 
     def install(*operators: AnyOperator, program: str = "test") -> Path:
-        """`program` is the name of the program, which its Lease has too."""
+        """Install the roles; `program` is the program's name, which is also its Lease's name."""
         found = roles_of(operators, program)
         manifests = roles.installed(found, namespace=cluster_namespace, prefix=f"{cluster_namespace}-")
         token = install_account(administrator, manifests, *roles.account_of(manifests))

@@ -1,5 +1,5 @@
-"""A pet store behind gRPC: server, client and command line. It stands alone, and knows nothing of Kubernetes.
+"""A pet store behind gRPC: server, client and command line. The package does not depend on Kubernetes.
 
-Who wants to talk to a store imports `petstore.client`, and for TLS `petstore.tls`, which brings cryptography.
-`petstore.errors` and `petstore.pet` bring no gRPC.
+A client imports `petstore.client`, and for TLS `petstore.tls`, which imports cryptography. `petstore.errors`
+and `petstore.pet` do not import gRPC.
 """

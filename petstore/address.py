@@ -15,26 +15,26 @@ class BindAddress(address.BindAddress):
 
     @property
     def reached(self) -> str:
-        """The address for a client on this machine."""
+        """The address with which a client on this machine connects."""
         return str(self) if self.host else f"localhost{self}"
 
     @property
     def interface(self) -> str:
-        """The host, or the address of all interfaces."""
+        """The host, or the IPv6 address of all interfaces."""
         if self.host:
             return self.host
         return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- the user asked for it
 
     @property
     def target(self) -> str:
-        """The address as gRPC takes it."""
+        """The address in gRPC's syntax."""
         return str(BindAddress(self.interface, self.port))
 
     def why_not(self) -> str:
-        """Return why nothing can listen there, or an empty text; blocks."""
+        """Return the reason why no server can listen on the address, or ""; blocks."""
         try:
             for family, *_, where in socket.getaddrinfo(self.interface, self.port, type=socket.SOCK_STREAM):
-                # All interfaces include those of IPv4, as for the store itself.
+                # All interfaces include the IPv4 ones, as for the store itself.
                 both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
                 socket.create_server(where[:2], family=family, dualstack_ipv6=both).close()
         except OSError as error:

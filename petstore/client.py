@@ -1,9 +1,9 @@
-"""The client: typed calls with a deadline each, over one channel.
+"""The client of a pet store: typed calls, each with a deadline, over one gRPC channel.
 
     async with PetStoreClient("localhost:6742") as store:
         (identity,) = await store.add([Pet(name="Thor", type=PetType.DOG, birthday=date(2021, 4, 1))])
 
-What a call can raise stands in `petstore.errors`.
+`petstore.errors` defines the errors that a call can raise.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ _OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 5_000),
     # gRPC's message quotes a part of the proxy's password if the proxy's address is invalid.
     ("grpc.enable_http_proxy", 0),
-    # Callers repeat calls, since only they know whether that is safe.
+    # No automatic retries: only the caller knows whether a call may be repeated.
     ("grpc.enable_retries", 0),
-    # Pings detect a dead connection while a call waits on it.
+    # With these pings, a call that waits notices a dead connection.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # Clients of one process with the same address have separate connections.
+    # Several clients in one process with the same address have separate connections.
     ("grpc.use_local_subchannel_pool", 1),
-    # A record has a few hundred bytes; the operator may hold one for every Pet at a time.
+    # A response record has a few hundred bytes; the operator may need one for each Pet at a time.
     ("grpc.max_receive_message_length", 1024 * 1024),
 )
 
 _LONGEST_ID: Final = 253
-"""Characters; ids appear in statuses and logs."""
+"""The maximum length of an id in characters, because ids appear in statuses and logs."""
 
 
 # gRPC logs each undecodable response with a traceback, although the caller gets an error.
@@ -96,7 +96,7 @@ def _is_id(text: str) -> bool:
 
 _ERRORS: Final = {
     grpc.StatusCode.UNAVAILABLE: Unreachable,
-    grpc.StatusCode.CANCELLED: Unreachable,  # from a stopping server, before it has processed the call
+    grpc.StatusCode.CANCELLED: Unreachable,  # a stopping server sends this before it has processed the call
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidPet,
     grpc.StatusCode.NOT_FOUND: UnknownPet,
@@ -107,17 +107,17 @@ _ERRORS: Final = {
 
 
 Handled = Callable[[str, str, str, float], None]
-"""Receives a call's kind (`unary`, `server_stream`), method and status, as in metrics, and its seconds."""
+"""A callback for a finished call: kind (`unary`, `server_stream`), method, status code, and seconds."""
 
 Writing = Callable[[], AbstractAsyncContextManager[None]]
-"""Makes the context manager that is entered around each writing call."""
+"""A factory of the context manager that surrounds each call that changes data."""
 
 
 class PetStoreClient:
-    """A client of one store, entered in the event loop that uses it. It connects with the first call.
+    """A client of one store, used as an async context manager in one event loop. The first call connects.
 
-    Every call ends within `timeout` seconds, its own or else the client's, and raises a PetStoreError if it
-    fails. A cancelled call is cancelled on the store too, but may have taken effect.
+    Every call ends within `timeout` seconds (the argument of the call, or else of the client), and raises a
+    PetStoreError if it fails. A cancelled call is cancelled on the store too, but may have taken effect.
     """
 
     def __init__(
@@ -134,12 +134,12 @@ class PetStoreClient:
     ) -> None:
         """Set up the client; `address` is `host:port`, or any name that gRPC resolves.
 
-        `handled` is called after each call. `writing` may refuse or cancel a call that changes data: the call
-        raises its error. `reading` is called before each search and may refuse it too.
+        `handled` is called after each call. `writing` may refuse or cancel a call that changes data; the call
+        then raises the error of `writing`. `reading` is called before each search and may refuse it too.
 
-        Without `tls` nothing is encrypted. With it, the store's certificate must be for `server_name`, by
-        default for the host of `address`; a new connection uses renewed files. `stub` replaces the
-        connection.
+        Without `tls` the connection is not encrypted. With `tls`, the store's certificate must be for
+        `server_name`, by default the host of `address`; new connections use renewed certificate files. `stub`
+        replaces the connection.
         """
         self.address = address
         self.timeout = timeout
@@ -179,26 +179,26 @@ class PetStoreClient:
         self._looked = asyncio.get_running_loop().time()
 
     async def _current(self) -> PetStoreAsyncStub:
-        """Return the stub; its connection uses recent certificates."""
+        """Return a stub whose connection uses the current certificates."""
         now = asyncio.get_running_loop().time()
         if self._tls is not None and now - self._looked >= self._tls.look_every:
             self._looked = now
             if await asyncio.to_thread(self._tls.look):
                 self._connect()
-                # The previous channel may have running calls; older ones have none.
+                # Calls may still run on the previous channel, but not on older channels.
                 for channel in self._channels[:-2]:
                     await channel.close()
                 del self._channels[:-2]
         return self._stub
 
     async def add(self, pets: Iterable[Pet], *, timeout: float | None = None) -> list[str]:
-        """Add all of them, or none; returns their ids, in order.
+        """Add all pets or, on failure, none; return their ids in order.
 
-        A pet whose idempotency key the store has already is not added: its id is the one it got then, and its
-        record stays as it is. A store that knows no keys adds it once more.
+        A pet with an idempotency key that the store already has is not added again: the result has the id of
+        the existing pet, which stays unchanged. A store without support for keys adds the pet a second time.
 
         Raises:
-            InvalidPet: one of them has an id, or a value that is not allowed.
+            InvalidPet: a pet already has an id, or an invalid value.
         """
         request = pb.AddPetsReq(pets=[pet_message(pet) for pet in pets])
         async with self._writing():
@@ -214,13 +214,13 @@ class PetStoreClient:
         return list(answer.ids)
 
     async def update(self, pets: Iterable[Pet], *, timeout: float | None = None) -> None:
-        """Change all of them, or none, found by their ids.
+        """Change all pets, found by their ids, or on failure none.
 
-        A pet that has no idempotency key in the store takes on the one given here; "" leaves it as it is.
+        If a stored pet has no idempotency key, it gets the key given here; "" gives no key.
 
         Raises:
-            UnknownPet: there is no pet of one of the ids.
-            InvalidPet: one of them has no id, or a value that is not allowed.
+            UnknownPet: no pet has one of the ids.
+            InvalidPet: a pet has no id, or an invalid value.
             KeyRefused: a pet has another key, or the key belongs to another pet.
         """
         request = pb.UpdatePetsReq(pets=[pet_message(pet) for pet in pets])
@@ -229,7 +229,7 @@ class PetStoreClient:
                 await (await self._current()).UpdatePets(request, timeout=self._seconds(timeout))
 
     async def delete(self, ids: Iterable[str], *, timeout: float | None = None) -> None:
-        """Remove all of them, or none, but for those that are not there."""
+        """Delete the pets with these ids, all or on failure none; ignore unknown ids."""
         async with self._writing():
             with self._translated("DeletePets"):
                 await (await self._current()).DeletePets(
@@ -247,11 +247,11 @@ class PetStoreClient:
         lenient: bool = False,
         timeout: float | None = None,
     ) -> AsyncGenerator[Pet, None]:
-        """Yield the pets that match one value of each non-empty filter; without filters, all.
+        """Yield the pets that match one value of each non-empty filter; without filters, yield all pets.
 
         The timeout covers the whole search. A reader that leaves early must close the iterator (`aclosing`).
-        `keys` selects pets with one of these idempotency keys; a store without keys has none, which the
-        client notices with the first pet received.
+        `keys` selects pets with one of these idempotency keys; a store without support for keys ignores that
+        filter, which the client notices at the first pet and then ends the search.
 
         An invalid pet (another store may allow empty names or birthdays) ends the search with
         UnexpectedAnswer; with `lenient` it is skipped.
@@ -266,7 +266,7 @@ class PetStoreClient:
             request.birthdate_range.end.CopyFrom(date_message(born_before))
         wanted = set(keys)
         with self._translated("SearchPets", "server_stream"):
-            # gRPC returns None for an unreadable message, whatever its types say.
+            # gRPC returns None for an unreadable message, although its type hints exclude None.
             call: Any = (await self._current()).SearchPets(request, timeout=self._seconds(timeout))
             try:
                 async for message in call:
@@ -275,7 +275,7 @@ class PetStoreClient:
                             continue
                         raise UnexpectedAnswer(_NO_MESSAGE)
                     if wanted and message.idempotency_key not in wanted:
-                        # The store does not know the filter, and would send all its pets.
+                        # The store ignores this filter, and would send all its pets.
                         self.knows_keys = False
                         return
                     if message.idempotency_key:
@@ -295,7 +295,7 @@ class PetStoreClient:
 
     @contextlib.contextmanager
     def _translated(self, method: str, kind_of_call: str = "unary") -> Iterator[None]:
-        """Turn what gRPC and the store say into this module's errors, and tell of it."""
+        """Translate errors of gRPC and the store into this module's errors; report the call to `handled`."""
         code = grpc.StatusCode.OK
         began = asyncio.get_running_loop().time()
         try:

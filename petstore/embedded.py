@@ -1,4 +1,4 @@
-"""A store in memory, and clients of it in the same process, without gRPC between."""
+"""A store in memory, with clients in the same process that call it without gRPC."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from petstore.service import CallRefused, PetStoreService
 from petstore.storage import Storage, new_id
 
 Around = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Receives a call's name and the function that makes it, and returns its result; it may skip the call."""
+"""A wrapper of a call, with the call's name and function as arguments; it may skip the call."""
 
 
 class EmbeddedStore:
-    """A pet store in the same process, with the published calls."""
+    """A pet store in the same process, with all calls of the published contract."""
 
     def __init__(self, service: PetStoreService) -> None:
         self._service = service
         self.client = self.another_client()
 
     def another_client(self, *, around: Around | None = None, **options: Any) -> PetStoreClient:
-        """Return another client, which needs no entering; `around` wraps each of its calls."""
+        """Return another client, which needs no `async with`; `around` wraps each of its calls."""
         return PetStoreClient("the store", timeout=20, stub=_Stub(self._service, around), **options)
 
     async def pets(self) -> list[Pet]:
@@ -37,7 +37,7 @@ class EmbeddedStore:
 async def embedded_store(
     *, ignore_idempotency_keys: bool = False, new_id: Callable[[], str] = new_id
 ) -> AsyncIterator[EmbeddedStore]:
-    """Run a store; with `ignore_idempotency_keys` it supports the published contract only."""
+    """Run a store; with `ignore_idempotency_keys` it supports only the published contract, without keys."""
     async with Storage(None) as storage:
         yield EmbeddedStore(
             PetStoreService(storage, None, ignore_idempotency_keys=ignore_idempotency_keys, new_id=new_id)
@@ -74,7 +74,7 @@ class _Stub:
 
 
 class _Search:
-    """A search under way."""
+    """A running search."""
 
     def __init__(self, answer: Awaitable[list[Any]]) -> None:
         self._answer = answer

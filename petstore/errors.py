@@ -2,36 +2,36 @@
 
 PetStoreError
 ├── NoAnswer             whether the call took effect is unknown; the same call may be made again
-│   ├── Unreachable        the store is down, cannot be reached, or cannot write now
+│   ├── Unreachable        the store is down, unreachable, or temporarily unable to write
 │   └── DeadlinePassed     the store did not answer in time
 ├── InvalidPet           the store refuses a value; the text names the field
 ├── UnknownPet           no pet has that id
 ├── KeyRefused           the pet has another idempotency key, or another pet has this one
-├── Exhausted            the store is full, or has too much to do; nothing was done
-└── UnexpectedAnswer     anything else
+├── Exhausted            the store is full or overloaded; the call had no effect
+└── UnexpectedAnswer     the store failed, or is another program than a pet store
 """
 
 from __future__ import annotations
 
 
 def visible(text: str) -> str:
-    """Replace control characters, which a terminal would obey; the result is one line."""
+    """Replace control characters, which a terminal would interpret; the result is one line."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 class PetStoreError(Exception):
-    """The base of all errors; the text is for people, without control characters."""
+    """The base class of all errors; the text is for users, without control characters."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(visible(text))
 
 
 class NoAnswer(PetStoreError):
-    """The call may have taken effect or not; repeating it is safe."""
+    """A call that may or may not have taken effect; repeating the call is safe."""
 
 
 class Unreachable(NoAnswer):
-    """The store is down, cannot be reached, or cannot write now."""
+    """The store is down, unreachable, or temporarily unable to write."""
 
 
 class DeadlinePassed(NoAnswer):
@@ -51,8 +51,8 @@ class KeyRefused(PetStoreError):
 
 
 class Exhausted(PetStoreError):
-    """The store is full, or has too much to do; nothing was done."""
+    """The store is full or overloaded; the call had no effect."""
 
 
 class UnexpectedAnswer(PetStoreError):
-    """The store failed, or is not the store that this client knows."""
+    """The store failed, or another program than a pet store answered."""

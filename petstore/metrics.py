@@ -1,4 +1,4 @@
-"""A server's Prometheus metrics, with go-grpc-prometheus' names."""
+"""Prometheus metrics of a server, with the metric names of go-grpc-prometheus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prometheus_client import (
 
 _LABELS = ("grpc_type", "grpc_service", "grpc_method")
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# Go's spelling, which alerts compare with: Canceled has one l, and OK is in capitals.
+# Go's spelling, on which alerts depend: Canceled has one l, and OK is in capitals.
 _CODE_NAMES: Final = {
     code: {"OK": "OK", "CANCELLED": "Canceled"}.get(code.name, code.name.title().replace("_", ""))
     for code in grpc.StatusCode
@@ -29,10 +29,11 @@ def code_name(code: grpc.StatusCode) -> str:
 
 
 class ServerMetrics:
-    """The families of one server, and those of its process, in a registry of their own."""
+    """The metrics of one server and of its process, in a registry of their own."""
 
     def __init__(self) -> None:
-        # A process-wide switch of prometheus_client; `_created` series would double the page.
+        # prometheus_client can switch this off only for the whole process; `_created` series would double the
+        # page.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it without hints
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -55,15 +56,15 @@ class ServerMetrics:
         )
 
     def of(self, grpc_type: str, service: str, method: str) -> CallMetrics:
-        """Return the metrics of one method, which start at zero."""
+        """Return the metrics of one method; their values start at zero."""
         return CallMetrics(self, (grpc_type, service, method))
 
 
 class CallMetrics:
-    """The metrics of one method; a label is looked up once and not with every call."""
+    """The metrics of one method, whose labels are looked up only once."""
 
     def __init__(self, metrics: ServerMetrics, labels: tuple[str, str, str]) -> None:
-        self.started = metrics._started.labels(*labels)  # noqa: SLF001 -- the two are one
+        self.started = metrics._started.labels(*labels)  # noqa: SLF001 -- ServerMetrics and CallMetrics belong together
         self.received = metrics._received.labels(*labels)  # noqa: SLF001
         self.sent = metrics._sent.labels(*labels)  # noqa: SLF001
         self.seconds = metrics._seconds.labels(*labels)  # noqa: SLF001
@@ -72,7 +73,7 @@ class CallMetrics:
         self._by_code: dict[grpc.StatusCode, Counter] = {}
 
     def handled(self, code: grpc.StatusCode) -> None:
-        """Count a call that ended like this."""
+        """Count a call with its status code and duration."""
         counter = self._by_code.get(code)
         if counter is None:
             counter = self._by_code[code] = self._handled.labels(*self._labels, code_name(code))

@@ -1,4 +1,4 @@
-"""The interceptor that measures each call, logs those that the sampler picks, and tells refusals."""
+"""An interceptor that measures each call, logs the sampled calls, and turns refusals into gRPC errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """Return the method's handler, wrapped."""
+        """Return the method's handler, wrapped with the measurement."""
         handler = await continuation(handler_call_details)
         if handler is None or handler.request_streaming:
             return handler
@@ -46,7 +46,7 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
         behaviour: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
 
         def read(data: bytes) -> Any:
-            # gRPC itself would log a traceback for each invalid request.
+            # gRPC would log a traceback for each invalid request.
             try:
                 return handler.request_deserializer(data) if handler.request_deserializer else data
             except DecodeError:
@@ -78,7 +78,7 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
                         metrics.sent.inc()
                         yield each
 
-        # A stream may also be a coroutine that writes to the context, like Health.Watch.
+        # A streaming method may also be a coroutine that writes to the context, like Health.Watch.
         as_generator = inspect.isasyncgenfunction(behaviour)
         make = (
             grpc.unary_stream_rpc_method_handler
@@ -119,14 +119,14 @@ async def _unless_refused(work: Awaitable[Any], context: Context) -> Any:
 
 
 def _code(context: Context, failure: BaseException | None) -> grpc.StatusCode:
-    """Return how the call ended; `failure` is what left its handler."""
-    code: Any = context.code()  # None until the handler sets it, which the stubs do not know
+    """Return the status code of the call; `failure` is the exception from its handler."""
+    code: Any = context.code()  # None until the handler sets it, unlike in the type stubs
     if isinstance(code, grpc.StatusCode):
         return code
     if failure is None:
         return grpc.StatusCode.OK
     if isinstance(failure, (asyncio.CancelledError, GeneratorExit)):
-        remaining: Any = context.time_remaining()  # None without a deadline, likewise
+        remaining: Any = context.time_remaining()  # None without a deadline, unlike in the type stubs
         late = remaining is not None and remaining <= 0
         return grpc.StatusCode.DEADLINE_EXCEEDED if late else grpc.StatusCode.CANCELLED
     return grpc.StatusCode.UNKNOWN

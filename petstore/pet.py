@@ -1,4 +1,4 @@
-"""The record of a pet."""
+"""The data class of a pet."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Pet:
     """A pet."""
 
     name: str
-    """Not blank; need not be unique."""
+    """A name that is not blank; it need not be unique."""
 
     type: PetType
 
     birthday: datetime.date
-    """The day in UTC."""
+    """The day of birth in UTC."""
 
     id: str = ""
-    """A UUID, given by the store; "" until then."""
+    """A UUID that the store assigns; "" for a pet that is not stored."""
 
     idempotency_key: str = ""
-    """A key that is unique in the store, chosen by the creator; "" for none."""
+    """A unique key that the creator chooses; "" for none."""

@@ -9,18 +9,18 @@ from petstore.wire import Malformed
 
 
 class Sampler:
-    """A sampler that picks calls by chance. It starts with none; a restart resets the rate."""
+    """A random choice of the calls to log. No calls are logged at first; a restart resets the rate."""
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self._random = chance or random.Random()
         self.rate = 0.0
-        """The share of calls that are picked, 0 to 1."""
+        """The share of calls to log, from 0 to 1."""
 
     def change(self, message: pb.Sampler) -> None:
-        """Take up what a client asks for.
+        """Set the rate that a client requests.
 
         Raises:
-            Malformed: no known type, or a share that is not above 0 and at most 1.
+            Malformed: the type is unknown, or the share is not above 0 and at most 1.
         """
         match message.type:
             case pb.STNever:
@@ -40,5 +40,5 @@ class Sampler:
                 )
 
     def picks(self) -> bool:
-        """Return whether to log this call."""
+        """Return whether to log the current call."""
         return self._random.random() < self.rate

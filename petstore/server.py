@@ -1,4 +1,4 @@
-"""A running store: its storage, its services, and the page with its metrics."""
+"""A running store: its storage, its services, and its metrics page."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from petstore.tls import ServerTls, TlsFiles
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["PetStore"].full_name
 
 _OPTIONS: Final = (
-    # Another process must not be able to share the port.
+    # No other process may share the port.
     ("grpc.so_reuseport", 0),
     ("grpc.max_connection_idle_ms", 300_000),
-    # Clients must present their certificate again from time to time.
+    # A connection ends after this time, so that clients must present their certificate again.
     ("grpc.max_connection_age_ms", 300_000),
     ("grpc.max_connection_age_grace_ms", 300_000),
     # Pings detect clients that left without closing the connection.
@@ -45,12 +45,12 @@ _GRPCS_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Drop records about clients that left before the response: gRPC writes a traceback for each."""
+    """Drop gRPC's log records about clients that disconnected before the response: each has a traceback."""
     return record.exc_info is None or type(record.exc_info[1]).__name__ != "ExecuteBatchError"
 
 
 class CannotListen(Exception):
-    """An address cannot be listened on."""
+    """An address on which the server cannot listen."""
 
     def __init__(self, address: BindAddress, reason: str) -> None:
         super().__init__(f"cannot listen on {address}: {reason}")
@@ -64,54 +64,54 @@ class ServerOptions:
     bind_address: BindAddress
 
     metrics_bind_address: BindAddress | None = None
-    """None: no metrics page."""
+    """The address of the metrics page; None for no page."""
 
     data: Path | None = None
-    """The SQLite file; None: in memory, gone with the process."""
+    """The SQLite file; None for a store in memory, which is lost when the process ends."""
 
     ignore_idempotency_keys: bool = False
-    """Act like a store that knows the published contract only."""
+    """Whether the store supports only the published contract, without idempotency keys."""
 
     allow_change_sampler: bool = False
     """Whether clients may change the logging of calls."""
 
     tls: TlsFiles = field(default_factory=TlsFiles)
-    """No file: not encrypted. With a `ca_file`, only clients are served whose certificate it has signed."""
+    """Files for TLS, or none for no encryption; a `ca_file` requires client certificates from it."""
 
     calls: int = 2048
-    """Concurrent calls; gRPC refuses more (RESOURCE_EXHAUSTED)."""
+    """The maximum number of concurrent calls; gRPC refuses more (RESOURCE_EXHAUSTED)."""
 
     message_bytes: int = 256 * 1024
-    """Bytes of a request; gRPC refuses longer ones (RESOURCE_EXHAUSTED)."""
+    """The maximum size of a request in bytes; gRPC refuses longer requests (RESOURCE_EXHAUSTED)."""
 
     grace: float = 10.0
-    """Seconds that running calls get when the server stops; after that they are cancelled."""
+    """The seconds that running calls have to end when the server stops; then they are cancelled."""
 
 
 class PetStoreServer:
-    """A store that serves while it is entered.
+    """A store that serves calls while it is entered as a context manager.
 
-    Entering raises TlsUnusable, DataUnusable or CannotListen. Leaving takes no more calls, gives the running
-    ones the grace, and closes the file.
+    Entering raises TlsUnusable, DataUnusable or CannotListen. Leaving refuses new calls, waits up to `grace`
+    seconds for running calls, and closes the file.
     """
 
     def __init__(
         self, options: ServerOptions, *, interceptors: tuple[grpc.aio.ServerInterceptor, ...] = ()
     ) -> None:
-        """Set up the server; `interceptors` come after the measuring one."""
+        """Set up the server; `interceptors` run after the interceptor that measures calls."""
         self._options = options
         self._interceptors = interceptors
         self._stack = AsyncExitStack()
         self.metrics = ServerMetrics()
         self.address = options.bind_address
-        """The address; once entered, with the actual port."""
+        """The server's address; in the entered server, with the actual port."""
         self.metrics_address = options.metrics_bind_address
-        """Likewise."""
+        """The address of the metrics page; in the entered server, with the actual port."""
 
     async def __aenter__(self) -> Self:
         tls = await asyncio.to_thread(ServerTls.of_server, self._options.tls)
         async with AsyncExitStack() as stack:
-            _GRPCS_LOG.addFilter(_is_news)  # the logger is shared by all servers of the process
+            _GRPCS_LOG.addFilter(_is_news)  # all servers of the process share the logger
             storage = await stack.enter_async_context(Storage(self._options.data))
             await self._serve_metrics(stack)
             await self._serve_calls(stack, storage, tls)
@@ -156,7 +156,7 @@ class PetStoreServer:
         checks = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
         reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        # gRPC logs its own line with each address that it has tried.
+        # gRPC logs a line for each address on which it cannot listen.
         if reason := await asyncio.to_thread(address.why_not):
             raise CannotListen(address, reason)
         try:

@@ -1,4 +1,4 @@
-"""The five calls of the published contract; their meaning is in docs/petstore.md."""
+"""The five calls of the published contract, which docs/petstore.md describes."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
     KeyConflict: grpc.StatusCode.FAILED_PRECONDITION,
     KeyTaken: grpc.StatusCode.ALREADY_EXISTS,
     DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    # The client may try again.
+    # After this error, the client may repeat the call.
     WriteFailed: grpc.StatusCode.UNAVAILABLE,
 }
 
 
 class CallRefused(Exception):
-    """The call ends with `code` and this text, which is for people."""
+    """An error that ends the call with `code` and this text, which is for users."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -49,7 +49,7 @@ class CallRefused(Exception):
 
 
 class PetStoreService(PetStoreServicer):
-    """The calls of a store with the pets of `storage`, which the caller keeps entered."""
+    """The calls of a store with the pets of `storage`, which the caller must have entered."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class PetStoreService(PetStoreServicer):
         ignore_idempotency_keys: bool = False,
         new_id: Callable[[], str] = new_id,
     ) -> None:
-        """Set up the service; clients may change `sampler`, if given, and so the logging of calls.
+        """Set up the service; with ChangeSampler, clients may change a given `sampler` for the log.
 
-        `ignore_idempotency_keys` limits the store to the published contract. `new_id` makes the ids of new
-        pets.
+        `ignore_idempotency_keys` limits the store to the published contract. `new_id` generates the ids of
+        new pets.
         """
         self._storage = storage
         self._sampler = sampler
@@ -70,7 +70,7 @@ class PetStoreService(PetStoreServicer):
         self._new_id = new_id
 
     async def AddPets(self, request: pb.AddPetsReq, context: Context) -> pb.AddPetsResp:
-        """Add all of them, or none; the answer has their ids in order."""
+        """Add all pets or, on failure, none; the response has their ids in order."""
         try:
             pets = self._read(request.pets, with_ids=False)
         except Malformed as error:
@@ -78,7 +78,7 @@ class PetStoreService(PetStoreServicer):
         return pb.AddPetsResp(ids=await _stored(self._storage.add(pets, self._new_id)))
 
     async def UpdatePets(self, request: pb.UpdatePetsReq, context: Context) -> pb.UpdatePetsResp:
-        """Change all of them, or none."""
+        """Change all pets or, on failure, none."""
         try:
             pets = self._read(request.pets, with_ids=True)
         except Malformed as error:
@@ -87,12 +87,12 @@ class PetStoreService(PetStoreServicer):
         return pb.UpdatePetsResp()
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Context) -> pb.DeletePetsResp:
-        """Remove all of them, or none, but for those that are not there."""
+        """Delete the pets with these ids, all or on failure none; ignore unknown ids."""
         await _stored(self._storage.delete(list(request.ids)))
         return pb.DeletePetsResp()
 
     async def SearchPets(self, request: pb.SearchPetsReq, context: Context) -> AsyncIterator[pb.Pet]:
-        """Send what matches, as fast as the client takes it."""
+        """Send the matching pets, as fast as the client reads them."""
         try:
             query = self._query(request)
         except Malformed as error:
@@ -106,7 +106,7 @@ class PetStoreService(PetStoreServicer):
             raise _failed(error) from None
 
     async def ChangeSampler(self, request: pb.ChangeSamplerReq, context: Context) -> pb.ChangeSamplerResp:
-        """Choose which calls get a line in the log from now on, where that is allowed."""
+        """Choose which calls are logged from now on, if clients may do so."""
         if self._sampler is None:
             text = "this store was not started with --allow-change-sampler"
             raise CallRefused(grpc.StatusCode.PERMISSION_DENIED, text)
@@ -130,7 +130,7 @@ class PetStoreService(PetStoreServicer):
         return pets
 
     def _shown(self, pet: Pet) -> Pet:
-        """Return the pet without fields that the contract lacks."""
+        """Return the pet without the fields that the published contract lacks."""
         if self._ignore_keys and pet.idempotency_key:
             return dataclasses.replace(pet, idempotency_key="")
         return pet

@@ -1,8 +1,8 @@
-"""The storage of pets: an SQLite file, or memory, which one thread reads and writes in turn.
+"""The storage of pets: an SQLite file, or memory, which only one thread accesses.
 
 StorageError
 ├── DataUnusable    the file cannot be opened, is damaged, is not a pet store's, or is in use
-├── WriteFailed     the file cannot be read or written now; nothing of the change was kept
+├── WriteFailed     the file cannot be read or written now; the change had no effect
 │   └── DiskFull     the disk has no room for it
 └── Refused         the change conflicts with the stored data, and had no effect
     ├── PetUnknown   no pet has that id
@@ -51,11 +51,11 @@ _COLUMNS: Final = "seq, id, name, type, birthday, idempotency_key"
 _INSERT: Final = "INSERT INTO pets (id, name, type, birthday, idempotency_key) VALUES (?, ?, ?, ?, ?)"
 _UPDATE: Final = "UPDATE pets SET name = ?, type = ?, birthday = ?, idempotency_key = ? WHERE id = ?"
 _PAGE: Final = 200
-"""Pets of a search that are in memory at a time."""
+"""The number of pets of a search that are in memory at a time."""
 
 
 class StorageError(Exception):
-    """The base of all errors; the text is for people."""
+    """The base class of all errors; the text is for users."""
 
 
 class DataUnusable(StorageError):
@@ -63,7 +63,7 @@ class DataUnusable(StorageError):
 
 
 class WriteFailed(StorageError):
-    """The file cannot be read or written now; nothing of the change was kept."""
+    """The file cannot be read or written now; the change had no effect."""
 
 
 class DiskFull(WriteFailed):
@@ -88,20 +88,20 @@ class KeyTaken(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A query for pets that match one value of each non-empty filter; without filters, all."""
+    """A query for pets that match one value of each non-empty filter; without filters, for all pets."""
 
     names: Sequence[str] = ()
     types: Sequence[PetType | None] = ()
-    """None is a type that no pet has."""
+    """The types to match; None stands for a type that no pet has."""
 
     keys: Sequence[str] = ()
-    """Idempotency keys."""
+    """The idempotency keys to match."""
 
     born_from: datetime.date | None = None
-    """Inclusive."""
+    """The first birthday to match."""
 
     born_before: datetime.date | None = None
-    """Exclusive."""
+    """The day after the last birthday to match."""
 
 
 def new_id() -> str:
@@ -110,10 +110,11 @@ def new_id() -> str:
 
 
 class Storage:
-    """The pets in a file, or in memory for None. Enter it once, and use it while entered.
+    """The pets in a file or, for None, in memory: a context manager that can be entered once.
 
-    Entering raises DataUnusable. Leaving completes waiting changes, and closes the file. A change returns
-    once it is durable; cancelled before its turn has come, it is not made. It raises Refused or WriteFailed.
+    Entering raises DataUnusable. Leaving completes waiting changes, and closes the file. A method that
+    changes data returns when the change is durable, and raises Refused or WriteFailed. If it is cancelled
+    before the thread begins the change, the change is not made.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -141,8 +142,8 @@ class Storage:
     async def add(self, pets: Sequence[Pet], new_id: Callable[[], str] = new_id) -> list[str]:
         """Add pets, and return their ids in order.
 
-        For a pet whose idempotency key is there already, it is the id of the pet that has it, which stays as
-        it is: it may have been changed since it was added, and a repeated call must not undo that.
+        For a pet with an idempotency key that is already stored, the result has the id of the stored pet.
+        That pet stays unchanged: a repeated call must not undo a later change.
         """
         return await self._run(
             self._commit,
@@ -150,19 +151,19 @@ class Storage:
         )
 
     async def update(self, pets: Sequence[Pet]) -> None:
-        """Give pets, found by their ids, another name, type and birthday, in order.
+        """Change name, type and birthday of pets, found by their ids, in order.
 
-        A pet without an idempotency key takes on the one that comes with it; none leaves it as it is.
+        If a stored pet has no idempotency key, it gets the given key, if any.
 
         Raises:
-            PetUnknown: there is no pet of one of the ids.
-            KeyConflict: one of the pets has another key.
+            PetUnknown: no pet has one of the ids.
+            KeyConflict: a stored pet already has another key.
             KeyTaken: another pet has one of the keys.
         """
         await self._run(self._commit, self._update, pets)
 
     async def delete(self, ids: Sequence[str]) -> None:
-        """Remove the pets of these ids; ignore unknown ones."""
+        """Delete the pets with these ids; ignore unknown ids."""
         await self._run(
             self._commit,
             lambda: self._database.executemany("DELETE FROM pets WHERE id = ?", [(each,) for each in ids]),
@@ -171,8 +172,8 @@ class Storage:
     async def search(self, query: Query) -> AsyncGenerator[list[Pet], None]:
         """Yield pages of matching pets in the order of their addition.
 
-        The search sees every change requested before it. Later changes have their turn between two pages, so
-        they may show or not; pets that stay are returned once.
+        The search sees every change requested before it. Later changes are made between two pages, so the
+        search may or may not show them. A pet that exists all the time is returned exactly once.
 
         Raises:
             WriteFailed: the file cannot be read.
@@ -189,7 +190,7 @@ class Storage:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     def _commit(self, change: Callable[..., T], *arguments: object) -> T:
-        """Make a change as a whole, in the thread."""
+        """Make a change in one transaction, in the storage thread."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
             result = change(*arguments)
@@ -197,7 +198,7 @@ class Storage:
         except Exception as error:
             if (
                 self._database.in_transaction
-            ):  # SQLite may have rolled it back, as it does when the disk is full
+            ):  # SQLite may have rolled the transaction back already, for example because the disk is full
                 self._database.execute("ROLLBACK")
             if isinstance(error, Refused):
                 raise
@@ -236,15 +237,15 @@ class Storage:
 
 
 def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[list[Pet], int | None]:
-    """Return the pets after `after`, and the start of the next page; None after the last one."""
+    """Return the pets after `after`, and the start of the next page or, after the last page, None."""
     conditions, values = ["seq > ?"], list[object]([after])
-    # One JSON array for each list, as the number of variables in a statement is limited.
+    # Each list is passed as one JSON array, because SQLite limits the number of variables in a statement.
     types = [kind and kind.value for kind in query.types]
     lists = (("name", query.names), ("type", types), ("idempotency_key", query.keys))
     for column, wanted in lists:
         if wanted:
             conditions.append(f"{column} IN (SELECT value FROM json_each(?))")  # noqa: S608 -- a constant name
-            # SQLite's JSON ends a string at a NUL; no pet has one.
+            # SQLite's JSON ends a string at a NUL, so the query omits such keys; no pet has one.
             values.append(json.dumps([value for value in wanted if "\0" not in (value or "")]))
     for comparison, day in ((">=", query.born_from), ("<", query.born_before)):
         if day is not None:
@@ -266,10 +267,10 @@ def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[
 
 
 def _lock(path: Path) -> int:
-    """Take the lock that allows one store for a file; return its descriptor.
+    """Lock the file for this store, so that no other store uses it; return the lock's descriptor.
 
-    It has a file of its own: SQLite's lock would keep backups from reading. The file stays, as removing it
-    could remove the one that another process holds.
+    The lock is a separate file: SQLite's own lock would keep backups from reading. The lock file is never
+    removed, because another process may already have locked it.
     """
     path = path.resolve()
     if path.is_dir():
@@ -290,7 +291,7 @@ def _lock(path: Path) -> int:
 
 
 def _open(path: Path | None) -> sqlite3.Connection:
-    """Open the file, or make it; None is memory. A file that cannot be used is left as it was."""
+    """Open or create the file; None is memory. A file that cannot be used stays unchanged."""
     if path is None:
         database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         database.executescript(_SCHEMA)
@@ -323,7 +324,7 @@ def _check(path: Path, database: sqlite3.Connection) -> None:
     version = _number(database, "PRAGMA user_version")
     if version != _FORMAT:
         raise DataUnusable(f"{path} is of another version of the pet store (format {version}, not {_FORMAT})")
-    # Reads every page, but not the indexes' content: a damaged page is found now, not by a client.
+    # This check reads every page, but not the indexes' content: it finds a damaged page before a client does.
     (finding,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if finding != "ok":
         raise DataUnusable(f"{path} is damaged ({' '.join(str(finding).split())})")
@@ -335,7 +336,7 @@ def _number(database: sqlite3.Connection, statement: str) -> int:
 
 
 def _explain(path: Path, error: sqlite3.Error) -> str:
-    # Extended codes have the plain one in their lowest byte.
+    # The lowest byte of an extended result code is the primary code.
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY:
             return f"{path} is in use by another process"

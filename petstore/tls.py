@@ -1,4 +1,4 @@
-"""The certificates of client and server, from files that may be renewed at any time."""
+"""The certificates of client and server, from files that may be renewed while the program runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("petstore.tls")
 
 
 class TlsUnusable(Exception):
-    """A file is missing or wrong; the text says why, and `file` which of `TlsFiles` it is."""
+    """A missing or invalid file; the text is the reason, and `file` names the field in `TlsFiles`."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class TlsUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsContent:
-    """The content of the files, all PEM."""
+    """The contents of the files, in PEM."""
 
     ca: bytes | None = None
     certificates: bytes | None = None
@@ -41,14 +41,14 @@ class TlsContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """The files of one side: its trusted authorities, and its certificate with key."""
+    """The files of one side: its trusted certificate authorities, and its certificate with key."""
 
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
 
     def read(self) -> TlsContent:
-        """Read and check them; blocks. Raises TlsUnusable."""
+        """Read and check the files; blocks. Raises TlsUnusable."""
         for one, other in (("cert_file", "key_file"), ("key_file", "cert_file")):
             if getattr(self, one) is not None and getattr(self, other) is None:
                 raise TlsUnusable(other, f"is missing, with {getattr(self, one)} alone")
@@ -70,7 +70,7 @@ class TlsFiles:
         return TlsContent(ca, certificates, key)
 
     def stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return a value that changes when a file is written or replaced; blocks."""
+        """Return a value that changes if a file is written or replaced; blocks."""
         return tuple(_stamp(path) for path in (self.ca_file, self.cert_file, self.key_file))
 
     def _content(self, name: str) -> bytes | None:
@@ -84,13 +84,13 @@ class TlsFiles:
 
 
 class Tls:
-    """The content of the files as it was when last it could be used."""
+    """The contents of the files when they were last valid."""
 
     look_every: ClassVar[float] = 10.0
-    """Seconds between two checks of the files."""
+    """The seconds between two checks of the files."""
 
     def __init__(self, files: TlsFiles, *, needs: str) -> None:
-        """Read the files; `needs` is the required one. Blocks. Raises TlsUnusable."""
+        """Read the files; `needs` is the required file. Blocks. Raises TlsUnusable."""
         if getattr(files, needs) is None:
             raise TlsUnusable(needs, "is missing: without it there is no TLS")
         self._files = files
@@ -99,11 +99,11 @@ class Tls:
 
     @classmethod
     def of_client(cls, files: TlsFiles) -> Self | None:
-        """Return a client's TLS, which needs authorities to trust; None without any file."""
+        """Return a client's TLS, which needs certificate authorities; return None without any file."""
         return None if files == TlsFiles() else cls(files, needs="ca_file")
 
     def look(self) -> bool:
-        """Return whether the content has changed; blocks. Unusable files are logged, once."""
+        """Reload the files; return whether they changed. Blocks. Unusable files are logged once."""
         stamp = self._files.stamp()
         if stamp == self._stamp:
             return False
@@ -131,11 +131,11 @@ class ServerTls(Tls):
         return None if files == TlsFiles() else cls(files, needs="cert_file")
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return what gRPC serves with; it looks for renewed files at new connections."""
+        """Return gRPC's server credentials, which reload renewed files at new connections."""
         self._looked = time.monotonic()
         return grpc.dynamic_ssl_server_credentials(
             self._configuration(),
-            self._renewed,  # type: ignore[arg-type]  # gRPC takes None for "as before"
+            self._renewed,  # type: ignore[arg-type]  # None means: keep the previous configuration
             require_client_authentication=self.content.ca is not None,
         )
 
@@ -156,7 +156,7 @@ class ServerTls(Tls):
 
 
 def _is_known(key: PrivateKeyTypes) -> bool:
-    """Return whether peers usually support this type of key; other keys make connections fail."""
+    """Return whether peers usually support this type of key; connections with other keys fail."""
     if isinstance(key, rsa.RSAPrivateKey):
         return key.key_size >= _RSA_BITS
     return isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, (ec.SECP256R1, ec.SECP384R1))

@@ -20,7 +20,7 @@ _TYPES: Final = {int(number): kind for kind, number in _NUMBERS.items()}
 
 
 class Malformed(ValueError):
-    """A message does not describe a pet; the text names the field and says why."""
+    """A message that does not describe a pet; the text names the field and the reason."""
 
 
 def type_number(kind: PetType) -> pb.PetType.ValueType:
@@ -53,7 +53,7 @@ def read_date(message: date_pb2.Date) -> datetime.date:
     """Convert a message to a date.
 
     Raises:
-        Malformed: the day does not exist; a year or a month alone is not enough.
+        Malformed: the day does not exist, or the date lacks the month or the day.
     """
     try:
         return datetime.date(message.year, message.month, message.day)
@@ -66,11 +66,11 @@ def read_pet(message: pb.Pet) -> Pet:
     """Convert a message to a pet.
 
     Raises:
-        Malformed: its name is blank, its type unknown, its birthday impossible, or a text has a NUL.
+        Malformed: the name is blank, the type unknown, the birthday impossible, or a text contains a NUL.
     """
     if not message.name or message.name.isspace():
         raise Malformed("name: must not be blank")
-    # A text with a NUL would be two different names, as some programs end it there.
+    # Some programs end a text at a NUL, and would read another name.
     for field, text in (("name", message.name), ("idempotency_key", message.idempotency_key)):
         if "\0" in text:
             raise Malformed(f"{field}: must not contain NUL")

@@ -1,4 +1,4 @@
-"""Generation of everything that brings the project to a cluster: manifests, chart, bundle."""
+"""Generation of the files that install the project in a cluster: manifests, Helm chart, OLM bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders and archives that a release hands out: the same bytes for the same commit."""
+"""Folders and archives of a release: the same commit always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAME = "operator-manager"
 
 
 class CannotRelease(Exception):
-    """A part of the release is missing; the message names it."""
+    """A release that cannot be made; the message names the missing file or program."""
 
 
 def chart_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
@@ -42,17 +42,17 @@ def chart_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
 
 
 def bundle_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
-    """Return the archive from which the bundle's image is built."""
+    """Return the archive that is the build context of the bundle's image."""
     return f"{_NAME}-bundle-{VERSION}.tar.gz", _archive({path: text.encode() for path, text in files.items()})
 
 
 def context() -> tuple[str, bytes]:
-    """Return the build context of both images, as `docker build -` reads it."""
+    """Return the build context of both images, as an archive for `docker build -`."""
     return f"{_NAME}-images-{VERSION}.tar.gz", _archive(_sources())
 
 
 def wheels(folder: Path) -> list[str]:
-    """Write the library's and the application's, from what is in the images; returns their names."""
+    """Build the wheels of library and application from the build context's sources; return their names."""
     with tempfile.TemporaryDirectory() as scratch:
         for path, content in _sources().items():
             file = Path(scratch, path)
@@ -86,7 +86,7 @@ def wheels(folder: Path) -> list[str]:
 
 
 def checksums(folder: Path, names: list[str]) -> str:
-    """Return the checksums as `sha256sum --check` reads them."""
+    """Return the checksums in the format of `sha256sum --check`."""
     return "".join(
         f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(names)
     )

@@ -42,12 +42,12 @@ __all__ = ["main"]
 Manifest = dict[str, Any]
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-# Kinds that are applied or deleted before the others.
+# Kinds that must be applied before the others, or deleted before them.
 _PARTS = {
     "definitions": frozenset({"CustomResourceDefinition"}),
     "webhooks": frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
 }
-# Objects that OLM does not install.
+# Objects that OLM must not install.
 _POLICIES = {
     "policies": frozenset({"NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
 }
@@ -57,11 +57,11 @@ _DESCRIPTION = "A Kubernetes controller manager: one asyncio process, shared wat
 
 
 class DoesNotFit(Exception):
-    """The cluster would accept only a part of the manifests; the message names the missing kinds."""
+    """Manifests of which the cluster would accept only a part; the message names the missing kinds."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong usage."""
+    """Run a command; return the exit code: 0 for success, 1 for a failure, 2 for wrong usage."""
     try:
         return commands.main(argv, "python -m release", standalone_mode=False) or 0
     except click.ClickException as error:
@@ -152,7 +152,7 @@ def manifests(
     namespaces: tuple[str, ...] | None,
     **images: Image | None,
 ) -> None:
-    """Print an overlay, a folder of config/, ready for kubectl apply -f -."""
+    """Print the manifests of an overlay, which is a folder of config/, for `kubectl apply -f -`."""
     if only is not None and for_deletion:
         raise click.UsageError("--only and --for-deletion cannot be given together")
     text = _limited(_build(overlay, **images), namespaces)
@@ -161,7 +161,7 @@ def manifests(
         text = yaml_stream(each for each in yaml_documents(text) if each["kind"] in wanted)
     elif for_deletion:
         gone = frozenset().union(*_PARTS.values())
-        # The namespace's deletion removes its objects, which kubectl would then miss.
+        # Deleting the Namespace removes these objects too, and kubectl would report them as missing.
         left = [each for each in yaml_documents(text) if each["kind"] not in gone]
         text = yaml_stream(reversed(only_served(left, served.split())))
     else:
@@ -188,7 +188,7 @@ def installer(file: Path, namespaces: tuple[str, ...] | None, **images: Image | 
 @_IMAGE
 @_PETSTORE_IMAGE
 def chart(folder: Path, **images: Image | None) -> None:
-    """Write the Helm chart, replacing an existing one."""
+    """Write the Helm chart; replace an existing one."""
     write_tree(folder, _chart_files(**images))
     print(f"wrote {folder}: helm install operator-manager {folder}")
 
@@ -198,7 +198,7 @@ def chart(folder: Path, **images: Image | None) -> None:
 @_IMAGE
 @_PETSTORE_IMAGE
 def everything(folder: Path, **images: Image | None) -> None:
-    """Write all that is handed out, but the bill of materials, and checksums of it all."""
+    """Write all release files except the bill of materials, and the checksums of the files."""
     if f"\n## {VERSION} " not in _CHANGELOG.read_text(encoding="utf-8"):
         raise CannotRelease(f"{_CHANGELOG.name} has no heading for version {VERSION}")
     bill = folder / "sbom.cdx.json"
@@ -232,7 +232,7 @@ def _chart_files(**images: Image | None) -> dict[str, str]:
 
 def _bundle_files(**images: Image | None) -> dict[str, str]:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
-    # OpenShift, OLM's main platform, enables this admission plugin.
+    # OpenShift is OLM's main platform, and enables this admission plugin.
     made = [
         *yaml_documents(_build("manifests", **images)),
         *build_extra(PROGRAM, ROOT / "config" / "owner-references"),
@@ -257,9 +257,9 @@ def _images(image: Image | None = None, petstore_image: Image | None = None) -> 
 
 
 def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:
-    """Raise DoesNotFit for an API version or a namespace that is neither there nor among the manifests.
+    """Raise DoesNotFit for an API version or a Namespace that neither the cluster nor the manifests have.
 
-    One that is empty is not known, and nothing is held against it.
+    An empty set means that the cluster's state is unknown; then the check passes.
     """
     if served:
         unknown = sorted({each["apiVersion"] for each in manifests} - {*served})

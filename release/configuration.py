@@ -1,4 +1,4 @@
-"""The tables of every setting in `docs/configuration.md`."""
+"""The tables of all settings in `docs/configuration.md`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD = ("| flag | default | environment variable | what it is |", "|---|---|---
 
 
 class NoTables(CannotRelease):
-    """The page does not say where the tables belong."""
+    """A page without the lines BEGIN and END, between which the tables belong."""
 
 
 def with_tables(page: str, operators: Sequence[AnyOperator], program: Program) -> str:
@@ -50,7 +50,7 @@ def _tables(operators: Sequence[AnyOperator], program: Program) -> Iterator[str]
 
 def _row(flag: str, default: str, variables: Iterable[str], description: str) -> str:
     cells = (_code(flag), default, ", ".join(map(_code, variables)), description)
-    # A character that separates cells would end one, even between backticks.
+    # A `|` separates cells even between backticks, so it is escaped.
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |".replace("|  |", "| |")
 
 

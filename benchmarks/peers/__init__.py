@@ -1,13 +1,13 @@
-"""The operators that are compared: one package each, and each with `PEERS`, its rows of the tables.
+"""The operators to compare: one package for each, whose `PEERS` are its rows of the tables.
 
-A peer's program does the work of `controllers/cache/memcached.py`, no more and no less, and has these flags:
+A peer's program does exactly the work of `controllers/cache/memcached.py`, and has these flags:
 
     PROGRAM --kubeconfig FILE --concurrency N --health-probe-bind-address HOST:PORT
             [--workload memcached|pods-metadata|pods|ten]
             [--leader-elect --leader-election-id ID --leader-election-namespace NAMESPACE]
 
-`/readyz` there answers 200 once all caches are synced, on a standby replica too, and not before. A workload
-that a library cannot do: the program ends with 2 and one line that says so; `Peer.lacks` says so beforehand.
+`/readyz` responds with 200 only after all caches are synced, on a standby replica too. For a workload that
+its library does not support, the program prints one line and exits with 2; `Peer.lacks` lists such workloads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["PEERS", "LeftOutError", "Peer", "Ready", "lacks_of"]
 # In the order of the tables.
 PEERS: tuple[Peer, ...] = (*ours.PEERS, *controller_runtime.PEERS, *kube_rs.PEERS, *kopf.PEERS, *bare.PEERS)
 
-# Measurements that are skipped so that a whole run takes three quarters of an hour.
+# Measurements that a full run skips, so that it takes three quarters of an hour.
 _SAME = "the setting makes no difference here"
 _LONG = "left out for time"
 _OURS = "it is an aim of this project's alone"
@@ -48,6 +48,6 @@ _LEFT_OUT: Mapping[str, Mapping[str, str]] = {
 
 
 def lacks_of(peer: Peer) -> dict[str, str]:
-    """Return the parts, workloads and groups that a peer skips, with reasons; inability comes first."""
+    """Return the parts, workloads and groups that a peer skips, with reasons; unsupported ones come first."""
     ours = {} if peer.name == NAME else {"backlog": _OURS, ALL_FIVE: _OURS}
     return {**ours, **_LEFT_OUT.get(peer.name, {}), **peer.lacks}

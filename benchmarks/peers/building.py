@@ -21,7 +21,7 @@ STAMP = "sources.sha256"
 
 
 class LeftOutError(Exception):
-    """The peer cannot be measured here; the message says why, for the page: "cargo is not on the PATH"."""
+    """A peer that cannot be measured here; the message has the reason: "cargo is not on the PATH"."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Ready:
 class Peer:
     """A row of the tables.
 
-    A library with two settings is two peers, which share a build.
+    A library that is measured with two settings has two peers, which share a build.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Peer:
     make: Callable[[], Ready]
     """Builds the program if its sources have changed. Raises LeftOutError."""
     about: str
-    """A half-sentence about the peer for the page."""
+    """A clause that describes the peer on the page."""
     lacks: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The parts and workloads of the suite that it is not measured in, and why, for the page."""
+    """The parts and workloads in which the peer is not measured, with the reasons for the page."""
 
 
 def build(name: str, sources: Path, make: Callable[[Path], None], *, toolchain: str) -> Path:
-    """Return the folder with the build of `name`; `make` fills it when sources or toolchain have changed.
+    """Return the folder with the build of `name`; `make` builds again if sources or toolchain have changed.
 
     `sources` is a folder, or a file.
 

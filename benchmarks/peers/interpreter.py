@@ -1,4 +1,4 @@
-"""The interpreters that Python programs are measured on: how they were built, and bytecode for them."""
+"""Python interpreters to measure: the optimisations of their builds, and compilation of bytecode for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIND = ROOT / "scripts" / "find-python"
 TELL = (
     "import platform as p, sysconfig as s; print(p.python_version()); print(s.get_config_var('CONFIG_ARGS'))"
 )
-# Debian's configuration says neither, and its packages are always built with both.
+# Debian's build configuration names neither option, but Debian always builds with both.
 DEBIAN = "--with-wheel-pkg-dir=/usr/share/python-wheels/"
 OPTIMISATIONS = {"--enable-optimizations": "PGO", "--with-lto": "LTO"}
 
@@ -31,13 +31,13 @@ def build_of(python: str | Path) -> str:
 
 
 def optimisation(configured: str) -> str:
-    """Return the optimisation that an interpreter was configured with."""
+    """Return the optimisations with which an interpreter was built."""
     found = [name for option, name in OPTIMISATIONS.items() if option in configured or DEBIAN in configured]
     return f"with {' and '.join(found)}" if found else "without PGO and LTO"
 
 
 def find(text: str) -> str:
-    """Return the program of a version such as 3.11, or of a program its name.
+    """Return the path of an interpreter, given as a version such as 3.11 or as a program's name.
 
     Raises:
         ValueError: this machine has no such version.
@@ -51,7 +51,7 @@ def find(text: str) -> str:
 
 
 def compile_for(python: str | Path, *folders: Path) -> None:
-    """Write bytecode of all modules in the folders, so that no figure contains compilation.
+    """Write bytecode of all modules in the folders, so that no figure includes compilation.
 
     Raises:
         LeftOutError: a folder cannot be written to.
@@ -60,7 +60,7 @@ def compile_for(python: str | Path, *folders: Path) -> None:
 
 
 def why_not_as_shipped() -> str:
-    """Return why this interpreter's figures say nothing about the images, or an empty text."""
+    """Return the reason why this interpreter's figures do not apply to the released images, or ""."""
     shipped = subprocess.run([FIND, "--version", "image"], capture_output=True, text=True, check=True)
     mine = build_of(sys.executable)
     if "{}.{}".format(*sys.version_info) != shipped.stdout.strip():

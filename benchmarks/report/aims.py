@@ -19,52 +19,52 @@ __all__ = ["GO", "OURS", "Aim", "aims_of", "all_aims", "asides_of"]
 
 OURS = "operator-manager"
 CPU_OF_ONE = "cold convergence, client CPU per object"
-# The sample's two settings, and one pass; where one has no figure, the others count.
+# The Go sample's two settings, and a variant of one pass; peers without a figure are ignored.
 SINGLE = "controller-runtime-onepass"
 GO = ("controller-runtime", "controller-runtime-ryw", SINGLE)
-# The leanest operator, and the bare requests in Python.
+# The operator with the least memory, and the program that only sends the requests, in Python.
 LEANEST, BARE = "kube-rs", "bare"
-# The sample with its default of one worker, and with a smaller cache.
+# The Go sample with its default of one worker, and with a smaller cache.
 OUT_OF_THE_BOX, STRIPPED = "controller-runtime-1", "controller-runtime-stripped"
 REACHED, NOT_REACHED, UNCERTAIN, NOT_MEASURED = "reached", "not reached", "uncertain", "not measured"
-# A user notices a later timer.
+# Users notice a timer that is later than this.
 LAG_MS = 50.0
-# The noise between two rounds.
+# The usual difference between two rounds.
 NOISE = 1.05
-# The metadata of all objects, and a hundredth of the objects whole.
+# The metadata of all objects, and the full content of a hundredth of the objects.
 AND_OURS = 1.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Aim:
-    """An aim, decided by the medians of a run."""
+    """An aim, which is reached or not by the medians of a run."""
 
     part: str
     text: str
     found: str
     reached: bool | None
-    """None: a figure is missing, or the machine changed its speed too much in between."""
+    """Whether the aim is reached; None if a figure is missing, or the machine's speed changed too much."""
 
     @property
     def verdict(self) -> str:
-        """A word or two for the page."""
+        """The result in a word or two, for the page."""
         if self.reached is None:
             return UNCERTAIN if self.measured else NOT_MEASURED
         return REACHED if self.reached else NOT_REACHED
 
     @property
     def measured(self) -> bool:
-        """Whether both sides have a figure."""
+        """Whether this project and a peer both have a figure."""
         return self.found != DASH
 
 
 def aims_of(results: Results) -> list[Aim]:
-    """Return the aims with figures of both sides."""
+    """Return the aims for which this project and a peer have figures."""
     return [aim for aim in all_aims(results) if aim.measured]
 
 
 def all_aims(results: Results) -> list[Aim]:
-    """Return every aim, also without figures."""
+    """Return all aims, even without figures."""
     all_done = "start with {own:,} own objects, all done"
     cold, server = "cold convergence", "the API server's CPU per object"
     single = f"{cold}: at least 1.4 times the objects/s of {SINGLE}"
@@ -101,7 +101,7 @@ def all_aims(results: Results) -> list[Aim]:
 
 
 def asides_of(results: Results) -> list[tuple[str, str]]:
-    """Return comparisons that decide no aim: a text, and the figures."""
+    """Return comparisons that are no aims: a text, and the figures."""
     asked = [
         ("cold", "rate", OUT_OF_THE_BOX, "cold convergence, objects/s"),
         ("cold", "cpu_ms", LEANEST, CPU_OF_ONE),
@@ -153,9 +153,9 @@ def _compare(
     *,
     best: Callable[[Iterable[float]], float] = min,
 ) -> Iterator[Aim]:
-    """Compare with the peers; decide only if the verdict is the same after correction for the pace.
+    """Compare with the peers; decide only if a correction for the machine's pace does not change the result.
 
-    With `max` as the best, ours has to be at least as much.
+    If `best` is `max`, our figure has to be at least as large as the best peer's.
     """
     ours, rivals = median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
     theirs = best(value for value, _ in rivals) if rivals else None
@@ -172,7 +172,7 @@ def _compare(
 
 
 def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
-    """Yield each peer's figure, and how many times slower the machine was during our measurement."""
+    """Yield each peer's figure, and the ratio by which the machine was slower during our measurement."""
     for peer in peers:
         value = median(results, part, peer, figure)
         if value is not None:
@@ -220,12 +220,12 @@ def _none(results: Results, part: str, figure: str, text: str) -> Iterator[Aim]:
 
 
 def _independent(results: Results) -> Iterator[Aim]:
-    """Decide whether the cost of a change is independent of the number of objects."""
+    """Decide whether the cost of a change does not depend on the number of objects."""
     few, many = (median(results, "change", OURS, f"{group}.cpu_ms") for group in ("few", "many"))
     text = "the CPU of one change does not grow with the number of objects"
     if few and many is not None:
         found = f"{number(few)} ms among few, {number(many)} ms among many"
-        # There are 100 times the objects; a logarithmic dependency stays within this factor.
+        # The number of objects grows by a factor of 100; a logarithmic dependency stays within this factor.
         slower = _slower(results, "change", (OURS, "many.cpu_ms"), (OURS, "few.cpu_ms"))
         verdicts = {many <= 1.5 * each for each in (few, few * slower)}
         yield Aim("change", text, found, verdicts.pop() if len(verdicts) == 1 else None)

@@ -1,4 +1,4 @@
-"""The plots of the page as SVG: bars with their spread, and spans from p50 to p99."""
+"""The charts of the page as SVG: bars with their spread, and spans from p50 to p99."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["BARS", "charts_of"]
 
 WIDTH, LABELS, VALUES = 760, 200, 150
 ROW, BAR, HEAD, GAP = 22, 14, 24, 14
-# By chart, which is named as its part: the group and the figure of each panel.
+# For each chart, named like its part: the group and the figure of each panel.
 BARS: dict[str, tuple[tuple[str, str], ...]] = {
     "cold": (("", "rate"), ("", "cpu_ms"), ("", "server_cpu_ms")),
     "memory": (("idle", "mb"), ("objects", "mb"), ("pods-metadata", "mb"), ("pods", "mb")),
@@ -33,7 +33,7 @@ MORE = frozenset({"rate"})
 
 
 FONT = "ui-sans-serif, system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
-# The colours differ for colour-blind readers too; the second of each pair is for a dark page.
+# Colour-blind readers can tell these colours apart; the second of each pair is for a dark page.
 SERIES = (
     ("#0969da", "#58a6ff"),
     ("#9a6700", "#d9a53f"),
@@ -60,14 +60,14 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Panel:
-    """Rows of a chart that are compared with each other."""
+    """Rows of a chart that share a scale."""
 
     title: str
     rows: Sequence[Row]
 
 
 def charts_of(results: Results, part: str) -> str | None:
-    """Return the chart of a part; None if it has no chart or no figures."""
+    """Return the chart of a part, or None if no chart is defined or no figures exist."""
     if part == LATENCY:
         panels = _latency(results)
         return _spans("Latency, ms", panels) if panels else None
@@ -152,7 +152,7 @@ def _spans(title: str, panels: Sequence[Panel]) -> str:
 def _drawn(
     panels: Sequence[Panel], draw: Callable[[Panel, Row, float], Iterable[str]]
 ) -> tuple[list[str], float]:
-    """Return the elements of the panels, one below the other, and their height."""
+    """Return the SVG elements of the panels, one below the other, and their total height."""
     parts, y = list[str](), 0.0
     for panel in panels:
         parts.append(_text(0, y + 16, panel.title, kind="title"))
@@ -182,7 +182,7 @@ def _element(tag: str, content: str = "", **attributes: str | float) -> str:
 
 
 def _svg(title: str, height: float, parts: Iterable[str]) -> str:
-    """Return the file: x goes right and y down, in pixels; the colours follow the reader's theme."""
+    """Return the SVG file: x goes right and y goes down, in pixels; the colours follow the reader's theme."""
     size = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={quoteattr(title)}>'
     style = f"{_theme(0)}@media(prefers-color-scheme:dark){{{_theme(1)}}}"

@@ -1,4 +1,4 @@
-"""The page under docs/benchmarks/, with its plots; results alone determine it."""
+"""The page under docs/benchmarks/, with its charts; its text depends only on the results."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "RAW", "files_of", "page"]
 
 NAME, RAW = "README.md", "results.json"
-# Written by hand: explanations of aims that are not reached.
+# Handwritten explanations of aims that are not reached.
 PROFILES = "profiles.md"
 PROSE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("prose.toml").read_text())
 
 
 def files_of(results: Results, folder: Path) -> dict[Path, str | None]:
-    """Return the text of each file of the page's folder by path, or None for a file to remove."""
+    """Return the text of each file in the page's folder by path; None for a file to remove."""
     charts = {part: charts_of(results, part) if part in results.samples else None for part in PARTS}
     text = page(results, has_profiles=(folder / PROFILES).exists())
     return {folder / NAME: text, **{folder / f"{part}.svg": chart for part, chart in charts.items()}}
 
 
 def page(results: Results, *, has_profiles: bool = False) -> str:
-    """Return the page as Markdown."""
+    """Return the page in Markdown."""
     return "\n".join(_lines(results, has_profiles=has_profiles)).rstrip() + "\n"
 
 
@@ -41,7 +41,7 @@ def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
     yield "<!-- made by `.venv/bin/python -m benchmarks`; do not edit -->"
     yield PROSE["introduction"]
     if results.runs:
-        # The run that most parts of the page are from.
+        # The run from which most parts of the page come.
         of = list(results.of_run.values())
         main = max(results.runs.values(), key=lambda run: (of.count(run.date), run.date))
         yield from _aims(results, has_profiles=has_profiles)
@@ -65,7 +65,7 @@ def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
     yield from _markdown(["aim", "found", ""], verdicts, labels=2)
     yield ""
     if has_profiles and any(aim.reached is False for aim in aims):
-        yield f"[Profiles]({PROFILES}) explain the aims that are not reached.\n"
+        yield f"[Profiles]({PROFILES}) explain why some aims are not reached.\n"
 
 
 def _setting(run: Run) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _setting(run: Run) -> Iterator[str]:
 def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     part, run, table = PARTS[key], results.run_of(key), table_of(results, key)
     yield f"## {part.title}\n"
-    # Older runs had one time for all rates of new objects.
+    # Older result files have one duration for all rates of new objects.
     yield PROSE["about"][key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
     rounds = results.rounds_of(key)
     if run is not main:

@@ -1,6 +1,6 @@
 """Figures that other documents quote between two markers; `--render` updates them with the page.
 
-A quote stands between the comments `<!-- benchmarks:NAME -->` and `<!-- /benchmarks -->`. `QUOTES` has the
+A quote is between the comments `<!-- benchmarks:NAME -->` and `<!-- /benchmarks -->`. `QUOTES` defines the
 names.
 """
 
@@ -50,8 +50,8 @@ IN_SHORT = (
 )
 OTHERS = (THEIRS, "kube-rs", "kopf")
 VARIANTS = (f"{THEIRS}-ryw", f"{THEIRS}-onepass", "bare")
-"""Controller-runtime with other settings, and a loop that only sends the writes."""
-# Figures that are better if higher, and figures that are neither good nor bad.
+"""controller-runtime with other settings, and the program that only sends the writes."""
+# Figures for which higher is better, and figures without a better direction.
 MORE, NEUTRAL = frozenset({"rate", "reached", "idle"}), frozenset({"events", "changes"})
 
 
@@ -59,7 +59,7 @@ def with_quotes(text: str, results: Results) -> str:
     """Return a document with the current quotes between its markers.
 
     Raises:
-        ValueError: a marker has a name that is not known, or no end.
+        ValueError: a marker has an unknown name, or no end.
     """
 
     def quoted(match: re.Match[str]) -> str:
@@ -113,7 +113,7 @@ def _worse_rows(results: Results) -> Iterator[list[str]]:
 
 
 def _times(figure: Figure, ours: float, theirs: float) -> float:
-    """Return how many times worse ours is, to two digits; 1 for the same, less for better."""
+    """Return the ratio by which our figure is worse, with two digits: 1 for equal, less for better."""
     worse, better = (theirs, ours) if figure.key in MORE else (ours, theirs)
     return round(worse / better, 2) if better else math.inf if worse else 1.0
 
@@ -126,7 +126,7 @@ def _cell(figure: Figure, ours: float, theirs: float | None) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table between line breaks; its first column is a label."""
+    """Return a Markdown table between line breaks, whose first column is a label."""
     lines = [["", *headings], ["---", *["--:"] * len(headings)], *rows]
     return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -28,28 +28,28 @@ __all__ = [
     "why_empty",
 ]
 
-# The sign between the ends of a range, and for missing figures.
+# The signs between the ends of a range, and in place of a missing figure.
 DASH = "–"
 NOTHING = DASH
 FAILED = "failed"
 LATENCY = "latency"
-# A program falls behind if its backlog at the end exceeds so many seconds of new objects.
+# A program falls behind if its final backlog exceeds the objects created in so many seconds.
 SECONDS = 0.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """The cells of a table; the first column is a label, and so is the second where there are groups."""
+    """The cells of a table; the first column and, if there are groups, the second column are labels."""
 
     header: list[str]
     rows: list[list[str]]
     labels: int
     notes: list[str]
-    """Reasons for failed cells, and peers that fall behind."""
+    """Footnotes: the reasons for missing cells, and the peers that fall behind."""
 
 
 def table_of(results: Results, key: str) -> Table:
-    """Return a part's table, without columns that are empty for every peer."""
+    """Return a part's table, without columns that are empty for all peers."""
     part, run = PARTS[key], results.run_of(key)
     grouped = len(part.groups) > 1
     figures = [
@@ -82,20 +82,20 @@ def table_of(results: Results, key: str) -> Table:
 
 
 def left_out(run: Run) -> Iterator[str]:
-    """Yield one line for each peer that misses the run or some of its parts, with the reason."""
+    """Yield a line for each peer that was not measured in the run or in some parts, with the reason."""
     yield from (f"{peer} is left out: {reason}" for peer, reason in run.left_out.items())
     partly: dict[str, list[str]] = {}
     for peer, lacks in run.lacks.items():
         for reason in dict.fromkeys(lacks.values()):
             partly.setdefault(reason, []).append(peer)
     for reason, peers in partly.items():
-        if len(peers) < len(run.versions) - 1:  # otherwise only our program has figures
+        if len(peers) < len(run.versions) - 1:  # then only our program has figures
             yield f"not in every part: {', '.join(peers)} ({reason})"
     yield from run.cut
 
 
 def _is_measured(results: Results, part: Part, group: Group) -> bool:
-    """Return whether the run measured the group: an older run may lack it."""
+    """Return whether the run measured the group, which an older run may lack."""
     keys = {group.of(figure) for figure in part.figures}
     return any(
         {group.key, ""} & set(sample.failed) or not keys.isdisjoint(sample.figures)
@@ -104,18 +104,18 @@ def _is_measured(results: Results, part: Part, group: Group) -> bool:
 
 
 def why_empty(results: Results, part: Part, group: Group, peer: str) -> str | None:
-    """Return the reason for a peer's missing figures in a group, if one is known."""
+    """Return the reason for a peer's missing figures in a group, or "" if unknown."""
     reason = failure(results, part.key, peer, group.key)
     return f"failed: {reason}" if reason else None
 
 
 def group_label(group: Group, run: Run) -> str:
-    """Return a group's label with the sizes of the run."""
+    """Return a group's label, with the sizes of the run filled in."""
     return group.label.format(**run.sizes)
 
 
 def spread(summary: Summary) -> str:
-    """Return the median, with the smallest and the largest if they look different."""
+    """Return the median, followed by the minimum and maximum if they look different."""
     median, low, high = number(summary.median), number(summary.low), number(summary.high)
     return median if low == high else f"{median} ({low}{DASH}{high})"
 
@@ -134,20 +134,20 @@ def number(value: float) -> str:
 
 
 def behind(results: Results, peer: str, group: Group) -> bool | None:
-    """Return whether a peer falls behind at a rate; None if not measured."""
+    """Return whether a peer falls behind at a rate; None if it was not measured."""
     summary = summarize(results, LATENCY, peer, f"{group.key}.behind")
     return None if summary is None else summary.median > SECONDS * rate_of(group)
 
 
 def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
-    """Yield every rate and peer that falls behind, with a text about it."""
+    """Yield each rate and peer that falls behind, with a description."""
     run = results.run_of(LATENCY)
     for group in PARTS[LATENCY].groups:
         for peer in run.versions:
             if behind(results, peer, group):
                 waiting = summarize(results, LATENCY, peer, f"{group.key}.behind")
                 assert waiting is not None
-                # Older runs had one time for all rates.
+                # Older result files have one duration for all rates.
                 seconds = run.sizes["seconds"]
                 if rate_of(group) in LONG:
                     seconds = run.sizes.get("long_seconds", seconds)

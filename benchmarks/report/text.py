@@ -19,7 +19,7 @@ __all__ = ["shown"]
 
 
 def shown(results: Results) -> str:
-    """Return every table, the requests behind it, and the aims with their verdicts."""
+    """Return all tables, the requests that were counted, and the aims with their results."""
     return "\n".join(_lines(results))
 
 

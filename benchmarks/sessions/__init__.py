@@ -1,1 +1,1 @@
-"""The measurements: one module per kind of control plane."""
+"""The measurements: a module for each kind of control plane."""

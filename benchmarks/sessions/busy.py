@@ -1,4 +1,4 @@
-"""A program from its first start to its limits: start, idle, a cold start with many objects, rising load."""
+"""A program from its first start to its limits: start, idle, cold start with many objects, rising load."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ RATE_WITHIN = 60.0
 def missing(
     parts: Collection[str], results: Results, peer: str, number: int, sizes: Sizes
 ) -> Iterator[tuple[str, str]]:
-    """Yield the parts and groups that a failed session did not reach."""
+    """Return the parts and groups that a failed session did not measure."""
     groups = {
         "startup": [""],
         "cold": [""],
@@ -61,7 +61,7 @@ def missing(
 
 
 class Busy:
-    """The session of one program in one round."""
+    """The measurements of one program in one round."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Busy:
         recorder: Recorder,
         step: Callable[[str], None],
     ) -> None:
-        """Set up the session; `step` is called with each step."""
+        """Set up the session; `step` is called at the beginning of each step."""
         self.program = program
         self.number = number
         self.sizes = sizes
@@ -79,7 +79,7 @@ class Busy:
         self.step = step
 
     def run(self, parts: Collection[str]) -> None:
-        """Measure these parts on a new control plane."""
+        """Measure the given parts on a new control plane."""
         self.step("a control plane")
         with fresh_plane() as plane:
             if {"startup", "memory"} & set(parts):
@@ -88,7 +88,7 @@ class Busy:
                 self._work(plane, with_latency="latency" in parts)
 
     def _start(self, plane: EnvtestControlPlane) -> None:
-        """Start with one object there, and nothing to do after."""
+        """Start the program with one finished object, then leave it idle."""
         self.step("start and idle")
         create(plane, 0)
         with StatusWatch(plane) as watch, health_ports() as (address,):
@@ -107,7 +107,7 @@ class Busy:
         delete_copies(plane, 0, 1)
 
     def _work(self, plane: EnvtestControlPlane, *, with_latency: bool) -> None:
-        """Start with many objects waiting; then more of them come, faster and faster."""
+        """Start the program with many waiting objects, then create more objects at rising rates."""
         self.step("cold start")
         total = self.sizes.objects
         with StatusWatch(plane) as watch, health_ports() as (address,):
@@ -121,8 +121,7 @@ class Busy:
                 first_cpu, already = process.cpu_seconds(), len(watch.converged)
                 watch.wait(total, process, COLD_WITHIN)
                 last = max(watch.converged.values())
-                # Work that the program still does, such as reading its own writes, belongs to the
-                # measurement.
+                # The program's remaining work, such as reading back its writes, belongs to the measurement.
                 wait_quiet(process, at_least=self.sizes.settle, timeout=10.0)
                 cpu, server_cpu = process.cpu_seconds(), server.cpu_seconds() - server_cpu
                 requests = counted.so_far()
@@ -168,15 +167,15 @@ class Load:
     """The result of a steady load."""
 
     reached: float
-    """Objects per second that the API server accepted."""
+    """The objects per second that the API server accepted."""
     behind: int
-    """The number of objects without a status at the last creation."""
+    """The number of objects without a status when the last object was created."""
 
 
 def create_steadily(kubeconfig: Path, names: list[str], rate: float, finished: Callable[[], int]) -> Load:
-    """Create Memcacheds of these names, `rate` a second; `finished` says how many have a status.
+    """Create Memcacheds with these names, `rate` per second; `finished` returns how many have a status.
 
-    A slow answer does not hold back the next request: there are enough connections for all of them.
+    A slow response does not delay the next request, because each request gets a free connection.
     """
     requests = [(name, memcached(name)) for name in names]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -207,5 +206,5 @@ async def _create(
     behind = len(encoded) - (finished() - before)
     for connection in connections:
         await connection.close()
-    # The last object is sent at the beginning of its interval.
+    # The last object is created at the beginning of its interval.
     return Load(len(encoded) / max(taken, len(encoded) / rate), behind)

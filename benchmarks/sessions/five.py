@@ -48,7 +48,7 @@ def idle(
     recorder: Recorder,
     settle: float,
 ) -> None:
-    """Start the manager, and read its memory once it has nothing left to do."""
+    """Start the manager, and read its memory when it is idle."""
     with health_ports() as (address,):
         flags = (f"--petstore-address={store}",)
         setting = Setting(workload=ALL_FIVE, health_address=address, flags=flags)

@@ -1,4 +1,4 @@
-"""Tens of thousands of objects: foreign ones next to ours, ours without work, and ours all with work."""
+"""Tens of thousands of objects: foreign objects next to ours, finished objects, and unfinished objects."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ if TYPE_CHECKING:
     from tests.support.daemon import Daemon
 
 PARTS = ("others", "done", "backlog")
-# The workloads of `others`: the operator, and programs that only cache the same Deployments.
+# The workloads of part `others`: the operator, and programs that only cache the same Deployments.
 WORKLOADS = (MEMCACHED, "deployments-metadata", "deployments")
-# Rounds of steps that take minutes: two for CPU, one for memory, which hardly varies.
+# The number of rounds for steps of minutes: two for CPU, one for memory, which hardly varies.
 ROUNDS, OTHERS_ROUNDS = 2, 1
 SETTLE = 2.0
-# Another image than the default changes every Deployment.
+# An image other than the default, which changes every Deployment.
 NEW_VERSION = "memcached:1.6.40-alpine"
-# What the program watches.
+# The kinds that the program watches.
 WATCHED = (MEMCACHEDS, "/apis/apps/v1/deployments", "/api/v1/pods")
 LAG = "operator_manager_event_loop_lag_seconds_bucket"
 RESTARTS = "operator_manager_watch_restarts_total"
 DEPTH = "workqueue_depth"
-# Seconds between two live changes, and between two checks of the remaining work.
+# Seconds between two changes, and between two checks of the remaining work.
 PAUSE, LOOK = 0.5, 2.0
-# Foreign writes, which make the versions that a program has seen too old.
+# The number of foreign writes after which the program's resource versions are too old.
 FOREIGN_WRITES = 10
 
 
 def within(count: int) -> float:
-    """Return the timeout in seconds for work on so many objects."""
+    """Return the timeout in seconds for this number of objects."""
     return 90.0 + count / 50
 
 
 def store_others(setup: Setup, count: int) -> None:
-    """Store Deployments without an owner while the program is not running."""
+    """Store foreign Deployments while the program is not running."""
     store_deployments(setup.plane.etcd, count)
     wait_shown(setup.plane, last_deployments(count))
 
 
 def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
-    """Start one of the programs, and read what it used until it was idle, and what it holds then."""
+    """Start one of the programs; measure its CPU until it is idle, and its memory when it is idle."""
     with health_ports() as (address,):
         began = time.monotonic()
         setting = Setting(workload=workload, health_address=address)
@@ -84,7 +84,7 @@ def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
 
 
 def done(setup: Setup, number: int) -> None:
-    """Start where every object is as it should be, until the program has seen that."""
+    """Start with finished objects only, and wait until the program has read them."""
     counted = Requests(setup.plane)
     with health_ports() as (address,):
         began = time.monotonic()
@@ -107,7 +107,7 @@ def done(setup: Setup, number: int) -> None:
 
 
 def backlog(setup: Setup) -> None:
-    """Measure a start, a list after expired history, and a new version that changes every Deployment."""
+    """Measure a start with a backlog, a list after expired history, and an upgrade of all Deployments."""
     setup.rewatch()
     with _observed(setup) as live:
         live.group("start")
@@ -127,7 +127,7 @@ def backlog(setup: Setup) -> None:
 
 
 def _expire(setup: Setup, live: Live) -> None:
-    """Make the API server forget its history: restart it after writes that no watch here sees."""
+    """Make the API server forget its history: restart it after writes that no watch here receives."""
     for index in range(FOREIGN_WRITES):
         name = {"metadata": {"generateName": f"write-{index}-"}}
         setup.plane.api.create(object_path("v1", "default", "configmaps"), name)
@@ -135,7 +135,7 @@ def _expire(setup: Setup, live: Live) -> None:
     forget_peak(live.process)
     live.begin()
     setup.plane.restart("apiserver")
-    # Until its caches are filled the API server refuses all requests, which is not the program's fault.
+    # Until its caches are filled, the API server refuses all requests; the program must not wait for that.
     for path in WATCHED:
         eventually(functools.partial(_watch_once, setup, path), within=within(setup.objects))
     live.count()
@@ -143,7 +143,7 @@ def _expire(setup: Setup, live: Live) -> None:
 
 
 def _watch_once(setup: Setup, path: str) -> None:
-    """Open a watch; raises the API server's error until its cache is filled."""
+    """Open a watch; raise the API server's error until its cache is filled."""
     version = setup.plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
     setup.plane.api.request("GET", path, query=query)
@@ -160,7 +160,7 @@ def _observed(setup: Setup, *flags: str) -> Iterator[Live]:
 
 
 class Live:
-    """A program that has much to do, and single changes meanwhile."""
+    """A program with a long queue, and single changes in the meantime."""
 
     def __init__(self, setup: Setup, process: Daemon, metrics: str, began: float, counted: Requests) -> None:
         self.process = process
@@ -171,18 +171,19 @@ class Live:
         self._lags: dict[float, float] = {}
 
     def begin(self) -> None:
-        """Start the measurement of time and lags."""
+        """Start to measure the time and the delays."""
         self._began = time.monotonic()
         self._lags = _lags(self.scrape())
 
     def count(self) -> None:
-        """Start the count of requests."""
+        """Start to count requests."""
         self._counted = Requests(self._setup.plane)
 
     def group(self, group: str, *, until_empty: bool = False) -> None:
-        """Change one object after the other, at least one, until the program has nothing else to do.
+        """Change one object after the other, at least one, until the program has no other work.
 
-        With `until_empty` that is an empty queue: Events are sent at a bounded rate, for longer.
+        With `until_empty` the loop ends at an empty queue, although the program still sends Events, at a
+        limited rate.
         """
         delays: list[float] = []
         for turn in itertools.count():
@@ -212,7 +213,7 @@ class Live:
         return Samples(get(f"http://{self._metrics}/metrics", timeout=30)[1])
 
     def _change(self, turn: int) -> float:
-        # Any object except the first ones, because a backlog may be processed in order.
+        # Do not change the first objects, because the program may process its backlog in order.
         name = name_of((turn * 7919 + self._setup.objects // 2) % self._setup.objects)
         api, path = self._setup.plane.api, memcached_path("default", name)
         size = 7 - api.get(path)["spec"]["size"]
@@ -226,7 +227,7 @@ class Live:
 
 
 def quantile_of(now: dict[float, float], before: dict[float, float], share: float) -> float | None:
-    """Return the upper bound of the bucket with the quantile `share` of the observations since `before`."""
+    """Return the upper bound of the bucket with quantile `share` of the observations since `before`."""
     grown = [(bound, count - before.get(bound, 0.0)) for bound, count in sorted(now.items())]
     if not grown or not grown[-1][1]:
         return None

@@ -1,4 +1,4 @@
-"""A control plane of its own for a measurement, and many objects in it at once."""
+"""A control plane for one measurement, and a writer of many objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "default"
 GROUP = "cache.example.com"
-# Names have the same length, so that all objects have the same size.
+# All names have the same length, so that all objects have the same size.
 NAME = "object-{:06d}"
 WRITERS = 4
 MEMCACHED_KEY = f"/registry/{GROUP}/memcacheds/{{}}/"
@@ -37,9 +37,9 @@ DEPLOYMENT_KEY = "/registry/deployments/{}/"
 
 @contextlib.contextmanager
 def fresh_plane(*flags: str, all_kinds: bool = False) -> Iterator[EnvtestControlPlane]:
-    """Run etcd and kube-apiserver with only Memcached's definition, and delete them afterwards.
+    """Run etcd and kube-apiserver with only Memcached's CRD; delete their data afterwards.
 
-    `flags` are the API server's; with `all_kinds` it has all definitions of this project.
+    `flags` are for the API server; with `all_kinds` it has all CustomResourceDefinitions of this project.
     """
     folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
     try:
@@ -56,7 +56,7 @@ def fresh_plane(*flags: str, all_kinds: bool = False) -> Iterator[EnvtestControl
 
 
 def name_of(index: int) -> str:
-    """Return the name of an object by its number."""
+    """Return the name of the object with this number."""
     return NAME.format(index)
 
 
@@ -71,9 +71,8 @@ def store_copies(
 ) -> None:
     """Store copies number `first` to `end` - 1 of Memcached `of`, and of its Deployment if it has one.
 
-    The copies are distributed over the namespaces. They go directly into etcd, which takes a tenth of the
-    time; to the API server they look like its own. A copy of a finished object needs no work from the
-    program.
+    The copies are distributed over the namespaces. They are written directly to etcd, in a tenth of the time,
+    in the API server's storage format. The program need not change the copy of a finished object.
     """
     sources = [(MEMCACHED_KEY, plane.api.get(memcached_path(NAMESPACE, name_of(of))))]
     deployment = plane.api.find(deployment_path(NAMESPACE, name_of(of)))
@@ -81,13 +80,13 @@ def store_copies(
         sources.append((DEPLOYMENT_KEY, deployment))
     uids = [source["metadata"]["uid"] for _, source in sources]
     for _, source in sources:
-        del source["metadata"]["resourceVersion"]  # the API server reads it from etcd's revision of the key
+        del source["metadata"]["resourceVersion"]  # the API server sets it from etcd's revision of the key
     texts = [(key, json.dumps(source, separators=(",", ":"))) for key, source in sources]
     _transactions(plane.etcd, _copies(texts, uids, name_of(of), range(first, end), namespaces))
 
 
 def delete_copies(plane: EnvtestControlPlane, first: int, end: int) -> None:
-    """Remove Memcacheds number `first` to `end` - 1 with their Deployments, straight from etcd."""
+    """Delete Memcacheds number `first` to `end` - 1 with their Deployments, directly in etcd."""
     keys = (
         [prefix.format(NAMESPACE) + name_of(index) for prefix in (MEMCACHED_KEY, DEPLOYMENT_KEY)]
         for index in range(first, end)
@@ -110,7 +109,7 @@ def _copies(
         for prefix, source in texts:
             text = source.replace(name, name_of(index))
             text = text.replace(f'"namespace":"{NAMESPACE}"', f'"namespace":"{namespace}"')
-            # A Deployment has a label with its owner's shard.
+            # A Deployment has a label with the shard of its owner.
             label, other = (label_of(uid) for uid in (uids[0], _copy_of(uids[0], index)))
             text = text.replace(f'/shard":"{label}"', f'/shard":"{other}"')
             for uid in uids:
@@ -125,7 +124,7 @@ def _copy_of(uid: str, index: int) -> str:
 
 
 def _transactions(etcd: str, operations: Iterable[list[dict[str, Any]]]) -> None:
-    """Run each operation in its own transaction: watches lose objects that share a revision."""
+    """Run each operation in a transaction of its own: a watch loses objects that share a revision."""
     local = threading.local()
     connections: list[http.client.HTTPConnection] = []
 

@@ -1,4 +1,4 @@
-"""Many Pods of typical size: the cost of caching them. No program changes them, so all read the same ones."""
+"""Many Pods of typical size, to measure the cost of caching. Nobody changes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WORKLOADS = ("pods-metadata", "pods")
 SYNC_WITHIN = 90.0
 SHOWN_WITHIN = 90.0
-# Seconds until the sync's temporary memory is released.
+# Seconds after which the temporary memory of the sync is released.
 SETTLE = 2.0
 
 
@@ -35,10 +35,10 @@ def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
 
 
 def wait_shown(plane: EnvtestControlPlane, paths: Iterable[str]) -> None:
-    """Wait until the API server's own cache has these, which were the last to be stored.
+    """Wait until the API server's own cache has the objects at these paths, which were stored last.
 
-    Until then it ends a stream of them as one that is too slow, or refuses it, and the program that happens
-    to come first has to start anew.
+    Until then, the API server refuses a watch of the objects, or ends it as too slow; the first measured
+    program would have to repeat it.
     """
     deadline = time.monotonic() + SHOWN_WITHIN
     for path in paths:
@@ -51,7 +51,7 @@ def wait_shown(plane: EnvtestControlPlane, paths: Iterable[str]) -> None:
 def sync(
     plane: EnvtestControlPlane, program: Program, workload: str, number: int, recorder: Recorder
 ) -> None:
-    """Start the program, and read what it used until it is ready and what it holds some seconds later."""
+    """Start the program; measure its CPU until it is ready and its memory some seconds later."""
     with health_ports() as (address,):
         began = time.monotonic()
         with started(program, plane, Setting(workload=workload, health_address=address)) as process:

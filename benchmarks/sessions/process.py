@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 MB = 1 << 20
 POLL = 0.01
 READY_WITHIN = 60.0
-# A program is idle if it uses at most this share of CPU for this many seconds.
+# A program is idle if its share of CPU stays below this limit for this many seconds.
 QUIET, QUIET_SHARE = 0.5, 0.04
 
-# Failures of a measured program that do not end the whole run. Timeouts and missing
-# processes are OSErrors.
+# Failures of a measured program that do not end the run. Timeouts and missing processes are OSErrors.
 FAILURES = (
     OSError,
     DaemonDied,
@@ -42,19 +41,19 @@ LOG = "; the end of its log"
 
 
 class Machine:
-    """The load of all processors since the object's creation (Linux)."""
+    """The load of all processors since this object's creation (Linux)."""
 
     def __init__(self) -> None:
         self._before = self._times()
 
     def idle_share(self) -> float:
-        """Return the idle share of the processors' time since then, from 0 to 1."""
+        """Return the idle share of the processors' time since this object's creation, from 0 to 1."""
         idle, total = (now - then for now, then in zip(self._times(), self._before, strict=True))
         return idle / total if total else 0.0
 
     @staticmethod
     def _times() -> tuple[int, int]:
-        # The fields are user nice system idle iowait irq softirq steal; user includes the guests' time.
+        # The fields are user, nice, system, idle, iowait, irq, softirq, steal; user time includes guests.
         first = Path("/proc/stat").read_text().splitlines()[0]
         times = [int(value) for value in first.split()[1:9]]
         return times[3] + times[4], sum(times)
@@ -62,7 +61,7 @@ class Machine:
 
 @contextlib.contextmanager
 def health_ports(count: int = 1) -> Iterator[list[str]]:
-    """Yield `count` free addresses."""
+    """Yield `count` unused addresses."""
     with PortBlock(count) as block:
         yield [f"127.0.0.1:{block[index]}" for index in range(count)]
 
@@ -81,11 +80,11 @@ def started(
 
 
 def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> float:
-    """Wait until /readyz answers 200; return the moment (monotonic seconds).
+    """Wait until /readyz responds with 200; return the time of the response (monotonic seconds).
 
     Raises:
-        TimeoutError: it did not within so many seconds.
-        DaemonDied: the process ended before.
+        TimeoutError: /readyz did not respond with 200 in time.
+        DaemonDied: the process ended.
     """
     deadline = time.monotonic() + timeout
     while not _is_ready(address):
@@ -99,7 +98,7 @@ def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> 
 def wait_quiet(
     process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN, share: float = QUIET_SHARE
 ) -> bool:
-    """Wait until the process has been idle for a while; False if it is not within that time."""
+    """Wait until the process has been idle for a while; return False if it stays busy for too long."""
     deadline, before = time.monotonic() + timeout, process.cpu_seconds()
     earliest = time.monotonic() + at_least
     while time.monotonic() < deadline:
@@ -113,7 +112,7 @@ def wait_quiet(
 
 
 def forget_peak(process: Daemon) -> None:
-    """Reset the peak that `peak_mb` returns (Linux)."""
+    """Reset the peak value that `peak_mb` returns (Linux)."""
     Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
 
@@ -140,7 +139,7 @@ def _is_ready(address: str) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return one line for a table's footnote, with a dead program's last line of output."""
+    """Return the failure in one line for a table's footnote, with a dead program's last line of output."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     said, has_log, log = str(error).partition(LOG)

@@ -1,4 +1,4 @@
-"""The requests of the program under measurement, as the API server counts them."""
+"""The requests of the measured program, as the API server counts them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ COUNTER = "apiserver_request_total"
 WATCHES = "apiserver_longrunning_requests"
 WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE"})
 OBJECTS = frozenset({"memcacheds", "deployments", "pods"})
-# The resources that operators use; the API server's own traffic is about others.
+# The resources that operators use; the API server's own requests use other resources.
 COUNTED = OBJECTS | {"events", "namespaces", "customresourcedefinitions"}
 
 
 class Requests:
-    """Request counts since the object's creation, without the suite's own requests."""
+    """The requests since this object's creation, without the suite's own requests."""
 
     def __init__(self, plane: EnvtestControlPlane) -> None:
         self._plane = plane
         self._before = plane.server_metrics(COUNTER)
 
     def so_far(self) -> dict[str, int]:
-        """Return the counts by verb, resource, subresource and code, as "PATCH memcacheds status 200"."""
+        """Count the requests by verb, resource, subresource and code: "PATCH memcacheds status 200"."""
         after = self._plane.server_metrics(COUNTER)
         counts: dict[str, int] = {}
         for sample in after.select(COUNTER):
@@ -40,17 +40,17 @@ class Requests:
 
 
 def writes(counts: dict[str, int]) -> int:
-    """Count the writes of objects, without Events."""
+    """Count the writes of objects except Events."""
     return sum(count for name, count in counts.items() if _is_write(name))
 
 
 def all_writes(counts: dict[str, int]) -> int:
-    """Count all writes, with Events."""
+    """Count the writes of objects including Events."""
     return sum(count for name, count in counts.items() if name.split()[0] in WRITES)
 
 
 def server_errors(counts: dict[str, int]) -> int:
-    """Count the requests with a server error or 429."""
+    """Count the requests with a server error (5xx) or 429."""
     return sum(count for name, count in counts.items() if name.split()[-1].startswith(("5", "429")))
 
 
@@ -65,7 +65,7 @@ def conflicts(counts: dict[str, int]) -> int:
 
 
 def watches(samples: Samples, resource: str) -> int:
-    """Return the number of open watches on a kind."""
+    """Return the number of open watches of a kind."""
     return round(samples.value(WATCHES, verb="WATCH", resource=resource))
 
 

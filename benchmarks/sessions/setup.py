@@ -1,4 +1,4 @@
-"""A program with its own control plane that serves several measurements, next to other setups."""
+"""A program on its own control plane, which serves several measurements at the same time as other setups."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 START_WITHIN = 30.0
 CHANGE_WITHIN = 30.0
 SEEN_WITHIN = 60.0
-# Seconds after the last of several changes until their effects are over.
+# Seconds from the last change until the effects of all changes are over.
 AFTERMATH = 1.0
 
 
 class Setup:
-    """Finished objects that grow in number, and a program that keeps them so; all of it ends with `close`."""
+    """A growing number of finished objects with a program that watches them, until `close`."""
 
     def __init__(self, program: Program, recorder: Recorder) -> None:
         self.program = program
@@ -45,7 +45,7 @@ class Setup:
         self.process: Daemon
 
     def open(self) -> None:
-        """Start a control plane, with one object that the program has finished."""
+        """Start a control plane with one object, and let the program finish that object."""
         self.plane = self._stack.enter_context(fresh_plane())
         self._stack.enter_context(self._watching)
         self.rewatch()
@@ -53,14 +53,14 @@ class Setup:
         self.start()
         create(self.plane, 0)
         self.watch.wait_generation(name_of(0), 1, self.process, START_WITHIN)
-        # A created object may have a mark of its identity (this project's manager names a create by its
-        # content), so that a copy would cause work. A changed object has no such mark.
+        # A created object may have an annotation with a hash of its content (this project's manager writes
+        # one), so the program would update a copy. A changed object has no such annotation.
         self.watch.wait_generation(name_of(0), self.resize(), self.process, START_WITHIN)
         wait_quiet(self.process, timeout=10.0)
         self.objects = 1
 
     def close(self) -> None:
-        """End the program and throw the control plane away."""
+        """Stop the program, and delete the control plane."""
         self._stack.close()
 
     @property
@@ -87,13 +87,13 @@ class Setup:
         self.watch.wait_seen(count, SEEN_WITHIN + count / 500)
 
     def change(self, number: int, group: str, count: int) -> None:
-        """Change so many of the objects, each once the one before has its status."""
+        """Change `count` of the objects, each after the previous one has its status."""
         self.process.check()
         counted, cpu = Requests(self.plane), self.process.cpu_seconds()
         self._size = 7 - self._size
         delays = []
         for index in range(count):
-            # The changed objects are spread over all objects.
+            # The changed objects are distributed over all objects.
             name = name_of(index * self.objects // count)
             began = time.monotonic()
             changed = self.plane.api.patch(memcached_path("default", name), {"spec": {"size": self._size}})
@@ -104,18 +104,18 @@ class Setup:
         figures = {
             "ms": sorted(delays)[len(delays) // 2] * 1000,
             "cpu_ms": (self.process.cpu_seconds() - cpu) / count * 1000,
-            "requests": sum(requests.values()) / count - 1,  # one request is the suite's
+            "requests": sum(requests.values()) / count - 1,  # one request is from the suite
         }
         by_group = {f"{group}: {name}": count for name, count in requests.items()}
         self.recorder.record("change", number, figures, group=group, requests=by_group)
 
     def begin_steady(self) -> None:
-        """Start the measurement of the steady state."""
+        """Start to measure the steady state."""
         self.process.check()
         self._steady = (Requests(self.plane), self.process.cpu_seconds(), time.monotonic())
 
     def end_steady(self, number: int) -> None:
-        """End the measurement of the steady state, and record its figures per minute."""
+        """End the measurement of the steady state; record its figures per minute."""
         assert self._steady is not None
         self.process.check()
         counted, cpu, began = self._steady
@@ -128,7 +128,7 @@ class Setup:
         self.recorder.record("steady", number, figures, requests=requests)
 
     def ten(self, number: int, settle: float) -> None:
-        """Measure ten controllers of one kind, while the program does not run otherwise."""
+        """Measure ten controllers of one kind, while the operator itself does not run."""
         before = watches(self.plane.server_metrics(WATCHES), "memcacheds")
         with health_ports() as (address,):
             setting = Setting(workload="ten", health_address=address)
@@ -140,21 +140,21 @@ class Setup:
         self.recorder.record("ten", number, figures)
 
     def replica(self, address: str, name: str) -> Daemon:
-        """Return one of two replicas that compete for a Lease, not started."""
+        """Return one of two replicas that compete for a Lease; the replica is not started."""
         setting = Setting(health_address=address, election=Election(f"bench-{self.program.name}"))
         return self.program.daemon(self.plane.kubeconfig, self.plane.folder, setting, replica=name)
 
     def unwatch(self) -> None:
-        """Stop looking, before the API server ends."""
+        """Stop the status watch, before the API server ends."""
         self._watching.close()
 
     def rewatch(self) -> None:
-        """Look at what changes from now on."""
+        """Watch the statuses of future changes."""
         self._watching.close()
         self.watch = self._watching.enter_context(StatusWatch(self.plane))
 
     def resize(self) -> int:
-        """Change the first object; return its generation."""
+        """Change the first object's size; return its new generation."""
         self._size = 7 - self._size
         changed = self.plane.api.patch(memcached_path("default", name_of(0)), {"spec": {"size": self._size}})
         return int(changed["metadata"]["generation"])

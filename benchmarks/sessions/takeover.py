@@ -1,4 +1,4 @@
-"""The time from a leader's end until the other replica's first write."""
+"""The time from the end of the leader to the first write of the other replica."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ START_WITHIN = 60.0
 STOP_WITHIN = 30.0
 TAKEOVER_WITHIN = 60.0
 POLL = 0.02
-# Seconds that the leader renews its Lease before it ends: a random moment of a renewal period.
+# Seconds for which the leader renews its Lease before it ends: a random part of a renewal period.
 LEADS = (1.0, 3.0)
 HOW = {"sigterm": signal.SIGTERM, "sigkill": signal.SIGKILL}
 
 
 def take_over(setup: Setup, rounds: int) -> None:
-    """End the leader once cleanly and once by a crash in each round; it returns as the standby."""
+    """In each round, end the leader once cleanly and once by a crash; it returns as the standby."""
     with health_ports(2) as addresses, contextlib.ExitStack() as stack:
         replicas = [
             (setup.replica(address, f"-{number}"), address) for number, address in enumerate(addresses)
@@ -34,7 +34,7 @@ def take_over(setup: Setup, rounds: int) -> None:
         for process, _ in replicas:
             stack.callback(process.kill)
         for process, address in replicas:
-            # The first replica leads before the second one starts.
+            # The first replica becomes leader before the second one starts.
             process.start()
             wait_ready(process, address, START_WITHIN)
             generation = setup.resize()
@@ -51,12 +51,12 @@ def take_over(setup: Setup, rounds: int) -> None:
 
 
 def _end(setup: Setup, leader: Daemon, standby: Daemon, how: signal.Signals) -> float:
-    """End the leader; return the seconds from the signal to a status by the standby."""
+    """End the leader; return the seconds from the signal until the standby writes a status."""
     lease = f"{LEASES}/bench-{setup.program.name}"
     holder = setup.plane.api.get(lease)["spec"].get("holderIdentity")
     ended = time.monotonic()
     leader.signal(how)
-    # The change comes after the leader has released its Lease, so that only the standby can handle it.
+    # The object changes after the leader has released its Lease, so that only the standby can reconcile it.
     while leader.running and setup.plane.api.get(lease)["spec"].get("holderIdentity") in {holder, "", None}:
         if time.monotonic() - ended > STOP_WITHIN:
             raise TimeoutError(f"{leader.name} still led {STOP_WITHIN:g} s after {how.name}")

@@ -1,4 +1,4 @@
-"""See the package's docstring."""
+"""The entry point of `python -m benchmarks.shards`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OBJECTS, FEWEST = 20_000, 200
-# The ratio of all objects to changed ones.
+# The number of all objects divided by the number of changed objects.
 CHANGED = 20
 FIGURES = ROOT / "docs" / "benchmarks" / RAW
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(objects: int) -> Figures:
-    """Measure with so many."""
+    """Measure with this number of objects."""
     began = time.monotonic()
 
     def step(what: str) -> None:

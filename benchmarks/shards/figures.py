@@ -15,36 +15,36 @@ __all__ = ["Change", "Figures", "Use"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """A replica's usage: from its start until idle, and then for its part of the changes."""
+    """A replica's usage: from its start until it is idle, and then for its share of the changes."""
 
     objects: int
-    """The number of objects in its shards."""
+    """The number of objects in the replica's shards."""
     start_mb: float
-    """Received from the API server, as bytes of TLS."""
+    """Megabytes received from the API server, counted as bytes of TLS."""
     start_cpu_s: float
     memory_mb: float
-    """Resident, when all that there was to do at the start is done."""
+    """Resident memory when the replica is idle after its start."""
     load_mb: float = 0.0
     load_cpu_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A replica that comes or goes while the others stay."""
+    """A replica that joins or leaves while the others stay."""
 
     what: str
     replicas: int
     """The number of replicas after the change."""
     moved: int
-    """Objects that moved to another replica."""
+    """The number of objects that moved to another replica."""
     expected: int
-    """Objects that had to move: those of the replica that left, or the share of the one that joined."""
+    """The number of objects that had to move: all of the replica that left, or the new replica's share."""
     unowned_s: list[float]
-    """Seconds by shard of the replica that left, from its end until another replica has the Lease."""
+    """For each shard of the replica that left: seconds until another replica has the shard's Lease."""
     came: Use | None
-    """The usage of the replica that joined, for its start."""
+    """The usage of the new replica for its start."""
     status_s: list[float]
-    """Seconds from then until an object of the shard, changed then, has its status."""
+    """The seconds until an object of the shard, changed when the replica left, has its status."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -57,21 +57,21 @@ class Figures:
     machine: dict[str, str]
     version: str
     others: float
-    """The machine's load average at the start: other programs' load makes seconds longer."""
+    """The machine's load average at the start; load by other programs lengthens all durations."""
     objects: int
     namespaces: int
     shards: int
     idle_mb: float
-    """Resident memory of a replica while there was one object."""
+    """The resident memory of a replica with one object."""
     load: int
-    """The number of objects that were changed one after the other for `load_mb` and `load_cpu_s`."""
+    """The number of changes, one after the other, for `load_mb` and `load_cpu_s`."""
     uses: dict[str, list[Use]] = dataclasses.field(default_factory=dict)
-    """The usage by number of replicas."""
+    """The usage of each replica, by the number of replicas."""
     changes: list[Change] = dataclasses.field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file that `write` wrote."""
+        """Read the figures from a file."""
         return msgspec.json.decode(path.read_bytes(), type=cls)
 
     def write(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The section about replicas that share the objects; figures alone determine it."""
+"""The page's section about replicas with shards; its text depends only on the figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["RAW", "section", "verdicts"]
 
 RAW = "shards.json"
 MOST_SHARE, MOST_SECONDS = 0.4, 1.0
-# The figures of each replica; the first AT_START belong to its start.
+# The figures of each replica; the first AT_START figures belong to its start.
 AT_START = 3
 COLUMNS: Sequence[Column] = (
     ("MB received at the start", lambda use: use.start_mb),
@@ -78,12 +78,12 @@ the suite share the cores. `{raw}` in the folder of this page has the figures.
 
 
 def section(figures: Figures) -> str:
-    """Return the section as Markdown."""
+    """Return the section in Markdown."""
     return "\n".join(_lines(figures)).rstrip() + "\n"
 
 
 def verdicts(figures: Figures) -> Iterator[tuple[str, str, bool]]:
-    """Yield each aim with its figure and whether it is reached."""
+    """Yield each aim with its figure, and whether the aim is reached."""
     (alone,), three = figures.uses["1"], figures.uses["3"]
     for heading, of in COLUMNS:
         most = max(of(use) / of(alone) for use in three)

@@ -32,7 +32,7 @@ _HELD = "leader_election_master_status"
 
 
 class CountedWay(LoopThread):
-    """A proxy that counts the received bytes within a `with` block; `kubeconfig` leads clients to it."""
+    """A proxy that counts received bytes within a `with` block; its clients use `kubeconfig`."""
 
     def __init__(self, kubeconfig: Path, folder: Path, name: str) -> None:
         super().__init__(name)
@@ -81,7 +81,7 @@ class Replica:
             *("--webhook-bind-address=0", "--console-bind-address=0", "--log-level=warn"),
             *(f"--shards={SHARDS}", "--leader-election-namespace=default"),
         ]
-        # The program is started from its file, as users do.
+        # Users start the program by its file, and so does this replica.
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
         log = self._plane.folder / f"{self.name}.log"
         self.process = Daemon(self.name, command, log=log, environ=environ)
@@ -108,7 +108,7 @@ class Replica:
         return self.process.cpu_seconds()
 
     def shards(self) -> frozenset[int]:
-        """Return the shards that the replica owns, by its metrics."""
+        """Return the shards that the replica owns, from its metrics."""
         held = Samples(get(f"http://{self._metrics}/metrics")[1]).select(_HELD)
         return frozenset(number_of(each.labels["name"]) for each in held if each.value)
 
@@ -119,5 +119,5 @@ class Replica:
 
 
 def number_of(lease: str) -> int:
-    """Return the shard of a Lease."""
+    """Return the shard to which a Lease belongs."""
     return int(lease.removeprefix(LEASE).removeprefix("-") or 0)

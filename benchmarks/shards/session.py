@@ -36,14 +36,14 @@ METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PAGE = "500"
 REPLICAS = (1, 2, 3)
 WITHIN = 300.0
-# The share of a core that a replica without work uses at most.
+# The largest share of a core that an idle replica uses.
 QUIET_SHARE = 0.1
 POLL = 0.01
 WRITERS = 4
 
 
 def measure(figures: Figures, step: Callable[[str], None]) -> None:
-    """Fill in what is used with one, two and three replicas, and what their changes move."""
+    """Measure the usage of one, two and three replicas, and the objects that move between them."""
     with fresh_plane(GATE) as plane:
         step("objects are stored")
         session = Session(plane, figures)
@@ -59,7 +59,7 @@ def measure(figures: Figures, step: Callable[[str], None]) -> None:
 
 
 class Session:
-    """The steps on the control plane."""
+    """The steps of the measurement on one control plane."""
 
     watch: StatusWatch
 
@@ -73,7 +73,7 @@ class Session:
         self._finish_one()
         store_copies(plane, 1, figures.objects, of=0, namespaces=NAMESPACES)
         self._names: dict[int, list[str]] = {number: [] for number in range(SHARDS)}
-        # The API server refuses lists until its cache has all stored objects.
+        # The API server refuses list requests until its cache has all stored objects.
         some = partial(plane.api.request, "GET", MEMCACHEDS, query={"limit": "1"}, accept=METADATA)
         eventually(some, within=WITHIN)
         for metadata in self._listed():
@@ -82,7 +82,7 @@ class Session:
 
     @contextlib.contextmanager
     def replicas(self, count: int) -> Iterator[list[Replica]]:
-        """Start `count` replicas together; yield them once they own all shards and are idle."""
+        """Start `count` replicas together; yield them when they own all shards and are idle."""
         with contextlib.ExitStack() as stack:
             replicas = [self._start(stack) for _ in range(count)]
             for each in replicas:
@@ -94,7 +94,7 @@ class Session:
                     each.stop()
 
     def use(self, replicas: Sequence[Replica]) -> list[Use]:
-        """Return each replica's usage so far, and its usage for its part of some changes."""
+        """Return each replica's usage so far, and its usage for its share of some changes."""
         idle(replicas)
         starts = [self._start_of(each) for each in replicas]
         self._change_some(replicas[0])
@@ -109,7 +109,7 @@ class Session:
         ]
 
     def changes(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Iterator[Change]:
-        """Make one of three replicas leave and return, in every way; then two leave, and another joins."""
+        """Let one of three replicas leave in each way and return; then let two leave and another one join."""
         for how in (signal.SIGTERM, signal.SIGKILL):
             yield self._without(replicas, how)
             yield self._with_another(replicas, stack)
@@ -186,7 +186,7 @@ class Session:
         return stack.enter_context(Replica(self._plane, self._started))
 
     def _finish_one(self) -> None:
-        """Create the original of the copies, and change it once, since a created object may have a mark."""
+        """Create the object to copy, and change it once: a created object may have a hash of its content."""
         create(self._plane, 0)
         with StatusWatch(self._plane) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)
@@ -250,13 +250,13 @@ class Session:
 
 
 def idle(replicas: Sequence[Replica]) -> None:
-    """Wait until they have nothing to do; Lease renewals continue."""
+    """Wait until the replicas are idle; Lease renewals continue."""
     for each in replicas:
         if not wait_quiet(each.process, timeout=WITHIN, share=QUIET_SHARE):
             raise TimeoutError(f"{each.name} is not idle within {WITHIN:g} s")
 
 
 def namespace_of(name: str) -> str:
-    """Return the namespace of a copy."""
+    """Return the namespace of the copy with this number."""
     number = int(name.removeprefix("object-"))
     return NAMESPACES[number % len(NAMESPACES)] if number else "default"

@@ -1,4 +1,4 @@
-"""A Helm chart of a project's config/."""
+"""Generation of a Helm chart from a project's config/."""
 
 from __future__ import annotations
 

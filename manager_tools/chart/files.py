@@ -1,7 +1,7 @@
 """A Helm chart of a project's manifests: its default values produce the result of config/default.
 
-Each manifest becomes a template, with a marker at each place that a value sets. A Deployment beside the
-manager's is a companion: it gets values of its own.
+Each manifest becomes a template, with a Helm expression wherever a value applies. A Deployment other than the
+manager's is a companion, with separate values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from manager_tools.chart.kustomize import BuildFailed, build
 Manifest = dict[str, Any]
 
 OLDEST_KUBERNETES: Final = "1.30.0"
-"""The first whose API servers know ValidatingAdmissionPolicies, which hold the manager's account."""
+"""The first Kubernetes version with ValidatingAdmissionPolicies, which restrict the manager's account."""
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -52,7 +52,7 @@ _SEVERAL = "and .Values.manager.podDisruptionBudget.enable (gt (int .Values.mana
 _HELPER_ROLES = ("-admin-role", "-editor-role", "-viewer-role", "-storage-migration-role")
 _CERTIFICATES = "and .Values.webhook.enable .Values.certManager.enable"
 _RELEASE, _PLACE = "@release@", "@namespace@"
-# Values by the pod field that they set if not empty; {} is the program.
+# Values by the pod field that a non-empty value sets; {} stands for the program's name.
 _POD_FIELDS = {
     "imagePullSecrets": "imagePullSecrets",
     "nodeSelector": "{}.nodeSelector",
@@ -69,12 +69,12 @@ def _object_of(*names: str) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": members}
 
 
-# By value name: the schema, where the default does not determine it.
+# JSON schemas of values, where the default value does not determine the schema.
 _NARROWER: dict[str, dict[str, Any]] = {
     "replicas": {"type": "integer", "minimum": 0},
     "shards": {"enum": [0, *(1 << power for power in range(1, LABEL_SLICES.bit_length()))]},
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
-    # Both are concatenated between quotes.
+    # Image name and tag are concatenated between quotes.
     "repository": {"type": "string", "pattern": f"^{NAME}$"},
     "tag": {"type": "string", "pattern": f"^({TAG})?$"},
     "digest": {"type": "string", "pattern": f"^({DIGEST})?$"},
@@ -88,14 +88,14 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "extraEnv": {"type": "array", "items": {"type": "object", "required": ["name"]}},
     "imagePullSecrets": {"type": "array", "items": {"type": "object", "required": ["name"]}},
     "tolerations": {"type": "array", "items": {"type": "object"}},
-    # In Kubernetes' form; the API server checks the content.
+    # These values have Kubernetes' form; the API server checks their content.
     "resources": _object_of("limits", "requests"),
     "affinity": _object_of("nodeAffinity", "podAffinity", "podAntiAffinity"),
     "topologySpreadConstraints": {"type": "array", "items": {"type": "object"}},
     "nodeSelector": _TEXTS,
     "annotations": _TEXTS,
     "podAnnotations": _TEXTS,
-    # Labels that select the pods must not be changed.
+    # A Deployment's selector labels must not be changed.
     "podLabels": {**_TEXTS, "properties": {"app.kubernetes.io/name": False, "control-plane": False}},
     "maxUnavailable": {"type": ["integer", "string"], "pattern": "^[0-9]+%$", "minimum": 0},
     "storage": {"type": "string", "pattern": "^[0-9.]+([EPTGMK]i?|k)?$"},
@@ -104,20 +104,20 @@ _TYPES = {bool: "boolean", str: "string"}
 
 
 class NotOurs(Exception):
-    """The folder holds something else."""
+    """A folder with other content than a chart."""
 
 
 def namespace_of(program: Program) -> str:
-    """Return the namespace of the program in config/default."""
+    """Return the namespace in config/default."""
     return f"{program.prefix}system"
 
 
 def build_extra(program: Program, folder: Path) -> list[Manifest]:
-    """Build an optional folder of config/, with the names and the namespace of config/default."""
+    """Build an optional folder of config/, with the name prefix and the namespace of config/default."""
     prefix, namespace = program.prefix, namespace_of(program)
     manifests = yaml_documents(build(folder, prefix=prefix, namespace=namespace))
     for manifest in manifests:
-        # kustomize does this only for objects of the same build.
+        # kustomize adds prefix and namespace only to objects of the same build.
         for subject in manifest.get("subjects", ()):
             subject |= {"name": f"{prefix}{subject['name']}", "namespace": namespace}
         spec = manifest.get("spec", {})
@@ -131,10 +131,10 @@ def build_extra(program: Program, folder: Path) -> list[Manifest]:
 def chart_files(
     program: Program, config: Path, images: Mapping[str, Image], description: str
 ) -> dict[str, str]:
-    """Return the files of a chart of the folder `config` by their paths.
+    """Return the files of the chart for the folder `config`, by path.
 
-    `images` replaces images by their plain names. Raises BuildFailed when a folder is missing or kustomize
-    refuses one, and ToolMissing.
+    `images` replaces images by their plain names. Raises BuildFailed if a folder is missing or kustomize
+    fails, and ToolMissing.
     """
     manifests = yaml_documents(build(config / "default", images))
     extras = {
@@ -174,7 +174,7 @@ def chart_files(
         ("rbac", ".Values.manager.shards", shards),
         ("manager", _SEVERAL, budget),
     )
-    # A value decides about these, also where config/default has them.
+    # A value decides whether these objects are installed, even if config/default has them.
     apart = {(each["kind"], each["metadata"]["name"]) for *_, group in optional for each in group}
     files |= dict(chart.templates(apart))
     for folder, condition, group in optional:
@@ -183,9 +183,10 @@ def chart_files(
 
 
 def write_tree(folder: Path, files: Mapping[str, str]) -> None:
-    """Make `folder` hold these files by their paths, and nothing else.
+    """Write these files to `folder`, and remove all other files there.
 
-    Raises NotOurs, and removes nothing, when it is there without the first of them: another folder then.
+    Raises NotOurs, and removes nothing, if `folder` exists without the first of the files: then it is no
+    chart.
     """
     if folder.exists():
         if any(folder.iterdir()) and not (folder / next(iter(files))).is_file():
@@ -199,7 +200,7 @@ def write_tree(folder: Path, files: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Companion:
-    """A program beside the manager, the defaults of its values, and the port that the manager calls."""
+    """A program beside the manager, with its default values, and the port that the manager calls."""
 
     name: str
     key: str
@@ -209,11 +210,11 @@ class _Companion:
     tag: str
     digest: str
     resources: str
-    nodeSelector: str  # noqa: N815 - as the value
+    nodeSelector: str  # noqa: N815 - the name of the value
 
 
 def _markers(companions: Sequence[_Companion]) -> dict[str, str]:
-    """Return the Helm expressions by the placeholders that stand for them."""
+    """Return the Helm expressions by their placeholders."""
     text = Path(__file__).with_name("markers.toml").read_text(encoding="utf-8")
     programs = [{"PROGRAM": "manager"}]
     programs += [{"PROGRAM": each.key, "NAME": each.name, "PORT": each.port} for each in companions]
@@ -261,7 +262,7 @@ class _Chart:
         )
 
     def notes(self) -> str:
-        """Return what helm says after an installation."""
+        """Return the text that helm prints after an installation."""
         definitions = [each for each in self._manifests if each["kind"] == "CustomResourceDefinition"]
         return _TEMPLATES.get_template("NOTES.in.txt").render(
             program=self._program.name,
@@ -270,11 +271,11 @@ class _Chart:
         )
 
     def templates(self, apart: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        """Yield path and text of each template of config/default but those with these kinds and names."""
+        """Yield path and text of each template of config/default, except for the excluded kinds and names."""
         for manifest in self._manifests:
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             unused = name == f"{self._prefix}{_WEBHOOK_POLICY}" and not self.has_webhooks
-            # helm creates the namespace, or it exists
+            # helm creates the Namespace, or it already exists
             if kind != "Namespace" and not unused and (kind, name) not in apart:
                 folder, condition = self._place(manifest)
                 yield self.template(manifest, folder, condition)
@@ -282,7 +283,8 @@ class _Chart:
     def template(self, manifest: Manifest, folder: str, condition: str | None) -> tuple[str, str]:
         """Return the path and the text of a manifest's template."""
         name = manifest["metadata"]["name"].removeprefix(self._prefix)
-        # Text that looks like a Helm template belongs to another language, in an alert or a description.
+        # Text that looks like a Helm template, in an alert or a description, belongs to another template
+        # language.
         text = yaml_stream([self._marked(manifest)]).removeprefix("---\n").replace("{{", '{{ "{{" }}')
         for marker, expression in self._markers.items():
             text = text.replace(marker, expression)
@@ -291,7 +293,7 @@ class _Chart:
         return f"templates/{folder}/{manifest['kind'].lower()}-{name}.yaml", _HEADER + text
 
     def narrowed(self, manifest: Manifest, condition: str) -> str:
-        """Add the condition of the manifest's part of the project to `condition`."""
+        """Combine `condition` with the condition for the manifest's part of the project."""
         if (companion := self._companion_of(manifest)) is not None:
             return f"and {condition} .Values.{companion.key}.enable"
         if manifest["metadata"]["name"] == f"{self._prefix}{_WEBHOOK_POLICY}":
@@ -322,7 +324,7 @@ class _Chart:
     def _defaults(self, deployment: Manifest) -> dict[str, str]:
         pod, container = deployment["spec"]["template"]["spec"], _container(deployment)
         image = Image.parse(container["image"])
-        # Without a tag in the values, the chart's version is used.
+        # If the values have no tag, the chart's version is used.
         tag = image.tag or ("" if image.digest else "latest")
         return {
             "repository": _line(image.name),
@@ -333,7 +335,7 @@ class _Chart:
         }
 
     def _place(self, manifest: Manifest) -> tuple[str, str | None]:
-        """Return the chart's folder for a manifest of config/default, and the condition for including it."""
+        """Return the chart's folder for a manifest of config/default, and the condition to include it."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         if kind == "CustomResourceDefinition":
             return "crd", ".Values.crd.enable"
@@ -345,7 +347,7 @@ class _Chart:
             return "admission-policy", ".Values.admissionPolicy.enable"
         if kind in _CONFIGURATIONS or name == f"{self._prefix}webhook-service":
             return "webhook", ".Values.webhook.enable"
-        if name.startswith(f"{self._prefix}webhook-"):  # rights to manage certificates
+        if name.startswith(f"{self._prefix}webhook-"):  # permissions to manage certificates
             return "rbac", "and .Values.webhook.enable (not .Values.certManager.enable)"
         if kind in _RIGHTS:
             return "rbac", ".Values.rbac.helpers.enable" if name.endswith(_HELPER_ROLES) else None
@@ -379,13 +381,13 @@ class _Chart:
         elif self._is(marked, "NetworkPolicy", _WEBHOOK_POLICY):
             (rule,) = marked["spec"]["ingress"]
             ports = [{**each, "port": "@webhookPort@"} for each in rule["ports"]]
-            # The sources come first, as one line that a marker can replace.
+            # Write the sources on one line first, so that a single placeholder can stand for them.
             marked["spec"]["ingress"] = [{"from": "@apiServers@", "ports": ports}]
         renamed: Manifest = self._renamed(marked)
         return renamed
 
     def _marked_definition(self, definition: Manifest) -> Manifest:
-        """Insert the chart's markers, but leave the schemas unchanged, whatever text they contain."""
+        """Insert the chart's placeholders, but leave schemas unchanged, whatever text they contain."""
         conversion = definition["spec"].get("conversion")
         definition["metadata"]["annotations"] = {"@keep@" if conversion is None else "@keep-converted@": ""}
         if conversion is not None:
@@ -424,7 +426,7 @@ class _Chart:
         pod.setdefault("volumes", []).append({"name": "@certificateVolumes@"})
 
     def _renamed(self, value: Any) -> Any:
-        """Replace the prefix and the namespace by the release's."""
+        """Replace prefix and namespace by Helm expressions for the release."""
         if isinstance(value, dict):
             return {name: self._renamed(each) for name, each in value.items()}
         if isinstance(value, list):
@@ -432,7 +434,7 @@ class _Chart:
         if value == self._namespace:
             return _PLACE
         if isinstance(value, str) and value.startswith(self._prefix):
-            # The second part of a DNS name is the namespace.
+            # The second part of the DNS name is the namespace.
             rest = value.removeprefix(self._prefix).replace(f".{self._namespace}.", f".{_PLACE}.")
             return f"{_RELEASE}-{rest}"
         return value
@@ -456,7 +458,7 @@ def _mark_pod(deployment: Manifest, program: str) -> None:
     container["resources"] = f"@{program}.resources@"
     metadata = deployment["spec"]["template"]["metadata"]
     for field, value in (("annotations", "podAnnotations"), ("labels", "podLabels")):
-        # The marker is last, because its expansion in the YAML file follows the other entries.
+        # The placeholder comes last, because its expansion in the YAML follows the other entries.
         metadata[field] = {**metadata.get(field, {}), f"@{program}.{value}@": ""}
     pod = deployment["spec"]["template"]["spec"]
     for field, value in _POD_FIELDS.items():
@@ -476,7 +478,9 @@ def _app(manifest: Manifest) -> str | None:
 
 def _line(value: object) -> str:
     if isinstance(value, str):
-        return value if re.fullmatch("[a-z][a-z-]*", value) else json.dumps(value)  # 1.0 is a number
+        return (
+            value if re.fullmatch("[a-z][a-z-]*", value) else json.dumps(value)
+        )  # YAML reads 1.0 as a number
     text: str = yaml.safe_dump(value, default_flow_style=True, width=1000)
     return text.removesuffix("...\n").strip()
 
@@ -484,7 +488,7 @@ def _line(value: object) -> str:
 def _schema_text(values: str) -> str:
     """Return the text of values.schema.json; a value without a line in `values` is an error."""
     schema = _schema("", yaml.safe_load(values))
-    # Helm adds this value to every subchart.
+    # Helm adds this value (`global`) to every subchart.
     schema["properties"]["global"] = {"type": "object"}
     return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=2) + "\n"
 

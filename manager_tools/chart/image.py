@@ -1,4 +1,4 @@
-"""The name of a container image, in its parts."""
+"""Parsing of a container image's name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _NAME, _TAG, _DIGEST = map(re.compile, (NAME, TAG, DIGEST))
 
 
 class InvalidImage(ValueError):
-    """The text names no image; the message says why."""
+    """An invalid image name; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`name[:tag][@digest]`; the name may begin with a host and its port."""
+    """An image name `name[:tag][@digest]`; `name` may begin with a host and a port."""
 
     name: str
     tag: str | None = None
@@ -30,9 +30,9 @@ class Image:
 
     @classmethod
     def parse(cls, text: str) -> Image:
-        """Parse the name of an image. Raises InvalidImage."""
+        """Parse an image name. Raises InvalidImage."""
         rest, at, digest = text.partition("@")
-        # A colon before the last slash belongs to the port of the host.
+        # A colon before the last slash separates the host from its port.
         slash = rest.rfind("/")
         colon = rest.find(":", slash + 1)
         name, tag = (rest, None) if colon < 0 else (rest[:colon], rest[colon + 1 :])

@@ -1,4 +1,4 @@
-"""Manifests of a folder: `kubectl kustomize` with other images."""
+"""Manifests of a folder, built by `kubectl kustomize` with other images."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class ToolMissing(Exception):
 
 
 class BuildFailed(Exception):
-    """kustomize refused; the message is its own."""
+    """A failed build; the message is kustomize's."""
 
 
 def build(
     folder: Path, images: Mapping[str, Image] | None = None, *, prefix: str = "", namespace: str = ""
 ) -> str:
-    """Return what `folder` makes, as a YAML stream.
+    """Build `folder` with kustomize, and return the manifests as a YAML stream.
 
-    `images` replaces images by their plain names; `prefix` and `namespace` are for all that is in there.
-    The environment variable KUBECTL names another kubectl. Raises ToolMissing and BuildFailed.
+    `images` replaces images by their plain names; `prefix` and `namespace` apply to all objects. The
+    environment variable KUBECTL may name another kubectl program. Raises ToolMissing and BuildFailed.
     """
     name = os.environ.get("KUBECTL") or "kubectl"
     kubectl = shutil.which(name)
@@ -37,7 +37,7 @@ def build(
         raise ToolMissing(f"{name} is not on the PATH; it is needed to build the manifests")
     if not (images or prefix or namespace):
         return _run(kubectl, folder)
-    # A separate overlay leaves the files under config/ unchanged.
+    # The overlay is built in a separate folder, so that config/ stays unchanged.
     with tempfile.TemporaryDirectory() as scratch:
         overlay = Path(scratch).resolve()
         (overlay / "kustomization.yaml").write_text(

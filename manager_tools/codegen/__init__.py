@@ -1,4 +1,4 @@
-"""Definitions and roles, generated from models and operators; and models, generated from definitions."""
+"""Generation of CustomResourceDefinitions and roles from models and operators, and of models from CRDs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions that other tools wrote, read from a file or from the API server."""
+"""CustomResourceDefinitions from other tools, read from a file or from the API server."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _CRD = "CustomResourceDefinition"
 
 
 class DefinitionError(Exception):
-    """Definition that cannot be read; the one-line message names the field and the problem."""
+    """An unreadable CustomResourceDefinition; the one-line message names the field and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Version of a kind, with the schema of its objects."""
+    """A version of a kind, with the schema of its objects."""
 
     gvk: GroupVersionKind
     plural: str
     namespaced: bool
     schema: Mapping[str, Any]
     version: Mapping[str, Any] | None = None
-    """The entry of the definition; None where others define the kind, and the model is only read with."""
+    """The version's entry in the CustomResourceDefinition; None for a kind that others define."""
     names: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Labels and annotations of the definition."""
+    """Labels and annotations of the CustomResourceDefinition."""
     schemas: Mapping[str, Any] = field(default_factory=dict)
-    """What `$ref` may point to."""
+    """The schemas to which `$ref` may refer."""
     unsaid: tuple[str, ...] = ()
-    """What the definition says and a model does not."""
+    """Parts of the CustomResourceDefinition that a model cannot express."""
 
 
 class Schema(msgspec.Struct, rename="camel"):
-    """A schema, as far as it is looked at: to tell what is none before anything is made of it."""
+    """A schema as far as this module reads it, to find malformed schemas first."""
 
     type: str | None = None
     format: str | None = None
@@ -139,11 +139,11 @@ class _Published(msgspec.Struct):
 
 
 def _shaped(value: Any, kind: type[S], where: str) -> S:
-    """`value` as a `kind`. Raises `DefinitionError`, which names the field, where it is none."""
+    """Return `value` as a `kind`. Raises `DefinitionError` with the field's name for another type."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        # It does not say which of the properties it is.
+        # The error does not say which of the properties is wrong.
         properties = value.get("properties") if kind is Schema and isinstance(value, dict) else None
         for name, each in properties.items() if isinstance(properties, dict) else ():
             _shaped(each, Schema, f"{where}.{name}")
@@ -179,7 +179,7 @@ class Definition:
         }
 
     def served(self, version: str | None) -> Served:
-        """Return the version, by default the storage version. Raises `DefinitionError` for an unknown one."""
+        """Return a version, by default the storage one. Raises `DefinitionError` for an unknown version."""
         stored = next((name for name, (each, _) in self._versions.items() if each.storage), None)
         name = version or stored or next(iter(self._versions))
         if name not in self._versions:
@@ -208,7 +208,7 @@ class Definition:
 
 
 def definitions_in(text: str) -> list[Definition]:
-    """Return the definitions in a stream of YAML. Raises `DefinitionError` for anything else."""
+    """Return the CustomResourceDefinitions in a YAML stream. Raises `DefinitionError` for other objects."""
     try:
         documents = yaml_documents(text)
     except NotYaml as error:

@@ -1,4 +1,4 @@
-"""Custom resource definitions: what makes an API server serve a kind."""
+"""CustomResourceDefinitions, generated from models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manager_tools.codegen.server_checks import check_definition
 from manager_tools.codegen.structural import structural_schema
 
 _OPEN_ENDED = ("additionalProperties", "x-kubernetes-preserve-unknown-fields")
-# The server manages this part of every object, and the schema does not describe it.
+# The API server manages metadata in every object, so the schema does not describe its fields.
 _METADATA = ".metadata"
 
 
@@ -42,7 +42,7 @@ def leads_somewhere(path: str, schema: JsonSchema) -> bool:
 Manifest = dict[str, Any]
 
 UNPLACED = by_service("system", "webhook-service")
-"""The Service as it is called until kustomize puts the whole together."""
+"""The Service's name and namespace before kustomize changes them."""
 
 _AGE = Column("Age", "date", ".metadata.creationTimestamp")
 
@@ -54,12 +54,12 @@ def custom_resource_definitions(
     *,
     max_description: int | None = None,
 ) -> list[Manifest]:
-    """Return one definition for each group and kind, with all versions that `kinds` has of it.
+    """Return a CustomResourceDefinition for each group and kind, with all its versions in `kinds`.
 
-    The order follows `kinds`. The definition of a kind with a conversion refers to the webhook at
-    `client_config`. `max_description` limits the characters of the fields' descriptions, and 0 omits them.
-    Raises ModelError when a model has no structural schema, when versions or a conversion of a kind do not
-    match, or when the API server would refuse the definition.
+    The order follows `kinds`. For a kind with a conversion, the CustomResourceDefinition refers to the
+    webhook at `client_config`. `max_description` limits the characters of the fields' descriptions, and 0
+    omits them. Raises ModelError when a model has no structural schema, when versions or a conversion of a
+    kind do not match, or when the API server would refuse the definition.
     """
     kinds = tuple(dict.fromkeys(kinds))
     if (conflict := conflict_of_kinds(kinds)) is not None:
@@ -152,9 +152,10 @@ _OF_THE_DEFINITION = ("short_names", "categories", "singular", "list_kind", *_TE
 
 
 def _check_options(kind: type[Resource], options: CrdOptions) -> None:
-    """Raise ModelError, which names the parameter, for a value of another type than it has.
+    """Raise ModelError with the parameter's name for a value of the wrong type.
 
-    A text in the place of a tuple would be taken for as many names as it has letters.
+    Without this check, each letter of a string would be taken for a name, if the parameter is a tuple of
+    names.
     """
     name = kind.gvk.kind
     for option in _TEXT_LISTS:

@@ -1,8 +1,8 @@
 """A model's JSON schema as pydantic sees it, with references inlined and its docstrings as descriptions.
 
-The docstrings of attributes are read from the source, when definitions are made. Pydantic would do it for
-every model at import, and with it every start of the manager would read and parse what only the command
-`crds` prints.
+The docstrings of attributes are read from the source only when a CustomResourceDefinition is generated.
+Pydantic would read them at each model's import, so that every start of the manager would parse sources that
+only the command `crds` needs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from manager.api.model import UNCHECKED_PATTERN
 
 
 class ModelError(Exception):
-    """A model says something that its custom resource definition cannot; the message names the field."""
+    """A model that a CustomResourceDefinition cannot express; the message names the field."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
@@ -34,14 +34,14 @@ class ModelError(Exception):
         self.reason = reason
 
 
-# Lines that stand for themselves: list items, and what is indented under something.
+# Lines that must stay separate: list items, and indented lines.
 _OWN_LINE = re.compile(r"\s|[-*] |\d+\. ")
 
 
 def paragraphs(text: str) -> str:
-    """Join the lines of each paragraph, which source code breaks at its own width; keep lists as they are.
+    """Join the lines of each paragraph, which the source code has wrapped; keep lists as they are.
 
-    `kubectl explain` breaks long lines to the terminal, and would break short ones a second time.
+    `kubectl explain` wraps lines to the terminal's width, and would wrap the source's short lines again.
     """
     joined: list[str] = []
     open_paragraph = False
@@ -56,7 +56,7 @@ def paragraphs(text: str) -> str:
 
 
 def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstring of each field that has one, inherited fields included."""
+    """Return the docstrings of fields by field name, including those of inherited fields."""
     docs: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
@@ -65,12 +65,12 @@ def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _own_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings below the attributes in the body of this very class."""
+    """Return the docstrings of attributes that the class itself defines."""
     try:
         classes = _classes(inspect.getsource(sys.modules[model.__module__]))
         definition = classes[model.__qualname__]
     except (OSError, TypeError, KeyError):
-        return {}  # made at run time, or by a program that came without its source
+        return {}  # the class was created at run time, or its source is not installed
     return {
         attribute.target.id: inspect.cleandoc(below.value.value)
         for attribute, below in itertools.pairwise(definition.body)
@@ -84,7 +84,7 @@ def _own_docs(model: type[BaseModel]) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _classes(source: str) -> dict[str, ast.ClassDef]:
-    """Return a module's classes by their qualified names; a module is parsed once for all its models."""
+    """Return a module's classes by qualified name; a module with several models is parsed once."""
     found: dict[str, ast.ClassDef] = {}
 
     def walk(node: ast.AST, within: str) -> None:
@@ -104,7 +104,7 @@ def _classes(source: str) -> dict[str, ast.ClassDef]:
 
 JsonSchema = dict[str, Any]
 
-# Where pydantic has no JSON schema for a type: its explanation, for the walk that knows the field's name.
+# Pydantic's explanation if a type has no JSON schema; a caller that knows the field adds the field's name.
 INEXPRESSIBLE = "x-inexpressible"
 
 _DEFINITION = "#/$defs/"
@@ -115,7 +115,7 @@ class _Generator(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         described = super().model_schema(schema)
         if issubclass(schema["cls"], Resource):
-            # In another object, as a claim in a StatefulSet, a kind may say what it is, or not.
+            # In an embedded object, such as a claim in a StatefulSet, `apiVersion` and `kind` are optional.
             for name in ("apiVersion", "kind"):
                 described["properties"][name].pop("default", None)
         docs = attribute_docs(schema["cls"])
@@ -131,28 +131,29 @@ class _Generator(GenerateJsonSchema):
         return described if pattern is None else {**described, "pattern": pattern}
 
     def encode_default(self, dft: Any) -> Any:
-        # Pydantic would write null for a number that JSON does not have.
+        # Pydantic would write null for infinite numbers and NaN, which JSON lacks.
         odd = next(_not_finite(dft), None)
         return super().encode_default(dft) if odd is None else odd
 
     def handle_invalid_for_json_schema(
         self,
-        schema: core_schema.CoreSchema,  # noqa: ARG002 - the signature is pydantic's
+        schema: core_schema.CoreSchema,  # noqa: ARG002 - pydantic defines the signature
         error_info: str,
     ) -> JsonSchemaValue:
         return {INEXPRESSIBLE: error_info}
 
     def emit_warning(
         self,
-        kind: JsonSchemaWarningKind,  # noqa: ARG002 - the signature is pydantic's
+        kind: JsonSchemaWarningKind,  # noqa: ARG002 - pydantic defines the signature
         detail: str,
     ) -> NoReturn:
-        # Pydantic would leave the default out, and the server and the code would disagree about it.
+        # Without this error, pydantic would omit the default, and API server and Python code would use
+        # different values.
         raise ValueError(detail)
 
 
 def _not_finite(value: Any) -> Iterator[float]:
-    """Find the numbers within a default that JSON does not have."""
+    """Yield the numbers within a default that JSON cannot express."""
     if isinstance(value, float) and not math.isfinite(value):
         yield value
     within: Iterable[Any] = ()
@@ -165,7 +166,7 @@ def _not_finite(value: Any) -> Iterator[float]:
 
 
 def model_schema(model: type[BaseModel]) -> JsonSchema:
-    """Return the schema of what the model reads, by its names on the wire, without any `$ref`.
+    """Return the schema of the JSON that the model reads, with JSON names and without any `$ref`.
 
     Raises ModelError when a model contains itself, or a default has no JSON form.
     """
@@ -173,7 +174,7 @@ def model_schema(model: type[BaseModel]) -> JsonSchema:
         schema = model.model_json_schema(schema_generator=_Generator)
     except ValueError as error:
         raise ModelError(model.__name__, str(error)) from error
-    except KeyError as error:  # the author's own `$ref`
+    except KeyError as error:  # a `$ref` that the author has written
         raise ModelError(model.__name__, f"there is no schema {error}") from error
     definitions = schema.pop("$defs", {})
     inlined: JsonSchema = _inline(schema, definitions, model.__name__, ())
@@ -181,7 +182,7 @@ def model_schema(model: type[BaseModel]) -> JsonSchema:
 
 
 def overlaid(of_type: JsonSchema, of_field: JsonSchema) -> JsonSchema:
-    """Return what a type and its field say together: the field's word wins, but the rules of both hold."""
+    """Merge the schemas of a type and its field: both sets of rules apply, otherwise the field wins."""
     both = {**of_type, **of_field}
     rules = [*of_type.get(_RULES, ()), *of_field.get(_RULES, ())]
     return {**both, _RULES: rules} if rules else both

@@ -1,4 +1,4 @@
-"""A model's source, from the schema of its kind: what `structural` makes of a model, the other way round."""
+"""Generation of a model's source from the schema of a kind, the reverse of `structural`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _IMPORTED = {
     "manager.api": frozenset(manager.api.__all__),
 }
 _TAKEN = frozenset().union({"bool", "dict", "float", "int", "list", "str"}, *_IMPORTED.values())
-"""What the source calls by these names is no field and no class of its own."""
+"""Names that the generated source uses itself, and that no field or class may have."""
 
 _SAYS_LITTLE = frozenset({"Item", "Metadata", "Spec", "Status", "Template"})
 
@@ -74,16 +74,16 @@ _KNOWN = frozenset(ORDER) - {"anyOf"} | IGNORED | {"example", "externalDocs"}
 _NO_CONDITIONS = "so ctx.condition() cannot be used, and a blocked object gets Events"
 
 _REFERENCE = "$name"
-"""In a schema that was referred to: its name."""
+"""The key under which an inlined schema keeps the name in its `$ref`."""
 
 _KUBERNETES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis.")
-"""The beginnings of the OpenAPI names of built-in types."""
+"""The prefixes of the OpenAPI names of built-in types."""
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _OF_TOOLS = frozenset(
     {"controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration"}
 )
-"""Annotations that tell of the tool that wrote or applied the definition."""
+"""Annotations of the tool that wrote or applied the CustomResourceDefinition."""
 
 _OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata"})
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -91,27 +91,27 @@ _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """Source text of a module, with a line for each part of the definition that the model lacks."""
+    """The source text of a module, with a line for each part of the CRD that the model lacks."""
 
     text: str
     unsaid: list[str]
 
 
 def model_source(served: Served, origin: str) -> ModelSource:
-    """Write the models of a kind, which `origin` has. Raises `DefinitionError` for what is no schema."""
+    """Write the models of a kind from `origin`. Raises `DefinitionError` for an invalid schema."""
     return _Writer(served).source(origin)
 
 
 @dataclass(slots=True)
 class _Type:
-    """The expression of a type, and what `Annotated` adds to it."""
+    """The expression of a type, with its additions in `Annotated`."""
 
     base: str
     limits: dict[str, str] = field(default_factory=dict)
-    """Arguments of `Field`."""
+    """The arguments of `Field`."""
     marks: list[str] = field(default_factory=list)
     words: dict[str, Any] = field(default_factory=dict)
-    """What only `schema_words` says."""
+    """Schema keywords that only `schema_words` can express."""
 
     def annotation(self, *, optional: bool = False) -> str:
         parts = [f"{self.base} | None" if optional and self.base != "Any" else self.base]
@@ -167,7 +167,7 @@ class _Writer:
         self._unsaid[f"{path}: {what}"] = None
 
     def _check_conditions(self) -> None:
-        """Tell when `ctx.condition()` will set none: by the schema, as `ConditionList` does by the type."""
+        """Warn if `ctx.condition()` cannot set conditions; `ConditionList` decides the same by the type."""
         path, node = self._root, self._served.schema
         for name in ("status", "conditions"):
             path, found = f"{path}.{name}", (node.get("properties") or {}).get(name)
@@ -255,7 +255,7 @@ class _Writer:
         return {"scale": call("Scale", *map(quoted, paths))} if paths else {}
 
     def _of_the_definition(self) -> dict[str, str]:
-        """Return what `@crd` says of all versions: names, annotations and labels."""
+        """Return the arguments of `@crd` that apply to all versions: names, annotations and labels."""
         names, kind = self._served.names, self._served.gvk.kind
         options: dict[str, str] = {}
         for option, word in (("short_names", "shortNames"), ("categories", "categories")):
@@ -280,7 +280,8 @@ class _Writer:
     def _class(self, node: Schema, path: str, owner: str, name: str) -> str:
         required = sorted(node.get("required") or ())
         about = _description(node)
-        # The class takes the first one's description; a schema without a description must not get it.
+        # The class takes the first schema's description; a schema without a description must not get another
+        # one's.
         what = [node.get("properties"), required, path == self._status, bool(about)]
         shape = json.dumps(what, sort_keys=True)
         if (known := self._by_shape.get(shape)) is not None:
@@ -297,7 +298,7 @@ class _Writer:
         return name
 
     def _free(self, owner: str, name: str) -> str:
-        """`name`, unless something is called so already, or it says little."""
+        """Return `name`, or a longer name if `name` is in use or too general."""
         if name in _SAYS_LITTLE or name in self._names:
             name = f"{owner}{name}"
         free, number = name, 1
@@ -354,7 +355,7 @@ class _Writer:
         return text, default is not None
 
     def _factory(self, kind: _Type, where: str, *, in_status: bool) -> str | None:
-        """Return a factory for a value that operators want to be present although it may be missing."""
+        """Return a factory for a field that may be missing in JSON but is never None in the operator."""
         if where in {self._spec, self._status} and kind.base in self._can_be_empty:
             return kind.base
         return "list" if in_status and kind.base == "list[Condition]" else None
@@ -367,7 +368,7 @@ class _Writer:
         return call("Field", default=made) if made[0] in "[{" else made
 
     def _value(self, node: Schema, value: Any, path: str, owner: str, name: str) -> str:
-        """Return a default's source; Python code gets defaults unconverted, so models become instances."""
+        """Return the source of a default. Python uses defaults unconverted, so models become instances."""
         if isinstance(value, list) and isinstance(node.get("items"), Mapping):
             each = (self._value(node["items"], it, f"{path}[]", owner, _singular(name)) for it in value)
             return f"[{', '.join(each)}]"
@@ -397,7 +398,7 @@ class _Writer:
         node = self._resolved(node, path)
         reference = node.get(_REFERENCE, "")
         if reference in self._inside:
-            return _Type("dict[str, Any]")  # it contains itself
+            return _Type("dict[str, Any]")  # the schema refers to itself
         if builtin := self._builtin(str(reference)):
             return _Type(builtin)
         if reference:
@@ -414,7 +415,7 @@ class _Writer:
         return kind
 
     def _builtin(self, reference: str) -> str:
-        """Return the name of the built-in type that `manager_kinds` has, or nothing."""
+        """Return the name of the built-in type that `manager_kinds` has, or None."""
         if self._defines or not reference.startswith(_KUBERNETES):
             return ""
         group, version, name = reference.split(".")[-3:]
@@ -425,7 +426,7 @@ class _Writer:
             return ""
         model = getattr(importlib.import_module(module), name)
         if not issubclass(model, Part):
-            return ""  # a kind, which another one contains
+            return ""  # a kind that another kind contains
         own.add(name)
         self._names.add(name)
         if not any(each.is_required() for each in model.model_fields.values()):
@@ -477,7 +478,7 @@ class _Writer:
         return kind
 
     def _is_bound(self, word: str, node: Schema, path: str) -> bool:
-        """Tell that a bound is left out for which the server would refuse every value."""
+        """Report that a bound is left out, because the API server would refuse every value."""
         if word not in _RANGE or not self._defines:
             return True
         try:
@@ -554,7 +555,7 @@ class _Writer:
         if self._defines and about and self._about.get(kind.base) != about and kind.base != "Condition":
             kind.limits["description"] = quoted(about)
         if self._defines and node.get("default") is not None:
-            kind.words["default"] = node["default"]  # what the server puts in the place of null
+            kind.words["default"] = node["default"]  # the API server replaces null by the default
         return kind.annotation(optional=bool(node.get("nullable")))
 
     def _rules(self, node: Schema, path: str) -> Iterator[str]:
@@ -605,7 +606,7 @@ def _description(node: Schema) -> str:
 
 
 def field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
-    """Return what Python calls the field `wire` of a class of `base`, beside the names that are `taken`."""
+    """Return the Python name for the field `wire` of a subclass of `base`, other than names in `taken`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z]([a-rt-z]|s[a-z]))", "_", wire).lower()
     name = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
     if not name or name[0].isdigit():

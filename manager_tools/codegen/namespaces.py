@@ -1,4 +1,4 @@
-"""The manager with rights in some namespaces only: Roles there in the place of its ClusterRole.
+"""Manifests of a manager with rights in some namespaces only: Roles replace its ClusterRole.
 
 `make deploy` of a project pipes its manifests through this module: `python -m MODULE team-a,team-b`.
 """
@@ -18,7 +18,7 @@ from manager_kinds.manifests import yaml_stream
 Manifest = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
-# The one of all operators, or those of each.
+# The ClusterRole of all operators, or the ClusterRoles of each operator.
 _ROLE = re.compile(r"(manager|owner-references|console-reading)-role(-[a-z]+)?$")
 _MANAGER = re.compile(r"controller-manager(-[a-z]+)?$")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -26,15 +26,15 @@ _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfigu
 
 
 class LimitedAlready(Exception):
-    """The manifests are those of a manager with rights in some namespaces; the message names them."""
+    """Manifests that are already limited to some namespaces; the message names the namespaces."""
 
 
 def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iterator[Manifest]:
-    """Yield the manifests with the manager restricted to watching `namespaces`, and its rights to these.
+    """Yield the manifests with the manager's watches and rights restricted to `namespaces`.
 
-    The namespaces must exist. Other cluster roles stay, such as the one for asking the API server about a
-    client's identity. Webhooks apply to these namespaces only, so that other namespaces do not depend on this
-    manager; conversion has no namespaces.
+    The namespaces must exist. Other ClusterRoles stay, such as the one for TokenReviews. Webhooks apply to
+    these namespaces only, so that other namespaces do not depend on this manager. Conversion cannot be
+    limited to namespaces.
 
     Raises:
         LimitedAlready: the manifests are already restricted.
@@ -84,7 +84,7 @@ def _scoped(namespaces: Sequence[str], webhook: Manifest) -> Manifest:
 
 
 def main(argument: str) -> int:
-    """Print the manifests of the standard input, limited to the namespaces; return the exit code."""
+    """Print the manifests from standard input, limited to the namespaces; return the exit code."""
     names = argument.split(",")
     if not all(map(_NAMESPACE.fullmatch, names)):
         told = f"NAMESPACES={argument}: names of namespaces, separated by commas, are expected"

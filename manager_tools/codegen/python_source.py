@@ -1,4 +1,4 @@
-"""Python of generated models, which ruff lays out."""
+"""Python source text of generated models, formatted by ruff."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _NOT_LINTED = "# ruff: noqa: E501, RUF001, RUF002, RUF003, RUF100"
 
 
 def is_name(text: str) -> bool:
-    """Return whether a class, a module or a field can be called so."""
+    """Return whether the text is a valid name for a class, module or field."""
     return text.isidentifier() and text.isascii() and not keyword.iskeyword(text)
 
 
 def quoted(text: str) -> str:
-    """Return a string as an expression, raw if it has backslashes."""
+    """Return a Python string literal, raw if the text has backslashes."""
     is_raw = "\\" in text and text.isprintable() and not text.endswith("\\") and '"' not in text
     return f'r"{text}"' if is_raw else repr(text)
 
 
 def literal(value: Any) -> str:
-    """Return a JSON value as an expression."""
+    """Return a JSON value as a Python expression."""
     match value:
         case str():
             return quoted(value)
@@ -42,17 +42,17 @@ def literal(value: Any) -> str:
 
 
 def mapping(values: dict[str, str]) -> str:
-    """Return a dict of these expressions."""
+    """Return the source of a dict with these expressions as values."""
     return f"{{{', '.join(f'{quoted(key)}: {value}' for key, value in values.items())}}}"
 
 
 def tuple_of(values: Sequence[str]) -> str:
-    """Return a tuple of these expressions."""
+    """Return the source of a tuple of these expressions."""
     return f"({', '.join(values)}{',' if len(values) == 1 else ''})"
 
 
 def call(name: str, *values: str, **named: str) -> str:
-    """Return a call with these expressions."""
+    """Return the source of a call with these expressions as arguments."""
     return f"{name}({', '.join((*values, *(f'{key}={value}' for key, value in named.items())))})"
 
 
@@ -64,7 +64,7 @@ def class_source(head: str, about: str, body: str) -> str:
 
 
 def docstring(text: str, indent: int = _STEP) -> str:
-    """Return the description as a docstring; "" without a text."""
+    """Return the source of a docstring, or "" for an empty description."""
     text = "".join(each for each in text.expandtabs() if each.isprintable() or each == "\n")
     text = inspect.cleandoc(text).strip()
     if not text:
@@ -85,14 +85,15 @@ def docstring(text: str, indent: int = _STEP) -> str:
         lines += wrapped or [""]
     body = f"\n{' ' * indent}".join(lines)
     body = re.sub(r"[ \t]+(?=\n)", "", body)
-    # What begins with a quote, or ends with one or with a backslash, would end elsewhere.
+    # A text that begins or ends with a quote, or ends with a backslash, would end the docstring in the wrong
+    # place.
     body = f" {body}" if body.startswith('"') else body
     body = f"{body} " if body.endswith(('"', "\\")) else body
     return f"{' ' * indent}{raw}{_QUOTES}{body}{_QUOTES}\n"
 
 
 def imported(module: str, names: Iterable[str]) -> str:
-    """Return an import of the names, sorted for the linter."""
+    """Return the source of an import, with names sorted for the linter."""
     listed = sorted(names, key=_import_order)
     line = f"from {module} import {', '.join(listed)}\n"
     if len(line) - 1 <= LINE_WIDTH:
@@ -101,12 +102,12 @@ def imported(module: str, names: Iterable[str]) -> str:
 
 
 def _import_order(name: str) -> tuple[int, str]:
-    """Return the key that sorts constants before classes, and these before functions, as the linter does."""
+    """Return the linter's sort key: constants, then classes, then functions."""
     return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name.lower())
 
 
 def laid_out(text: str) -> str:
-    """Return a module as ruff formats it; unchanged where ruff is not installed."""
+    """Return a module's source formatted by ruff, or unchanged if ruff is not installed."""
     if find_spec("ruff") is not None:
         command = (
             sys.executable,
@@ -118,8 +119,8 @@ def laid_out(text: str) -> str:
             f"--line-length={LINE_WIDTH}",
             "-",
         )
-        ran = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", check=True)  # noqa: S603 - ours
+        ran = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", check=True)  # noqa: S603 - a fixed program with fixed arguments
         text = ran.stdout
     if not text.isascii() or any(len(line) > LINE_WIDTH for line in text.splitlines()):
-        text = f"{_NOT_LINTED}\n{text}"  # the definition's own texts
+        text = f"{_NOT_LINTED}\n{text}"  # texts from the CustomResourceDefinition
     return text

@@ -1,4 +1,4 @@
-"""The roles of the manager, and of the people who use its kinds."""
+"""Roles of the manager, and of the users of its kinds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _Values = tuple[str, ...]
 
 
 def merged_rules(rules: Iterable[RbacRule]) -> list[dict[str, Any]]:
-    """Return the rules of a role that grants what `rules` grant, and nothing more, in a stable order.
+    """Return the fewest rules that grant exactly what `rules` grant, in a stable order.
 
-    Rules on the same resources join their verbs; then resources with the same verbs join, then groups.
+    Rules for the same resources are merged, then rules with the same verbs, then rules for the same groups.
     """
     verbs: dict[tuple[str, str, _Values], set[str]] = defaultdict(set)
     for rule in rules:
@@ -50,12 +50,12 @@ def _rule(groups: _Values, resources: _Values, names: _Values, verbs: _Values) -
 Manifest = dict[str, Any]
 
 _API = "rbac.authorization.k8s.io"
-# Replaced by kustomize, together with a prefix to the names, where the whole is put together.
+# The namespace's name, which kustomize replaces when it also adds a prefix to all names.
 _NAMESPACE = "system"
 _SERVICE_ACCOUNT = "controller-manager"
 _OF_CONTROLLERS = "manager-role"
 
-# What asking the API server about others takes. Neither kind has a namespace, and nothing of them is kept.
+# Rights to create TokenReviews and SubjectAccessReviews: cluster-scoped kinds that are never stored.
 _REVIEWS = (
     RbacRule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
     RbacRule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
@@ -65,17 +65,17 @@ _READ = ("get", "list", "watch")
 _WRITE = ("create", "update", "patch", "delete")
 
 Roles = dict[str, Manifest]
-"""Roles, and what goes with them, by the names of their files."""
+"""Roles and related objects, by file name."""
 
 
 def running(lease: str, rules: Iterable[RbacRule]) -> Roles:
-    """Return what a manager runs as that needs `rules`, whichever admission plugins are on.
+    """Return the account and roles of a manager that needs `rules`, with any admission plugins.
 
-    That is an account, and bound to it: the cluster role with what its controllers need; a role for its own
-    namespace, with the Lease of that name; and a cluster role to find out who may see its metrics.
+    The account is bound to three roles: the ClusterRole with the controllers' rights; a Role in the manager's
+    namespace for the Lease; and a ClusterRole for checking who may read its metrics.
     """
     metadata = {"name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE}
-    # `create` cannot be limited to a name.
+    # RBAC cannot limit `create` to a name.
     leases = (RbacRule(*_LEASES, ("create",)), RbacRule(*_LEASES, ("get", "update", "watch"), (lease,)))
     return {
         "service_account.yaml": {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
@@ -88,15 +88,15 @@ def running(lease: str, rules: Iterable[RbacRule]) -> Roles:
 
 
 def of_manager(lease: str, rules: Iterable[RbacRule], converted: Iterable[str] | None = None) -> Roles:
-    """Return all that is bound to a manager's account.
+    """Return all roles that are bound to the manager's account.
 
-    See `running`, and with `converted` `of_webhooks`, which is only there for a program with webhooks.
+    `running` describes them; a program with webhooks also gets those of `of_webhooks`, for `converted`.
     """
     return running(lease, rules) | ({} if converted is None else of_webhooks(converted))
 
 
 def owner_references(rules: Iterable[RbacRule]) -> Roles:
-    """Return the cluster role and binding for the rights that the admission plugin also requires."""
+    """Return the ClusterRole and binding for OwnerReferencesPermissionEnforcement, an admission plugin."""
     asked = (rule for rule in rules if rule.owner_references)
     return _bound("role", "ClusterRole", "owner-references-role", asked)
 
@@ -104,9 +104,9 @@ def owner_references(rules: Iterable[RbacRule]) -> Roles:
 def of_webhooks(converted: Iterable[str], *, prefix: str = "") -> Roles:
     """Return the roles, and their bindings, for the webhooks' certificate.
 
-    One is for the namespace that holds its Secret; with the other the manager tells the API server whom to
-    trust. `converted` are the names of the definitions whose objects a webhook converts, `prefix` is what the
-    names of Secret and configurations begin with.
+    One role is for the Secret in the manager's namespace; with the other role, the manager writes its CA
+    bundle to the webhook configurations. `converted` has the names of the CustomResourceDefinitions with a
+    conversion webhook, `prefix` is the name prefix of Secret and configurations.
     """
     told = injection_rights(prefix, converted)
     return {
@@ -116,9 +116,10 @@ def of_webhooks(converted: Iterable[str], *, prefix: str = "") -> Roles:
 
 
 def of_shards() -> Roles:
-    """Return the role, and its binding, for managers that share the objects (`--shards`).
+    """Return the role, and its binding, for managers with `--shards`.
 
-    They need a Lease for each shard, and one for each replica, whose names are not known in advance.
+    Such managers need a Lease for each shard and one for each replica. The replicas' names are not known in
+    advance.
     """
     leases = RbacRule(*_LEASES, ("create", "delete", "get", "list", "update", "watch"))
     return _bound("shards_role", "Role", "shards-role", (leases,))
@@ -130,7 +131,7 @@ def installed(roles: Roles, *, namespace: str, prefix: str = "") -> list[Manifes
 
 
 def account_of(manifests: Iterable[Manifest]) -> tuple[str, str]:
-    """Return namespace and name of the service account among installed manifests."""
+    """Return namespace and name of the ServiceAccount among installed manifests."""
     [account] = (each["metadata"] for each in manifests if each["kind"] == "ServiceAccount")
     return account["namespace"], account["name"]
 
@@ -151,7 +152,7 @@ def _placed(manifest: Manifest, namespace: str, prefix: str) -> Manifest:
 
 
 def of_people(kinds: Iterable[type[Resource]]) -> Roles:
-    """Return the cluster roles without bindings.
+    """Return the ClusterRoles without bindings, for users.
 
     There is one for readers of the metrics, such as Prometheus, one for `migrate-storage`, and three for
     users of each kind: one for all operations, one to create, change and scale objects, and one to view
@@ -204,7 +205,7 @@ def _metadata(role: str, name: str) -> Manifest:
 
 
 def secret_rights(prefix: str) -> tuple[RbacRule, ...]:
-    """Return the rules of a Role in the namespace of the Secret, whose name begins with `prefix`."""
+    """Return the rules of a Role in the Secret's namespace; the Secret's name begins with `prefix`."""
     return (
         RbacRule(("",), ("secrets",), ("get", "update"), (f"{prefix}{SECRET}",)),
         RbacRule(("",), ("secrets",), ("create",)),
@@ -214,8 +215,8 @@ def secret_rights(prefix: str) -> tuple[RbacRule, ...]:
 def injection_rights(prefix: str, definitions: Iterable[str]) -> tuple[RbacRule, ...]:
     """Return the cluster-wide rules for reading webhook configurations and CRDs and setting their CA bundle.
 
-    `prefix` is the prefix of the configurations' names, `definitions` are the names of the CRDs whose objects
-    a webhook converts, such as "pets.petstore.example.com".
+    `prefix` is the prefix of the configurations' names, `definitions` has the names of the CRDs with a
+    conversion webhook, such as "pets.petstore.example.com".
     """
     api = "admissionregistration.k8s.io"
     rules = [

@@ -1,4 +1,4 @@
-"""Differences between a definition and the one of the model that is written from it."""
+"""Differences between a CustomResourceDefinition and the one that its generated model would produce."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("maxLength", "maxItems", "maxProperties", "maximum"), min),
     **dict.fromkeys(("minLength", "minItems", "minProperties", "minimum"), max),
 }
-"""What several of a word come to, where all have to hold."""
+"""For each schema keyword: how several values combine into the strictest one."""
 
 
 def differences(source: str, model: str, schema: Schema, told: Sequence[str]) -> list[str]:
-    """List the differences between the definition of the class `model` in `source` and `schema`, a line each.
+    """List the differences between the schema of the class `model` in `source` and `schema`, a line each.
 
-    Lines that `told` has already are left out. Raises ModelError when there is no definition of the model.
+    Lines in `told` are left out. Raises ModelError if the model has no valid CustomResourceDefinition.
     """
     [again] = custom_resource_definitions([_model_in(source, model)])
     [version] = again["spec"]["versions"]
@@ -38,7 +38,7 @@ def differences(source: str, model: str, schema: Schema, told: Sequence[str]) ->
 
 
 def together(node: Schema) -> Schema:
-    """Return the schema without an `allOf` of limits, as markers of a type and of its field make them."""
+    """Return the schema with its `allOf` of limits merged, as a type's and its field's markers are merged."""
     parts = node.get("allOf") or ()
     if not parts or not all(isinstance(part, Mapping) and part.keys() <= _STRICTER.keys() for part in parts):
         return node
@@ -49,15 +49,15 @@ def together(node: Schema) -> Schema:
 
 
 def _model_in(source: str, model: str) -> type[Resource]:
-    """Return the class of that name, of a module that cannot be imported."""
+    """Return the class of that name, from the source of a module that is not on disk."""
     module = ModuleType(f"written_model_{next(_numbers)}")
     sys.modules[module.__name__] = module
     try:
-        exec(compile(source, "<model>", "exec"), vars(module))  # noqa: S102 - we have written it
+        exec(compile(source, "<model>", "exec"), vars(module))  # noqa: S102 - this program has written the source
     finally:
         del sys.modules[module.__name__]
     found: type[Resource] = vars(module)[model]
-    # Of the versions there is this one alone; it is stored in it, for the while.
+    # The definition has this version alone, so the version must be the storage version for the comparison.
     return replace(crd_options(found), storage=True)(found)
 
 
@@ -96,7 +96,7 @@ def _change(old: Any, new: Any) -> str:
 
 
 def _plain(schema: Schema) -> dict[str, Any]:
-    """Return the schema without what makes no difference: texts, order, and what another word implies."""
+    """Return the schema without irrelevant differences: descriptions, order, implied keywords."""
     words = {word: value for word, value in together(schema).items() if word not in _PROSE}
     if "default" in words:
         words["default"] = _filled(words["default"], schema)
@@ -104,7 +104,7 @@ def _plain(schema: Schema) -> dict[str, Any]:
         if isinstance(words.get(word), list):
             words[word] = sorted(words[word], key=repr)
     properties = words.get("properties") or {}
-    # A field with a default is always there.
+    # A field with a default is never absent.
     words["required"] = [
         name
         for name in words.get("required") or ()
@@ -123,7 +123,7 @@ def _plain(schema: Schema) -> dict[str, Any]:
 
 
 def _filled(value: Any, schema: Schema) -> Any:
-    """Return a default with those of its own fields, which the server fills in."""
+    """Return a default with the defaults of its own fields, which the API server fills in."""
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [_filled(each, schema["items"]) for each in value]
     if not isinstance(value, Mapping):

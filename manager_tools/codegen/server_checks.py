@@ -1,6 +1,6 @@
-"""Checks of the API server, as the embedded control plane makes them.
+"""Checks that the API server makes, done by the embedded control plane's code.
 
-Both are imported where they are needed: a manager that only runs makes no definition.
+The imports are inside of functions: a running manager generates no CustomResourceDefinition.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from devcluster.crd.schema_checks import CRD_LIMIT, RULE_LIMIT, estimate_rules
 from devcluster.schema.patterns import compile_pattern
 from manager_tools.codegen.model_schema import ModelError
 
-# Python's and Rust's escapes of what Go writes in another way.
+# Escapes of Python and Rust for which Go has another form.
 _ESCAPE = re.compile(r"\\(?:u\{([0-9A-Fa-f]+)\}|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _HINTS = {
     "invalid repeat count": "; a length is better limited by max_length",
@@ -32,7 +32,7 @@ _TOO_EXPENSIVE = re.compile(
     r"exceeds budget by factor of (?P<factor>.*?)x \(|(?P<together>cost total exceeding)"
 )
 _LITTLE = 10
-"""A bound that is tried, to see where one helps."""
+"""A small bound, which is tried to find the fields where a bound helps."""
 _SHOWN_RULE = re.compile(r'Invalid value: \{"Rule":.*?"OptionalOldSelf":(?:null|true|false)\}: ', re.DOTALL)
 _OPTIONS = {
     "metadata.annotations": "annotations",
@@ -46,13 +46,13 @@ _OPTIONS = {
     "spec.selectableFields": "selectable_fields",
     "spec.subresources.scale": "scale",
 }
-"""What parameter of `@crd()` makes a part of a definition."""
+"""The parameter of `@crd()` that determines a part of the CustomResourceDefinition."""
 
 
 def go_pattern(pattern: str, field: str) -> str:
-    """Return the pattern as the server's regular expressions write it.
+    """Return the pattern in the syntax of the API server's regular expressions.
 
-    Raises ModelError for look-arounds, back-references, `{1,2000}` and other parts that they lack.
+    Raises ModelError for look-arounds, back-references, `{1,2000}` and other unsupported parts.
     """
     if ambiguous := re.search(r"\{,\d+\}", pattern):
         raise ModelError(field, f"the server takes {ambiguous[0]!r} literally; write {{0,{ambiguous[0][2:]}")
@@ -74,7 +74,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def check_definition(definition: Mapping[str, Any], kind: str) -> None:
-    """Raise ModelError, which names the field, for a definition of `kind` that the server would refuse."""
+    """Raise ModelError with the field's name if the API server would refuse the CRD of `kind`."""
     for place in _not_text(definition):
         names = [name for before, name in pairwise(place) if before == "properties"]
         raise ModelError(".".join((kind, *names)), f"its {place[-1]} has half a character, which is no text")
@@ -98,9 +98,9 @@ def check_definition(definition: Mapping[str, Any], kind: str) -> None:
 
 
 def _cheaper(path: str, kind: str, versions: Sequence[Mapping[str, Any]], *, alone: bool) -> str:
-    """Return which fields to bound so that the rule at the path, or all rules, cost less than the limit.
+    """Return the fields that need a bound so that a rule's cost, or the total, is below the limit.
 
-    The bounds are found by trying: each time the one is kept that saves most.
+    The function tries all possible bounds, keeps the one that saves most, and repeats.
     """
     found = _SCHEMA.match(path)
     assert found is not None
@@ -110,7 +110,7 @@ def _cheaper(path: str, kind: str, versions: Sequence[Mapping[str, Any]], *, alo
         limit = RULE_LIMIT
         _keep_rule(schema, path[: rule.start()], int(rule[1]), found[0])
     bounds = list(_unbounded(schema, found[0]))
-    # What is above the rule says together how often it runs: one bound alone saves nothing.
+    # The nodes above the rule determine together how often it runs, so a single bound saves nothing.
     above = [each for each in bounds if path.startswith((f"{each.path}.items", f"{each.path}.additional"))]
     steps = (
         [above, *([each] for each in bounds if each not in above)] if above else [[each] for each in bounds]
@@ -140,7 +140,7 @@ def _cheaper(path: str, kind: str, versions: Sequence[Mapping[str, Any]], *, alo
 
 
 class _Bound(NamedTuple):
-    """A node that could have a bound and has none, and the word for it."""
+    """A node without a bound, and the schema keyword that would bound it."""
 
     path: str
     node: Any
@@ -174,7 +174,7 @@ def _below(node: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Find the places of strings that UTF-8 does not have: with a lone surrogate."""
+    """Find the paths of strings with a lone surrogate, which UTF-8 cannot express."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from _not_text(each, (*place, name))
@@ -186,10 +186,10 @@ def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 
 def _field_of(path: str, kind: str, versions: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the field of the model that the path of an error is about, and the word of its schema."""
+    """Return the model's field at the path of an error, and the schema keyword."""
     found = _SCHEMA.match(path)
     if found is None:
-        # The server has one error for a part that all versions share.
+        # For a part that all versions share, the API server reports one error.
         plain = re.sub(r"\[\d+\]", "", path).replace("spec.versions.", "spec.")
         option = next((each for start, each in _OPTIONS.items() if plain.startswith(start)), None)
         return kind, f"{option} of @crd(), {path}" if option else path or "it"

@@ -1,4 +1,4 @@
-"""Conversion of pydantic's JSON schema to the structural schema that the API server asks for."""
+"""Conversion of pydantic's JSON schema to the structural schema that the API server requires."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from manager_tools.codegen.model_schema import (
 )
 from manager_tools.codegen.server_checks import go_pattern
 
-# For people and tools that read the JSON schema itself.
+# Keywords for readers of the JSON schema itself.
 IGNORED = frozenset({"title", "examples", "deprecated", "readOnly"})
 
-# Formats that the server checks, less those that mean something else to pydantic: `duration` is ISO 8601
-# here and Go's notation there, and `binary` is no text at all. The server warns of any other.
+# Formats that the API server checks, except for those that pydantic defines in another way: `duration` is ISO
+# 8601 in pydantic and Go's notation in the API server, and `binary` is not text. The API server warns of any
+# other format.
 FORMATS = frozenset(
     {
         *("byte", "cidr", "date", "date-time", "double", "email", "float", "hostname", "int32", "int64"),
@@ -30,7 +31,7 @@ FORMATS = frozenset(
     }
 )
 
-# Order for readers of a schema: description and type first, then constraints, then contents.
+# Keyword order for readers of a schema: description and type first, then constraints, then contents.
 ORDER = (
     *("description", "type", "format", "nullable", "default", "enum", "pattern", "minLength", "maxLength"),
     *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
@@ -48,10 +49,9 @@ _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 def bounds(node: JsonSchema, field: str) -> JsonSchema:
-    """Return the node's bounds in the server's words, in which an exclusive bound is a bound with a mark.
+    """Return the node's bounds as OpenAPI v3 has them, where `exclusiveMaximum` is a boolean.
 
-    The range that type and format already imply is left out. Raises ModelError for a bound that the server
-    cannot compare values with.
+    The range that type and format imply is left out. Raises ModelError for a bound of another type.
     """
     lowest, highest = RANGES.get(_integer_format(node), (None, None))
     found: JsonSchema = {}
@@ -76,11 +76,11 @@ def _integer_format(node: JsonSchema) -> str:
 
 
 def _check_bound(bound: float, word: str, node: JsonSchema, field: str) -> None:
-    """Raise ModelError for a bound that would have the server refuse every value."""
+    """Raise ModelError for a bound with which the API server would refuse every value."""
     if not math.isfinite(bound):
         raise ModelError(field, f"its {word} has to be a finite number, not {bound}")
     low, high = RANGES.get(_integer_format(node), RANGES["int64"])
-    # The server has bounds as floating-point numbers, so the ends of int64 are beyond it.
+    # The API server stores bounds as floating-point numbers, so the ends of int64 are out of range.
     if not (low <= float(bound) <= high and -(2.0**63) < float(bound) < 2.0**63):
         of = "int32" if high < 2**63 - 1 else "int64"
         raise ModelError(field, f"its {word} {bound} is beyond {of}, so the server would refuse every value")
@@ -93,7 +93,7 @@ def _check_bound(bound: float, word: str, node: JsonSchema, field: str) -> None:
 
 
 def checked_format(name: str, field: str) -> str:
-    """Return the format; raises ModelError if the server gives the format another meaning or none."""
+    """Return the format; raise ModelError if the API server does not know it or gives it another meaning."""
     if name not in FORMATS:
         hint = "; use str with a pattern" if name in {"duration", "time", "binary"} else ""
         raise ModelError(field, f"the server has no format {name!r} of this meaning{hint}")
@@ -101,9 +101,9 @@ def checked_format(name: str, field: str) -> str:
 
 
 def enum_type(values: Sequence[Any], field: str) -> str:
-    """Return the one type of an enum's values.
+    """Return the common type of an enum's values.
 
-    Raises ModelError when they differ, or the server cannot hold one of them.
+    Raises ModelError if the types differ, or if the API server does not support one of them.
     """
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
@@ -123,7 +123,7 @@ _SCALARS = ("string", "integer", "number", "boolean")
 
 
 def check_merging(schema: JsonSchema, field: str) -> None:
-    """Raise ModelError when a converted schema is merged in a way that its type does not have."""
+    """Raise ModelError if a converted schema has a merge strategy that its type does not support."""
     if _LIST_TYPE in schema and schema.get("type") != "array":
         raise ModelError(field, "list_map(), list_set() and atomic_list() are for lists")
     if _MAP_TYPE in schema and schema.get("type") != "object":
@@ -148,14 +148,14 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 class Collapsed(NamedTuple):
-    """A schema without alternatives, and whether None was one of them."""
+    """A schema without alternatives, and whether None was an alternative."""
 
     schema: JsonSchema
     nullable: bool
 
 
 def collapse(node: JsonSchema, field: str) -> Collapsed:
-    """Reduce a union to its one member that is not None; raises ModelError when there are several."""
+    """Reduce a union to its only member besides None; raise ModelError if it has several."""
     nullable = False
     for keyword in _ALTERNATIVES:
         if keyword not in node:
@@ -201,7 +201,7 @@ _TRANSLATED: dict[str, Callable[[Any, str], JsonSchema]] = {
     "format": lambda name, field: {"format": checked_format(name, field)},
     "pattern": lambda pattern, field: {"pattern": go_pattern(pattern, field)},
 }
-# Read together with others, once it is known what the value is.
+# These keywords are read together, after the type of the value is known.
 _BY_TYPE = frozenset(
     {
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
@@ -210,17 +210,17 @@ _BY_TYPE = frozenset(
 )
 
 
-# Mean the same in both.
+# Keywords with the same meaning in JSON Schema and OpenAPI.
 _CARRIED = frozenset(ORDER) - _TRANSLATED.keys() - _BY_TYPE - {"anyOf"}
 
 
 def structural_schema(kind: type[Resource]) -> JsonSchema:
     """Return the OpenAPI v3 schema of a kind's objects.
 
-    Raises ModelError, which names the field, for what a structural schema cannot say.
+    Raises ModelError with the field's name if a structural schema cannot express the model.
     """
     whole = model_schema(kind)
-    # The server has its own schemas for these, and accepts no other.
+    # The API server has its own schemas for these fields, and accepts no others.
     own: JsonSchema = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -229,14 +229,14 @@ def structural_schema(kind: type[Resource]) -> JsonSchema:
     fields = {name: value for name, value in whole["properties"].items() if name not in own}
     schema = _convert({**whole, "properties": fields}, kind.__name__)
     if any(each.get("fieldPath") == ".metadata.name" for each in schema.get("x-kubernetes-validations", ())):
-        # Which a rule may only blame if the schema has it.
+        # A rule may use these fields as `fieldPath` only if the schema declares them.
         own["metadata"] = {"type": "object", "properties": {"name": {"type": "string"}}}
     schema["properties"] = {**own, **schema["properties"]}
     return schema
 
 
 def object_schema(model: type[ApiModel]) -> JsonSchema:
-    """Return the schema of a model that is a part of objects. Raises ModelError."""
+    """Return the schema of a model that is nested in other objects. Raises ModelError."""
     return _convert(model_schema(model), model.__name__)
 
 
@@ -256,7 +256,7 @@ def _convert(node: JsonSchema, field: str) -> JsonSchema:
     schema.update(bounds(node, field))
     _check_default(schema.get("default"), _integer_format(node), field)
     if schema.get(_INT_OR_STRING):
-        schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]  # as controller-gen writes it
+        schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]  # in the form that controller-gen writes
     if "enum" in schema:
         schema.setdefault("type", enum_type(schema["enum"], field))
     if "type" not in schema and _INT_OR_STRING not in schema and _PRESERVE not in schema:
@@ -289,8 +289,8 @@ def _object(node: JsonSchema, field: str) -> JsonSchema:
 def _model(node: JsonSchema, field: str) -> JsonSchema:
     """Convert a model's fields.
 
-    The model's setting for other fields (`additionalProperties`) concerns Python code only; the server drops
-    such fields before it stores an object.
+    The model's `additionalProperties` applies to Python only; the API server drops unknown fields before it
+    stores an object.
     """
     properties: JsonSchema = {}
     required: list[str] = []
@@ -310,16 +310,16 @@ def _model(node: JsonSchema, field: str) -> JsonSchema:
 
 
 def _element(node: JsonSchema, field: str) -> JsonSchema:
-    """Convert an element of a list or a map; None is a value there, unlike a missing element."""
+    """Convert an element of a list or map; an element may be None, unlike a missing one."""
     value, nullable = collapse(node, field)
     element = _convert(value, field)
     return {**element, "nullable": True} if nullable else element
 
 
 def _json_default(value: Any, field: str) -> Any:
-    """Return a default as JSON has it, less what is None in a model, as `to_wire` does.
+    """Return a default as JSON without a model's None fields, as `to_wire` does.
 
-    Raises ModelError for numbers that JSON does not have.
+    Raises ModelError for infinite numbers and NaN.
     """
     if isinstance(value, dict):
         return {name: _json_default(inner, field) for name, inner in value.items() if inner is not None}

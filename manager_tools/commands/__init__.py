@@ -1,4 +1,4 @@
-"""The commands that a running manager does not need; `operator-manager` finds them by an entry point."""
+"""Commands that a running manager does not need; `operator-manager` finds them by an entry point."""
 
 from __future__ import annotations
 

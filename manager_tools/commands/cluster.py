@@ -1,4 +1,4 @@
-"""Parts of several commands: flags for a cluster, a connection to it, and the names of kinds."""
+"""Common parts of several commands: flags for a cluster, a connection to it, and names of kinds."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def text_flag(*names: str, text: str, default: str | None = None, metavar: str = "NAME") -> Callable[[F], F]:
-    """Declare a flag that takes a text; `default` describes what it is without the flag."""
+    """Declare a flag with a text value; `default` describes the value without the flag."""
     return click.option(*names, type=parse_text, metavar=metavar, show_default=default, help=text)
 
 
 def file_flag(*names: str, text: str, default: str | None = None, **more: Any) -> Callable[[F], F]:
-    """Declare a flag that names a file, which shells complete; `default` describes the default."""
+    """Declare a flag for a file name, which shells complete; `default` describes the default."""
     complete = click.Path().shell_complete
     return click.option(
         *names,
@@ -46,7 +46,7 @@ def file_flag(*names: str, text: str, default: str | None = None, **more: Any) -
 
 
 def cluster_flags(command: F) -> F:
-    """Give a command the flags `--kubeconfig` and `--context`."""
+    """Add the flags `--kubeconfig` and `--context` to a command."""
     kubeconfig = file_flag(
         "--kubeconfig", default="as for kubectl, or the pod's own", text="kubeconfig of the cluster"
     )
@@ -55,7 +55,7 @@ def cluster_flags(command: F) -> F:
 
 
 def manager_url(text: str) -> str:
-    """Parse where a manager's console is. Raises `ValueError` for another address."""
+    """Parse the address of a manager's console. Raises `ValueError` for an invalid address."""
     if text == "none":
         return text
     try:
@@ -93,7 +93,7 @@ async def connected(
 
 
 def read_input(file: str, longest: int) -> bytes:
-    """Read a file, or stdin for "-". Raises OSError, also for more than `longest` bytes."""
+    """Read a file, or stdin for "-". Raises OSError if it cannot be read or has more than `longest` bytes."""
     if file != "-":
         return read_small_file(file, longest=longest)
     raw = sys.stdin.buffer.read(longest + 1)
@@ -104,26 +104,26 @@ def read_input(file: str, longest: int) -> bytes:
 
 @contextmanager
 def ended_in_one_line() -> Iterator[None]:
-    """Turn an error whose message alone is enough for people into a `ClickException`."""
+    """Convert errors with a sufficient message into a `ClickException`, which is shown as one line."""
     try:
         yield
     except Exception as error:
         cause = cause_of(error)
         if isinstance(cause, BrokenPipeError):
-            raise cause from error  # the reader of our output has left
+            raise cause from error  # the program that reads our output has ended
         if is_expected(cause):
             raise click.ClickException(in_one_line(cause)) from error
         raise
 
 
 class UnknownKind(click.UsageError):
-    """No kind is called so."""
+    """A name that no kind has."""
 
 
 def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
-    """Find a kind by its name, plural, short name or full name, in any case.
+    """Find a kind by its name, plural, short name or full name; upper and lower case are equal.
 
-    Raises `UnknownKind` if none of `kinds` has the name, and `UsageError` if several have it.
+    Raises `UnknownKind` if none of `kinds` has the name, and `UsageError` if several kinds have the name.
     """
     found: dict[str, type[Resource]] = {}
     for kind in kinds:

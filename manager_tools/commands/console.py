@@ -52,10 +52,10 @@ _PATIENCE = 30.0
 """Seconds for kubectl to forward a port."""
 
 _STOP_WITHIN = 10.0
-"""Seconds from a signal in which it ends."""
+"""Seconds within which the command ends after a signal."""
 
 _SIGNAL_WITHIN = 0.5
-"""Seconds from the end of kubectl in which the signal that has ended it arrives."""
+"""Seconds after the end of kubectl within which the signal that ended it arrives here too."""
 
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:([0-9]+) ->")
 
@@ -221,7 +221,8 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
             sys.stdout.write("It gets your token; --service-account gives it one for the console alone.\n")
         sys.stdout.flush()
         if not arguments.no_browser:
-            # Some browsers end only when they are closed, which this does not wait for.
+            # Some browsers keep running until the user closes the window; this command does not wait for
+            # that.
             leads = stack.enter_context(_page_that_leads_to(own))
             Thread(target=webbrowser.open, args=(leads.as_uri(),), daemon=True).start()
         await (asyncio.Event().wait() if lines is None else _end_of(lines, target))
@@ -229,7 +230,7 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
 
 @contextmanager
 def _page_that_leads_to(address: str) -> Iterator[Path]:
-    """Write a file for this user alone: all users of a machine can see the command line of a browser."""
+    """Write a redirecting page for this user only: all users can see a browser's command line."""
     with TemporaryDirectory(prefix="console-", ignore_cleanup_errors=True) as folder:
         page = Path(folder) / "console.html"
         page.touch(mode=0o600)
@@ -240,7 +241,7 @@ def _page_that_leads_to(address: str) -> Iterator[Path]:
 async def _authorization(
     program: Program, arguments: ConsoleArguments, transport: Transport, config: ClusterConfig
 ) -> tuple[Authorization, bool]:
-    """Return the header to send, and whether it is good for more than the console."""
+    """Return the Authorization header, and whether its token is valid for more than the console."""
     audience = audience_of(program)
     credentials: Credentials
     if arguments.service_account is not None:
@@ -256,7 +257,7 @@ async def _authorization(
                 return partial(_own, config), True
         try:
             await credentials.current()
-        except ConfigError:  # few may make tokens of themselves
+        except ConfigError:  # few users may create tokens for themselves
             return partial(_own, config), True
 
     async def ask(rejected: str | None) -> str:
@@ -333,6 +334,6 @@ async def _end_of(lines: asyncio.StreamReader, target: str) -> NoReturn:
     said = "nothing"
     async for line in lines:
         said = line.decode(errors="replace").strip() or said
-    # Ctrl-C ends kubectl too, and its end may be seen before the signal.
+    # Ctrl-C ends kubectl too, and this command may notice kubectl's end before the signal.
     await asyncio.sleep(_SIGNAL_WITHIN)
     raise click.ClickException(f"kubectl forwards to {target} no more; it says: {said}")

@@ -20,7 +20,7 @@ _KIND = "name of the kind, such as Greeting"
 
 
 def _one_kind(_context: click.Context, _option: click.Parameter, kinds: Sequence[str]) -> str:
-    """Return the only kind of `--kind`: click would take the last one, and drop the others."""
+    """Return the only value of `--kind`: click would take the last one, and drop the others."""
     if len(kinds) > 1:
         raise click.UsageError(f"--kind takes one kind, not {len(kinds)}: run the command for each of them")
     return kinds[0]
@@ -64,7 +64,7 @@ def api(
     cluster_scoped: bool,
     owns: Sequence[str],
 ) -> None:
-    """Write the files, and say which and what to do next."""
+    """Write the files of a kind; print the written files and the next steps."""
     try:
         names = Names(
             program=invocation.program.name,
@@ -125,7 +125,7 @@ def _kinds(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
 def webhook(
     invocation: Invocation, kind: str, group: str, defaulting: bool, validation: bool, conversion: str
 ) -> None:
-    """Write the files, and say which and what to do next."""
+    """Write the files of webhooks; print the written files and the next steps."""
     answers = Answers(defaulting, validation, conversion)
     if not list(answers):
         raise click.UsageError("--defaulting, --validation or --conversion=VERSION is needed")

@@ -76,7 +76,7 @@ READY, NOT_READY = 0, 3
 _COMMAND = "explain"
 _LOCAL = "http://127.0.0.1:8082"
 _PATIENCE = 5.0
-"""Seconds for a manager to answer."""
+"""Seconds for a manager to respond."""
 
 _LONGEST = 4 * 1024 * 1024
 
@@ -138,7 +138,7 @@ def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> 
     """
     what = "/".join(named)
     kind, slash, name = what.partition("/")
-    if len(named) > 2 or not slash or not kind or not name or "/" in name:  # noqa: PLR2004 - "pet rex"
+    if len(named) > 2 or not slash or not kind or not name or "/" in name:  # noqa: PLR2004 - two words, such as "pet rex"
         raise click.UsageError("KIND/NAME is expected, such as pet/rex")
     arguments = ExplainArguments(kind, name, **flags)
     if arguments.manager_token_file is not None and urlsplit(arguments.manager).scheme != "https":
@@ -152,7 +152,7 @@ def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> 
     ):
         told = runner.run(_explain(invocation.program, arguments, model, operators))
     if arguments.output == "json":
-        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")  # in ASCII, whatever names there are
+        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")  # names may contain anything
     else:
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         sys.stdout.write(to_text(told, COLOURED if coloured else PLAIN))
@@ -183,7 +183,7 @@ async def _explain(
 
 
 async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: str) -> list[ShardOwner]:
-    """Return the object's owners; none where the work is not shared, or the leases may not be read."""
+    """Return the owners of the object's shard; none without shards or without rights to read the Leases."""
     try:
         holders = await leases.read()
     except KubeError:
@@ -196,9 +196,9 @@ async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: st
 async def _ask(
     program: Program, arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
 ) -> tuple[ManagerReport, str]:
-    """Return a manager's report of the object, and why it is empty if it is.
+    """Return a manager's report about the object, or the reason for an empty report.
 
-    Raises `ConfigError` for a file of the arguments that cannot be used.
+    Raises `ConfigError` if a file in the arguments cannot be used.
     """
     if arguments.manager == "none":
         return ManagerReport([]), ""
@@ -238,7 +238,7 @@ async def _ask(
 
 
 async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes:
-    """Read a stream without retries: most often there is no manager."""
+    """Read a stream without retries, because there is usually no manager."""
     body = bytearray()
     async with transport.stream(path, query=query, idle_timeout=_PATIENCE) as pieces:
         async for piece in pieces:
@@ -249,7 +249,7 @@ async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes
 
 
 def decode_report(answer: bytes) -> ManagerReport:
-    """Decode a manager's answer. Raises `ValueError` for anything else: any program may answer."""
+    """Decode a manager's report. Raises `ValueError` for other content, since any program may respond."""
     try:
         report = orjson.loads(shallow_at_once(answer))
         for each in report["controllers"]:
@@ -264,7 +264,7 @@ def decode_report(answer: bytes) -> ManagerReport:
 
 
 def _values_of(kind: type[msgspec.Struct], fields: dict[str, Any]) -> list[Any]:
-    """Return the values of a record that is stored without field names."""
+    """Return the values of a record, which is stored without field names."""
     return [
         [_values_of(nested, each) for each in fields.get(field.name, ())]
         if (nested := _NESTED.get(field.name)) is not None
@@ -292,7 +292,7 @@ _RUNS_SHOWN = 8
 
 
 def to_text(told: Explanation, style: Style = PLAIN) -> str:
-    """Return an explanation as text. Its only control characters are those of `style`."""
+    """Format an explanation as text, whose only control characters come from `style`."""
     return "\n".join(_lines(told, style)) + "\n"
 
 

@@ -43,11 +43,11 @@ def crds(invocation: Invocation, max_description: int | None) -> None:
     version fail; they are never converted wrongly.
     """
     program = invocation.program
-    # What the kustomization in config/default makes of the names that the generator gives.
+    # The namespace that the kustomization in config/default gives to generated objects.
     at_service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
 
     def service(path: str) -> dict[str, Any]:
-        # A manager outside of the cluster has put its URL there, which server-side apply would keep.
+        # A manager outside of the cluster writes its URL there; server-side apply would keep it.
         return {**at_service(path), "url": None}
 
     definitions = declared_definitions(invocation.operators(), service, max_description=max_description)
@@ -57,7 +57,7 @@ def crds(invocation: Invocation, max_description: int | None) -> None:
 def declared_definitions(
     operators: Sequence[AnyOperator], client_config: ClientConfig, *, max_description: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return the definitions of every kind of `operators`. Raises `ClickException` for a wrong model."""
+    """Return the CRDs of all kinds of `operators`. Raises `ClickException` for an invalid model."""
     kinds = [kind for operator in operators for kind in operator.kinds()]
     try:
         conversions = webhooks_of(operators).conversions
@@ -112,10 +112,10 @@ def _report_dangling(config: Path) -> int:
 def generated_tree(
     program: Program, operators: Iterable[AnyOperator], config: Path, *, max_description: int | None = None
 ) -> GeneratedTree:
-    """Return the files that the operators' models, rights and webhooks make, for the folder `config`.
+    """Generate the files of the folder `config` from the operators' models, rights and webhooks.
 
-    Raises ModelError when a model has no custom resource definition, RegistrationError when webhooks
-    do not fit together.
+    Raises ModelError if a model has no valid CustomResourceDefinition, and RegistrationError for conflicting
+    webhooks.
     """
     operators = tuple(operators)
     kinds = [kind for operator in operators for kind in operator.kinds()]

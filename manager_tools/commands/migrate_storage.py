@@ -1,4 +1,4 @@
-"""The command `migrate-storage`: one definition after the other, until all are done."""
+"""The command `migrate-storage`, which migrates one CustomResourceDefinition after the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, say
 
 _STOP_WITHIN = 10.0
-"""Seconds from a signal in which it ends."""
+"""Seconds within which the command ends after a signal."""
 
 _COMMAND = "migrate-storage"
 
@@ -36,7 +36,7 @@ _DEFAULT = MigrationOptions()
 
 @dataclass(frozen=True, slots=True)
 class MigrateArguments:
-    """The arguments of `migrate-storage`; `kinds` as they were written, none for all."""
+    """The arguments of `migrate-storage`; `kinds` are as the user wrote them, empty for all kinds."""
 
     kinds: tuple[str, ...]
     kubeconfig: str | None
@@ -109,7 +109,7 @@ def migrate_storage(
     arguments = MigrateArguments(kinds, kubeconfig, context, MigrationOptions(**options))
     operators = invocation.operators()
     names = named_definitions(kinds, [kind for operator in operators for kind in operator.kinds()])
-    # The library logs for a manager's log; people get printed lines.
+    # The library's log lines are for a manager's log; a user of this command reads printed lines.
     with (
         configured(level="error") as lines,
         Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
@@ -119,9 +119,9 @@ def migrate_storage(
 
 
 def named_definitions(asked: Sequence[str], kinds: Sequence[type[Resource]]) -> list[str]:
-    """Return the distinct names of the definitions in `asked`; those of all `kinds` if it is empty.
+    """Return the CustomResourceDefinitions' names for `asked` or, if that is empty, for all `kinds`.
 
-    A definition's full name need not be one of `kinds`. Raises `UsageError` for an unknown name.
+    A full name may be of a kind that is not in `kinds`. Raises `UsageError` for an unknown name.
     """
     if not asked:
         return list(dict.fromkeys(map(_full_name, kinds)))
@@ -144,11 +144,11 @@ def _full_name(kind: type[Resource]) -> str:
 async def _migrate(
     program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
 ) -> int:
-    """Migrate the definitions of these names; returns the exit code, which is 0 if none is left to do."""
+    """Migrate the kinds of these CRDs; return the exit code, 0 if all objects are migrated."""
     with watchdog.stop_on_signals() as stop:
         try:
             done = await unless(stop, _migrate_all(program, arguments, names))
-        except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
+        except Exception as error:  # noqa: BLE001 - an unexpected error is reported in one line
             if is_expected(error):
                 say(f"{program.name}: migrate-storage: {in_one_line(error)}")
             else:
@@ -183,7 +183,7 @@ async def _migrate_one(
             return True
         outcome = await migration.run(definition)
     except Unauthorized:
-        raise  # the next definition would fail alike
+        raise  # migrating the next CustomResourceDefinition would fail with the same error
     except NotFound as error:
         if arguments.kinds:
             report.failed(in_one_line(error))

@@ -25,7 +25,7 @@ from manager_tools.commands.cluster import cluster_flags, connected, ended_in_on
 _COMMAND = "model"
 
 _LONGEST = 16 * 1024 * 1024
-"""Bytes. Some projects have all of their definitions in one file of a few megabytes."""
+"""Bytes. Some projects have all CustomResourceDefinitions in one file of a few megabytes."""
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
 
@@ -108,7 +108,7 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the missing folders of a path; inside a package, create packages."""
+    """Create the missing folders of a path; inside of a Python package, create packages."""
     if folder.exists():
         return
     _make_folder(folder.parent)
@@ -183,7 +183,7 @@ async def _kinds(transport: Transport, group: str, version: str | None) -> Async
         except ApiError:
             if group:
                 raise
-            continue  # an aggregated API that is down at the moment
+            continue  # an aggregated API whose server is down
         for resource in found:
             if "/" not in resource.name:
                 names = {resource.name, resource.kind, resource.singular_name, *resource.short_names}

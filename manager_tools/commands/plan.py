@@ -42,33 +42,33 @@ from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 NOTHING, FAILED, CHANGES = 0, 1, 3
 
 OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
-"""The reason why nothing is permitted that needs leadership, as people see it."""
+"""The reason, shown to users, for which an action outside of the cluster is refused."""
 
 _COMMAND = "plan"
 _LONGEST_FILE = 16 * 1024 * 1024
 _MOST_SHOWN = 4 * 1024 * 1024
-"""Characters of differences; what comes after is counted."""
+"""The maximum number of characters of differences to print; further ones are only counted."""
 
 _LONGEST_NOTE = 1_000
 
 _MOST_LINES = 20_000
-"""Of an object: to compare more takes long, and nobody reads them."""
+"""The maximum number of lines of an object to compare: more would take long."""
 
 _LONGEST_LINE = 2_000
 
 _HIDDEN = ("managedFields", "resourceVersion")
 _DRAWN = ("uid", "creationTimestamp")
-"""Of what would be created: they would be others."""
+"""Random fields of a created object, which would have other values in a real run."""
 
 _AT_ONCE = 8
-"""Objects that are planned at a time."""
+"""The number of objects that are planned concurrently."""
 
 _log = get_logger("plan")
 
 
 class _Found(NamedTuple):
     kind: tuple[str, str]
-    """Its group and name."""
+    """The kind's group and name."""
 
     key: ObjectKey
 
@@ -176,7 +176,8 @@ async def _plan(
     )
     try:
         await server_version(transport, config)
-        # It never runs: no context is entered, nothing runs beside, and no Event is sent.
+        # The manager never runs: no operator's context manager is entered, no background task starts, no
+        # Event is sent.
         manager = Manager(
             transport,
             program=program,
@@ -217,7 +218,7 @@ async def _synced(manager: Manager, reading: asyncio.Task[None]) -> None:
 
 
 class _Target(NamedTuple):
-    """An object, and the controller of its kind; None for a missing object."""
+    """An object with the controller of its kind; None for a missing object."""
 
     kind: str
     key: ObjectKey
@@ -229,7 +230,7 @@ def _keys(
 ) -> Iterator[_Target]:
     for operator, controller in controllers.items():
         if controller is None:
-            continue  # it has webhooks alone
+            continue  # the operator has only webhooks
         kind = operator.kind.gvk.kind
         if named is None:
             for record in operator.informer.list():
@@ -273,7 +274,7 @@ async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> 
 async def _each_planned(
     targets: Sequence[_Target], transport: DryRunTransport
 ) -> AsyncGenerator[tuple[_Target, Planned | None], None]:
-    """In their order; some more are under way, for most of the time goes by at the API server."""
+    """Yield the plans in the objects' order; more run concurrently, as most time passes in the API server."""
     begun: deque[tuple[_Target, asyncio.Task[Planned] | None]] = deque()
     rest = iter(targets)
     try:
@@ -323,14 +324,14 @@ def _print(line: str) -> None:
 
 
 class Planned(NamedTuple):
-    """The writes that the reconcile of an object would send."""
+    """The writes that a reconcile of an object would send."""
 
     changes: list[Change]
     other: list[str]
-    """Requests of other sorts: an eviction, a scale."""
+    """Other requests, such as an eviction or a scale."""
 
     ends: str = ""
-    """Why the plan is incomplete, if it is."""
+    """The reason why the plan is incomplete, or ""."""
 
     failed: bool = False
 
@@ -361,13 +362,13 @@ def title(change: Change) -> str:
 
 
 def differs(change: Change) -> bool:
-    """Return whether more than the server's own metadata would change."""
+    """Return whether a field would change, apart from the API server's own metadata."""
     before, after = _shown(change)
     return before != after
 
 
 def replaced_pods(change: Change) -> int:
-    """Return how many pods would be replaced, because their template would be another one."""
+    """Return how many pods a changed template would replace."""
     if change.before is None or change.after is None:
         return 0
     before, after = (each.get("spec") or {} for each in (change.before, change.after))
@@ -381,7 +382,7 @@ def replaced_pods(change: Change) -> int:
 
 
 _ROLLED_OUT = {"Deployment": "replicas", "StatefulSet": "replicas", "DaemonSet": "currentNumberScheduled"}
-"""Kinds that replace their pods when the template changes, and the field of the status that counts them."""
+"""Kinds that replace their pods when the template changes, with the status field that counts the pods."""
 
 
 def unified(change: Change) -> Iterator[str]:

@@ -79,7 +79,7 @@ def simulate(invocation: Invocation, /, **flags: Any) -> int:
     checked at every write and in the end; the exit code is 1 when one does not hold.
     """
     chosen = _chosen(invocation.operators(), flags["only"])
-    declared_definitions(chosen, UNPLACED)  # a wrong model is one line
+    declared_definitions(chosen, UNPLACED)  # an invalid model is reported in one line
     from manager_tools.simulation.campaign import run_campaign  # noqa: PLC0415 - 155 ms, 17 MB: not for the help
 
     given = {name: value for name, value in flags.items() if value is not None}

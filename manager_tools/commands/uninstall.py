@@ -1,11 +1,12 @@
-"""Deletes definitions as `kubectl delete` does, and says what that waits for.
+"""Deletion of CustomResourceDefinitions as with `kubectl delete`, with a report of the objects that block it.
 
     program crds | python -m manager_tools.commands.uninstall KUBECTL
 
-A definition goes after all of its objects, and an object with a finalizer after it was cleaned up. Without a
-manager that can do that, it would take for ever, in silence.
+The API server removes a CustomResourceDefinition only after all its objects, and an object with a finalizer
+only after its operator has cleaned up. Without a running manager, `kubectl delete` would wait for ever in
+silence.
 """
-# ruff: noqa: T201, S603 - a program's output is printed; it starts kubectl
+# ruff: noqa: T201, S603 - this program prints its output, and starts kubectl
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ import yaml
 from manager.telemetry.logs import on_one_line, shortened
 
 _PATIENCE = 7.0
-"""Seconds in which a manager that runs has removed what there usually is."""
+"""Seconds within which a running manager usually removes its objects."""
 
 _SHOWN = 5
 _LONGEST = 1_000
@@ -43,14 +44,14 @@ def main(kubectl: str) -> int:
 
 
 def _stored(definition: dict[str, Any]) -> str:
-    """Return kubectl's name for the objects in the stored version, as conversion may be unavailable."""
+    """Return kubectl's name of the resource in the stored version, as conversion may be unavailable."""
     spec = definition["spec"]
     [version] = (each["name"] for each in spec["versions"] if each["storage"])
     return f"{spec['names']['plural']}.{version}.{spec['group']}"
 
 
 def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
-    """Objects whose deletion waits: each with its kubectl name and its own reason, if it has one."""
+    """Return the objects whose deletion waits, with their kubectl names and reasons from conditions."""
     command = [kubectl, "get", name, "--all-namespaces", "--output=json", "--request-timeout=5s"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
@@ -62,7 +63,7 @@ def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
 
 
 def _message(item: dict[str, Any]) -> str:
-    """Return the message of the Ready condition, shortened to one line, as other clients may write it."""
+    """Return the Ready condition's message shortened to one line, because any client may have written it."""
     for condition in (item.get("status") or {}).get("conditions") or []:
         if condition.get("type") == "Ready":
             return on_one_line(shortened(str(condition.get("message", "")), _LONGEST))

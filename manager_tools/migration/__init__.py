@@ -1,7 +1,7 @@
-"""Storage migration: every object of a kind is stored in the version that its definition says.
+"""Storage migration: it stores every object of a kind in the storage version of its CRD.
 
-An API server stores what is written in the storage version of that day, and leaves what is there already
-as it is. `status.storedVersions` of the CustomResourceDefinition says which versions may be among the
-stored objects; none of these can be dropped from the definition. A migration has the server write every
-object anew and then trims that list.
+An API server writes objects in the current storage version, and leaves older objects in the version of their
+last write. `status.storedVersions` of the CustomResourceDefinition (CRD) lists the versions that stored
+objects may have; none of these versions can be removed from the CRD. A migration makes the API server write
+every object again, and then trims that list.
 """

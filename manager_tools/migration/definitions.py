@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions in a migration: their storage versions, the rights it needs, and its requests.
+"""CustomResourceDefinitions in a migration: storage versions, necessary rights, and requests.
 
-`config/rbac/` has a ClusterRole with the rights for the operators' kinds, without a binding. A user who
-upgrades is usually an administrator, and a Job gets the role for its run.
+`config/rbac/` has a ClusterRole with the rights for the operators' kinds, without a binding. Users who
+migrate are usually administrators; for a Job, bind the role while the Job runs.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from manager.util.program import Program
 T = TypeVar("T")
 
 RETRY_FOR = 120.0
-"""Seconds for which a server may be down or overloaded, as in a restart or a change of etcd's leader."""
+"""Seconds for which requests to a server that is down or overloaded are retried, as during a restart."""
 
 ATTEMPTS = 4
-"""How often a request is sent that fails although the server answers: the reason is likely to stay."""
+"""The number of attempts if the server responds with an error, which will probably remain."""
 
 _AWAY = TransportError, TooManyRequests, ServiceUnavailable, ServerTimeout
 
@@ -50,13 +50,13 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class RetryingClient:
-    """Client that sends requests, and retries each with back-off where that may help.
+    """A client that retries failed requests with back-off, if a retry may succeed.
 
-    The requests of a migration may all be sent twice: they read, or write what is there already.
+    All requests of a migration may be sent twice: they read, or write unchanged objects.
     """
 
     def __init__(self, transport: Transport, rng: random.Random, *, tell: Callable[[str], object]) -> None:
-        """`tell` gets the reason why the server is waited for."""
+        """Set up the client; `tell` receives the reason for each wait."""
         self.once = transport.request
         self._rng = rng
         self._tell = tell
@@ -66,7 +66,7 @@ class RetryingClient:
         return await self.retry(lambda: self.once(method, path, **options))
 
     async def retry(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `send`. Raises its last error when the time for retries is over."""
+        """Return the result of `send`, with retries. Raises the last error after the time for retries."""
         clock = asyncio.get_running_loop().time
         backoff = Backoff(base=0.25, cap=10.0, jitter=0.5, rng=self._rng)
         give_up_at = clock() + RETRY_FOR
@@ -93,20 +93,20 @@ def _pause(error: Exception, backoff: Backoff) -> float:
 
 
 class MigrationFailed(Exception):
-    """The migration of a kind cannot go on; one line that says why. What has been rewritten stays so."""
+    """A migration that cannot continue, with the reason in one line. Rewritten objects stay rewritten."""
 
 
 class DefinitionChanged(Exception):
-    """The definition has changed since the pass began: objects that were rewritten may be outdated."""
+    """A CRD that has changed since the pass began, so that rewritten objects may be outdated."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDefinition:
-    """A definition as it was at `resource_version`.
+    """A CustomResourceDefinition as it was at `resource_version`.
 
-    `storage` is the version in which the server stores what is written now, `stored` all in which there may
-    be objects. `with_status` has the served versions that have a status subresource. `position` is the
-    text of the annotation that says how far a migration has come, None without.
+    `storage` is the storage version, `stored` has all versions that stored objects may have, and
+    `with_status` the served versions with a status subresource. `position` is the text of the annotation with
+    a migration's progress, or None.
     """
 
     name: str
@@ -133,18 +133,18 @@ class StoredDefinition:
     def version(self) -> str:
         """Return the version for reads and writes: the storage version, if it is served.
 
-        Else another one, which the server stores in the storage version as well. Raises `IndexError` if no
-        version is served.
+        Otherwise it returns another served version, which the API server stores in the storage version too.
+        Raises `IndexError` if no version is served.
         """
         return self.storage if self.storage in self.served else self.served[0]
 
     @property
     def subresource(self) -> str:
-        """Return the written subresource: "status" if the kind has one, else "" for the object."""
+        """Return the subresource to write: "status" if the kind has one, else "" for the object itself."""
         return "status" if self.version in self.with_status else ""
 
     def collection(self, namespace: str = "") -> str:
-        """Return the path of all objects, or of those in a namespace."""
+        """Return the path of all objects, or of the objects in a namespace."""
         return self._mapping().path(namespace)
 
     def path(self, key: ObjectKey) -> str:
@@ -157,7 +157,7 @@ class StoredDefinition:
 
 
 def decode_definition(raw: bytes, *, position: str) -> StoredDefinition:
-    """Read what the server answers; `position` names the annotation. Raises ProtocolError."""
+    """Decode the API server's response; `position` is the annotation's key. Raises ProtocolError."""
     what = "a CustomResourceDefinition"
     found = json_object(raw, what)
     try:
@@ -187,14 +187,14 @@ def decode_definition(raw: bytes, *, position: str) -> StoredDefinition:
 
 
 class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion", "resume": "continue"}):
-    """A place in the list of all objects. Those before it are stored in the storage version.
+    """A position in the list of all objects. The objects before it are in the storage version.
 
-    `resume` is what the server is asked for to go on there, "" at the start: a continue token, in the
-    server's own order of the list. `done` is how many objects are before it, for people.
+    `resume` is the continue token for the list request from this position, "" at the start. `done` is the
+    number of objects before it, for display.
 
-    It holds for one definition only, and for one generation of that: were the storage version changed and
-    changed back in between, objects before the place would be stored in the other version again. That
-    everything else in the definition counts as well costs requests only, and no write.
+    A position is valid for one generation of one CustomResourceDefinition only. If the storage version
+    changes and changes back in the meantime, objects before the position may be in the other version again.
+    Other changes of the CRD invalidate it too, which costs only requests and no writes.
     """
 
     uid: str
@@ -205,7 +205,7 @@ class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion",
 
     @classmethod
     def start(cls, definition: StoredDefinition) -> Self:
-        """Return the place before all objects."""
+        """Return the position before all objects."""
         return cls(definition.uid, definition.generation, definition.storage)
 
     @classmethod
@@ -216,17 +216,17 @@ class Position(msgspec.Struct, frozen=True, rename={"storage": "storageVersion",
         try:
             kept = Decoder(cls, "a position")(definition.position.encode())
         except ProtocolError:
-            return None  # of another program or a later version: starting anew is always right
+            return None  # of another program or version: a restart is always correct
         is_valid = msgspec.structs.replace(kept, resume="", done=0) == cls.start(definition)
         return kept if is_valid and kept.resume else None
 
 
 class Definitions:
-    """The CustomResourceDefinitions of a cluster, as `program` migrates them.
+    """A client for the CustomResourceDefinitions that `program` migrates.
 
     Attributes:
-        position: the annotation of a definition in which it keeps how far it has come.
-        field_manager: under which it writes.
+        position: the key of the annotation with the progress.
+        field_manager: the field manager of its writes.
     """
 
     def __init__(self, client: RetryingClient, program: Program) -> None:
@@ -235,14 +235,14 @@ class Definitions:
         self.field_manager = f"{program.name}-migrate-storage"
 
     async def get(self, name: str) -> StoredDefinition:
-        """Read the current definition; raise NotFound and other `KubeError`s."""
+        """Read the current CustomResourceDefinition; raise NotFound and other `KubeError`s."""
         return decode_definition(await self._client.request("GET", _path(name)), position=self.position)
 
     async def keep(self, definition: StoredDefinition, position: Position, *, retries: bool = True) -> None:
-        """Store the position in the definition.
+        """Store the position in the CustomResourceDefinition.
 
-        Raises DefinitionChanged, also where the position has been written, when the definition has become
-        another one meanwhile. Without `retries`, it is sent once, and with a short deadline.
+        Raises DefinitionChanged if the CRD has changed in the meantime, even if the position has been
+        written. Without `retries`, the request is sent once, with a short deadline.
         """
         annotations = {self.position: msgspec.json.encode(position).decode()}
         body = {"metadata": {"uid": definition.uid, "annotations": annotations}}
@@ -258,8 +258,8 @@ class Definitions:
     async def trim(self, definition: StoredDefinition) -> bool:
         """Leave the storage version as the only stored one.
 
-        `definition` is the definition at the start of the migration. Raises DefinitionChanged if it differs
-        now, also on a concurrent change. Returns False when another client has trimmed it already.
+        `definition` is the CRD at the start of the migration. Raises DefinitionChanged if the CRD has changed
+        since then or changes concurrently. Returns False if another client has already trimmed the versions.
         """
 
         async def send() -> bool:
@@ -268,7 +268,7 @@ class Definitions:
                 raise DefinitionChanged
             if now.uniform:
                 return False
-            # The resource version makes a concurrent change of the definition win, and be noticed.
+            # With the resourceVersion, this write fails after a concurrent change of the CRD.
             body = {
                 "metadata": {"resourceVersion": now.resource_version},
                 "status": {"storedVersions": [now.storage]},
@@ -279,7 +279,7 @@ class Definitions:
         return await self._client.retry(send)
 
     async def clear(self, definition: StoredDefinition) -> None:
-        """Remove the position; sends nothing if there is none."""
+        """Remove the position; send no request if there is none."""
         if (await self.get(definition.name)).position is None:
             return
         body = {"metadata": {"uid": definition.uid, "annotations": {self.position: None}}}
@@ -306,9 +306,8 @@ def _path(name: str) -> str:
 def migration_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
     """Return the rules for `kinds`, which may include several versions of one kind.
 
-    CRDs: read them, keep the position of a migration in an annotation, and trim the stored versions, which
-    are in their status. Objects: list them, and patch the written part, which is the status where that is a
-    subresource.
+    For CRDs: read, store the position in an annotation, and trim the stored versions in the status. For
+    objects: list, and patch the object or, if the kind has that subresource, its status.
     """
     rules: dict[RbacRule, None] = {}
     names: dict[str, None] = {}
@@ -329,8 +328,8 @@ def migration_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
 async def missing_rights(client: RetryingClient, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
     """Return the missing permissions in words, such as "patch pets.petstore.example.com".
 
-    The check keeps a migration of hours from failing at its last step. If the server cannot answer it, the
-    migration starts, and a forbidden request fails later.
+    With this check, a migration does not fail at its last step after hours. If the API server cannot answer
+    the check, the migration starts anyway.
     """
     missing = []
     for attributes in _needed(definition, dry_run=dry_run):

@@ -1,4 +1,4 @@
-"""The migration of one kind: all names are listed by pages, and each object is rewritten."""
+"""The migration of one kind: it lists the names of all objects by pages, and rewrites each object."""
 
 from __future__ import annotations
 
@@ -37,27 +37,28 @@ from manager_tools.migration.definitions import (
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Rewritten, Tally
 
 PASSES = 3
-"""How many passes are made at most when the definition keeps changing."""
+"""The maximum number of passes if the CRD keeps changing."""
 
 KEEP_EVERY = 10.0
-"""Seconds between two stored positions: so much work is repeated after a crash."""
+"""Seconds between two stored positions; a crash repeats at most this much work."""
 
 FAILING = 20
-"""The migration is given up after so many server failures in a row."""
+"""The number of successive server failures after which the migration gives up."""
 
 _METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
-"""The media type for metadata alone, of an object or of a `List`."""
+"""The media type for the metadata of an object or of a `List`."""
 _DEADLINE = 60.0
-"""Time limit for a page, in seconds: a conversion webhook may take half of it."""
-# What is about the server or about us, and would be no different for the next object.
+"""Seconds for a page, half of which a conversion webhook may take."""
+# Errors of the server or of this client, which would be the same for the next object.
 _NOT_ABOUT_THE_OBJECT = TooManyRequests, ServiceUnavailable, ServerTimeout, Unauthorized
 
 
 class Migration:
-    """Migration of all objects of a kind to the storage version of its definition.
+    """The migration of all objects of a kind to the storage version of its CRD.
 
-    It may be cancelled or killed at any time. Rewritten objects stay so, and the next migration continues
-    at the same place or a little before. Concurrent migrations repeat the same work, but do no harm.
+    A migration may be cancelled or killed at any time. Rewritten objects stay rewritten, and the next
+    migration continues at the same position or shortly before. Concurrent migrations repeat the same work,
+    but do no harm.
 
     Attributes: `tally` counts the results so far.
     """
@@ -75,8 +76,8 @@ class Migration:
         """Migrate the kind of `definition`.
 
         Raises:
-            MigrationFailed: it cannot be done, or not now.
-            KubeError: the server did not do its part.
+            MigrationFailed: the migration is impossible, or impossible at present.
+            KubeError: a request failed.
         """
         if definition.uniform:
             if definition.position is not None and not self.options.dry_run:
@@ -98,7 +99,7 @@ class Migration:
         raise MigrationFailed("the definition keeps changing; run this again later")
 
     async def _again(self, before: StoredDefinition) -> StoredDefinition:
-        """Read the definition again; raise MigrationFailed if it is gone."""
+        """Read the CRD again; raise MigrationFailed if it is gone."""
         with suppress(NotFound):
             definition = await self.definitions.get(before.name)
             if definition.uid == before.uid:
@@ -129,15 +130,15 @@ class Migration:
         return Outcome.DONE
 
     async def _clear(self, definition: StoredDefinition) -> None:
-        """Remove the position. Failing to do so does no harm."""
+        """Remove the position; ignore a failure, which does no harm."""
         with suppress(KubeError):
             await self.definitions.clear(definition)
 
 
 class Refused(Exception):
-    """The server does not let one object be written as it is; the text is its reason.
+    """An object that the API server refuses to write unchanged; the text is the server's reason.
 
-    `failing` tells that it did not refuse the object so much as fail itself: a webhook that does not answer.
+    `failing` means that the server itself failed, for example because a webhook did not respond.
     """
 
     def __init__(self, error: ApiError, *, failing: bool) -> None:
@@ -164,23 +165,23 @@ _decode = Decoder(_Found, "the metadata of an object")
 
 
 class _Pass:
-    """Pass that rewrites every object from a position on, and saves the position in the definition.
+    """A pass that rewrites all objects from a position on, and stores the position in the CRD.
 
-    The position never passes an object that was refused, so that the next run comes to it again.
+    The position stays before the first refused object, so that the next run tries that object again.
 
-    To have an object written anew is to apply, on the server's side, a configuration that says nothing of it.
-    The server reads the object, patches it, and compares what it would store with the stored bytes. These
-    differ where they are of another version, so that it writes; else it does not, and the object keeps its
-    resourceVersion. It reads and writes in one step: whatever others write meanwhile is kept. No field
-    changes its manager, and neither the generation nor any content changes; who applies nothing owns nothing.
+    The pass rewrites an object by a server-side apply of an empty configuration. The API server compares the
+    new bytes with the stored bytes. They differ if the object is stored in another version; then the API
+    server writes the object. Otherwise the object keeps its resourceVersion. The API server reads and writes
+    in one step, so concurrent writes are kept. Content, generation and field managers stay the same, because
+    an empty apply owns no fields.
 
-    It is not a merge patch, though that would change nothing either: where a server cannot convert an object
-    to the version of one of its field managers, as while a webhook is down, it lets the patch pass and
-    forgets who manages what. An apply it refuses.
+    A merge patch would be unsafe. If the API server cannot convert an object to the version of one of its
+    field managers, for example while a webhook is down, it accepts a merge patch and drops managedFields. It
+    refuses an apply.
 
-    The patch goes to the status where that is apart. The server stores the whole object all the same, but
-    asks no admission webhook of the object itself: for a user's changes, these may have rules that old
-    objects do not keep, and each would cost a call. The schema is checked in either case.
+    If the kind has a status subresource, the pass patches the status. The API server then stores the whole
+    object too, but does not call the admission webhooks of the main resource, which might refuse old objects
+    and cost one call each. The schema is checked in both cases.
     """
 
     def __init__(self, migration: Migration, definition: StoredDefinition, position: Position) -> None:
@@ -196,19 +197,20 @@ class _Pass:
         self._failing = 0
 
     async def run(self) -> None:
-        """Return at the end of the list, whatever was refused.
+        """Rewrite all objects up to the end of the list, even if some are refused.
 
         Raises:
-            DefinitionChanged: it has to begin anew.
+            DefinitionChanged: the pass has to start again.
             MigrationFailed: the server fails at every object.
-            KubeError: the server did not do its part.
+            KubeError: a request failed.
         """
         try:
             await self._pages()
         except DefinitionChanged:
             raise
         except BaseException:
-            # Interrupted, or at an end with a server that may be away: one try, that the next run gains by.
+            # After an interruption or a server failure, try once to store the position, which saves the next
+            # run work.
             with suppress(KubeError, DefinitionChanged):
                 await self._keep(retries=False)
             raise
@@ -240,11 +242,11 @@ class _Pass:
                 await self._keep()
 
     async def _page(self, resume: str) -> tuple[Page, bool]:
-        """Return the page at a continue token, "" for the first one, and whether the list begins anew.
+        """Return the page at a continue token ("" for the first page), and whether the list starts again.
 
-        A token expires after some minutes; then the server gives another one for the same place in the
-        current state. Objects created meanwhile need no migration, as they are stored in the new version.
-        If the server gives no new token, or does not know the old one, the list starts anew.
+        A token expires after some minutes; then the API server returns a new token for the same position in
+        the current state. Objects created meanwhile need no migration, as they are stored in the new version.
+        If the API server returns no new token, or does not accept the old one, the list starts again.
         """
         try:
             return await self._listing.page(self._limit, resume), False
@@ -284,12 +286,15 @@ class _Pass:
         self._kept, self._kept_at = position, asyncio.get_running_loop().time()
 
     async def _rewrite(self, found: _Metadata) -> Rewritten:
-        """Rewrite it; raises Refused if this object cannot be written, and KubeError if none can."""
+        """Rewrite an object.
+
+        Raise Refused for a problem of this object, and KubeError for a problem of all objects.
+        """
         definition, query = self._definition, {"fieldManager": self._definitions.field_manager}
         body = {
             "apiVersion": f"{definition.group}/{definition.version}",
             "kind": definition.kind,
-            # With a uid, nothing is made where the object has gone, or another one has its name.
+            # With a UID, the apply creates no object if the object is gone or another object has its name.
             "metadata": {"name": found.name, "uid": found.uid},
         }
         try:
@@ -302,9 +307,9 @@ class _Pass:
                 accept=_METADATA.format(""),
             )
         except (NotFound, Conflict) as error:
-            # The object may be gone, recreated under its name, or changed by other clients again and again.
-            # But a server that does not know the path yet also answers Not Found, and a webhook Conflict.
-            # By a list, for which there is the right.
+            # The object may be gone, replaced, or changed repeatedly by other clients. But Not Found may also
+            # mean that the API server does not serve the path yet, and Conflict may come from a webhook. So
+            # look the object up by a list, which the rights allow.
             named = {**self._limit, "fieldSelector": f"metadata.name={found.name}"}
             page = await self._list(found.namespace).page(named)
             listed = (_decode(each).metadata for each in page.items)

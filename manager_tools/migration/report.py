@@ -1,4 +1,4 @@
-"""The options of a migration, and what is printed about it."""
+"""The options of a migration, and its printed report."""
 # ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from manager.util.duration import format_duration
 from manager_tools.migration.definitions import StoredDefinition
 
 Rewritten = Literal["rewritten", "no_need", "gone"]
-"""What became of an object: written, by the server for us or by somebody else; stored in the right version
-before; or deleted meanwhile."""
+"""The result for an object: rewritten by any client, in the storage version before, or deleted."""
 
 _PROGRESS_EVERY = 10.0
 
 _TOLD = 100
-"""The most refused objects of a kind that are printed; further ones are counted."""
+"""The maximum number of refused objects of a kind to print; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +33,9 @@ class MigrationOptions:
         page_size: objects per list request; an interrupted run continues at the start of a page.
         concurrency: objects written at the same time.
         rate: maximum objects per second.
-        settle: seconds to wait before the first write, because each API server learns of a new storage
-            version by itself, and stores the old one until then.
-        dry_run: the server tries everything and stores nothing.
+        settle: seconds to wait before the first write, because each API server notices a new storage
+            version by itself, and stores the old version until then.
+        dry_run: the API server tries all writes and stores nothing.
     """
 
     page_size: int = 500
@@ -47,19 +46,19 @@ class MigrationOptions:
 
 
 class Outcome(enum.Enum):
-    """How a migration ended."""
+    """The result of a migration."""
 
     NOTHING_TO_DO = enum.auto()
-    """All objects were stored in the storage version already."""
+    """All objects were already stored in the storage version."""
     DONE = enum.auto()
-    """They are now (or, in a dry run, would be)."""
+    """All objects are now in the storage version (or, in a dry run, would be)."""
     REFUSED = enum.auto()
-    """All but the refused ones are; the stored versions have not been trimmed."""
+    """Some objects were refused; all others are migrated, and the stored versions are not trimmed."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many objects were rewritten, needed nothing, were gone or refused."""
+    """The number of objects that were rewritten, unchanged, gone or refused."""
 
     rewritten: int = 0
     no_need: int = 0
@@ -68,16 +67,16 @@ class Tally:
 
     @property
     def all(self) -> int:
-        """Return the number of all objects."""
+        """Return the total number of objects."""
         return self.rewritten + self.no_need + self.gone + self.refused
 
     def count(self, result: Rewritten) -> None:
-        """Count an object that is stored as it should be, or nowhere."""
+        """Count an object that was rewritten, already migrated, or gone."""
         setattr(self, result, getattr(self, result) + 1)
 
 
 class Report:
-    """Lines about the migration of one definition; nothing here waits."""
+    """A printer of lines about the migration of one CRD; its methods do not block."""
 
     def __init__(self, name: str, options: MigrationOptions, clock: Callable[[], float]) -> None:
         self._name = name
@@ -94,10 +93,10 @@ class Report:
     def _result(self, text: str) -> None:
         _print_result(f"{self._name}: {text}")
 
-    # While it goes on.
+    # Lines during the migration.
 
     def settling(self, seconds: float) -> None:
-        """Report a pause of `seconds`, until all servers know the definition."""
+        """Report a pause of `seconds`, until all API servers use the new CRD."""
         if seconds:
             pause = format_duration(seconds)
             self._say(f"waiting {pause}, until every API server knows the definition")
@@ -113,7 +112,7 @@ class Report:
             self._say(f"going on after {after:,} objects that an earlier run has done")
 
     def advanced(self, done: int, total: int | None) -> None:
-        """Print now and then how many objects are migrated, and the total if it is known."""
+        """Print at intervals the number of migrated objects, and the total if known."""
         self._problem = ""
         now = self._clock()
         if now - self._shown_at >= _PROGRESS_EVERY:
@@ -128,27 +127,27 @@ class Report:
             self._say(f"refused: {key}: {reason}")
 
     def waiting(self, problem: str) -> None:
-        """Report a problem that is retried; a repeated problem is shown again only after a success."""
+        """Report a problem that leads to a retry; the same problem is printed again only after a success."""
         if problem != self._problem:
             self._problem = problem
             self._say(f"trying again: {problem}")
 
     def begins_anew(self) -> None:
-        """Report a restart from the beginning, as the definition has changed."""
+        """Report a restart from the beginning, because the CRD has changed."""
         self._say("the definition has changed meanwhile; from the start again")
 
-    # At the end.
+    # Lines at the end.
 
     def nothing_to_do(self, definition: StoredDefinition) -> None:
-        """All is as it should be."""
+        """Report that all objects are already in the storage version."""
         self._result(f"nothing to do: all objects are stored as {definition.storage}")
 
     def skipped(self, why: str) -> None:
-        """Report that a definition needs no migration."""
+        """Report that a CRD needs no migration."""
         self._result(f"skipped: {why}")
 
     def ended(self, definition: StoredDefinition, outcome: Outcome, tally: Tally) -> None:
-        """All objects have been looked at."""
+        """Report the result after the last object."""
         if self._refused > _TOLD:
             self._say(f"refused: {self._refused - _TOLD:,} more")
         took = format_duration(round(self._clock() - self._began, 1))
@@ -195,7 +194,7 @@ def _counted(tally: Tally) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line about the work on standard error; a closed output does not stop the migration."""
+    """Print a line about the progress on standard error; a closed stderr does not stop the migration."""
     with suppress(OSError):
         print(on_one_line(text), file=sys.stderr, flush=True)
 
@@ -205,5 +204,5 @@ def _print_result(text: str) -> None:
     try:
         print(on_one_line(text), flush=True)
     except BrokenPipeError:
-        # The rest, and what the interpreter flushes at its end, goes nowhere.
+        # Redirect all further output to /dev/null, including the interpreter's last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

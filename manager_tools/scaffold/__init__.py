@@ -1,4 +1,4 @@
-"""A project of one's own, and more kinds for it: files of a project that works, under other names."""
+"""Scaffolding of a project and of further kinds: copies of a working template under other names."""
 
 from __future__ import annotations
 

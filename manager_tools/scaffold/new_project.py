@@ -1,4 +1,4 @@
-"""`init`: the files of a new project, with a wheel of the library and its hash."""
+"""The command `init`: the files of a new project, with a wheel of the library and its hash."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from manager_tools.scaffold.writing import Names, ScaffoldError, Written, templa
 _REQUIREMENTS: Final = Path("requirements.txt")
 _DISTRIBUTION = "operator-manager"
 _ROOT = Path(__file__).resolve().parents[2]
-# Without a name before it: pip 23, which Python 3.11 has, knows relative paths in this form alone.
+# The line has no name before the path: pip 23 (in Python 3.11) supports relative paths only in this form.
 _LINE = re.compile(r"^file:wheels/operator_manager-.*$", re.MULTILINE)
 _TAKEN = frozenset(
     {"devcluster", "mypy", "operator-manager", "pip", "pytest", "python", "ruff", "setuptools", "uv"}
 )
-"""What the environment of a project has beside the program: a program of that name would replace it."""
+"""Names of other programs in a project's environment, which the new program would replace."""
 _OF_INSTALLERS = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _OLDEST_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -32,14 +32,14 @@ _OTHER_NAMES = {
     "gitignore": ".gitignore",
     "pyproject.in.toml": "pyproject.toml",
 }
-"""Of files and folders that would mean something to tools where the template lies."""
+"""Files and folders of the template with names that would affect tools in this repository."""
 
 
 def init(root: Path, names: Names) -> Written:
-    """Write a project with one kind to the folder `root`, which need not be there.
+    """Write a project with one kind to the folder `root`, which may be missing.
 
-    Raises `ScaffoldError` when one of its files is there already, when the program would replace
-    a part of its environment, and as `packed_library` does.
+    Raises `ScaffoldError` if one of the files exists, if the program's name is already a program in the
+    environment, and for the reasons of `packed_library`.
     """
     if names.program in _TAKEN:
         taken = "a project's environment has a package or command of that name"
@@ -54,10 +54,10 @@ def init(root: Path, names: Names) -> Written:
 
 
 def packed_library() -> tuple[Path, bytes]:
-    """Return the path in a project and the content of a wheel of the library that runs here.
+    """Return the path (in a project) and the content of a wheel of the running library.
 
-    The library may be installed or a checkout's. The same files make the same bytes. Raises `ScaffoldError`
-    when Python does not know the library's metadata.
+    The library may be installed or run from a checkout. The same files give the same bytes. Raises
+    `ScaffoldError` if the library's metadata is missing.
     """
     try:
         installed = distribution(_DISTRIBUTION)
@@ -89,9 +89,9 @@ def _with_library(requirements: str, wheel: Path, content: bytes) -> str:
 
 
 def renew_library(root: Path) -> Path:
-    """Put this library's wheel into the project at `root`, in place of an older one; return its path there.
+    """Replace the project's wheel of the library by one of this version; return its path there.
 
-    Raises `ScaffoldError` as the functions above do, and when a file cannot be read or written.
+    Raises `ScaffoldError` for the reasons of the functions above, and if a file cannot be read or written.
     """
     wheel, content = packed_library()
     try:
@@ -125,6 +125,6 @@ def _metadata_files(installed: Distribution) -> dict[str, bytes]:
 
 
 def _entry(path: str, content: bytes) -> str:
-    """Return the file's line in RECORD, as the format of wheels has it."""
+    """Return a file's line in RECORD, in the wheel format."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     return f"{path},sha256={digest},{len(content)}\n"

@@ -1,4 +1,4 @@
-"""`create webhook`: methods for an operator that is there already, and another version of its kind."""
+"""The command `create webhook`: methods for an existing operator, and another version of its kind."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ _COMMENTED = re.compile(r"^# \[WEBHOOK\].*\n(?:#(?:-|  ).*\n)+", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Webhooks to scaffold: defaulting, validation, and conversion to the version `conversion`."""
+    """The webhooks to scaffold: defaulting, validation, and conversion to the version `conversion`."""
 
     defaulting: bool = False
     validation: bool = False
     conversion: str = ""
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the modules of the template."""
+        """Yield the names of the template's modules."""
         sorts = ("defaulting", "validation", "conversion")
         return (each for each in sorts if getattr(self, each))
 
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """Where the operator of a kind is."""
+    """The operator of a kind, with its module and class."""
 
     path: Path
     text: str
     cls: ast.ClassDef
     names: Names
-    """With those of its model's group and version."""
+    """The names, with group and version of the operator's model."""
 
 
 def create_webhook(root: Path, kind: str, answers: Answers, *, program: str, group: str = "") -> Written:
     """Add methods to the operator of `kind` in the project at `root`, with a test of each sort.
 
-    Raises `ScaffoldError` where there is no such operator, or several; when it answers already, or a file is
-    there already; and for a file into which nothing can be put.
+    Raises `ScaffoldError` if there is no such operator or several, if the webhook or a file exists, or if a
+    file has an unsupported form.
     """
     operator = _operator_of(root, kind, group, program, answers.conversion)
     names = operator.names
@@ -88,7 +88,7 @@ def create_webhook(root: Path, kind: str, answers: Answers, *, program: str, gro
 
 def _operator_of(root: Path, kind: str, group: str, program: str, spoke: str) -> _Operator:
     domain = domain_of(root)
-    Names(program=program, domain=domain, kind=kind)  # refuses what cannot be one
+    Names(program=program, domain=domain, kind=kind)  # an invalid version is refused here
     found: list[_Operator] = []
     for path in sorted((root / "controllers").rglob("*.py")):
         text, tree = parsed(path)
@@ -139,7 +139,7 @@ def _needed(tree: ast.Module, added: list[Method]) -> Iterator[tuple[str, str]]:
 
 
 def _second_version(root: Path, names: Names) -> dict[Path, str]:
-    """Copy the model to another version that is not the storage version."""
+    """Copy the model to another version, which is not the storage version."""
     group = Path("apis", names.group)
     path = group / names.version / f"{names.module}.py"
     text, tree = parsed(root / path)
@@ -164,7 +164,7 @@ def _second_version(root: Path, names: Names) -> dict[Path, str]:
 
 
 def _unstored(text: str, mark: ast.expr) -> str:
-    """Return the decorator `@crd` of a version that is not the storage version."""
+    """Return the decorator `@crd` for a version that is not the storage version."""
     written = ast.get_source_segment(text, mark) or ""
     head = written.removesuffix(")").rstrip()
     if head.endswith("(") or not written.endswith(")"):

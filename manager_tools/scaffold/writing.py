@@ -1,4 +1,4 @@
-"""The files of a project: the names in them, changes to Python that a person has written, and writing."""
+"""Writing of a project's files: names in them, and changes to Python code that a user has written."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _PLURAL = re.compile(r"[a-z][a-z0-9]{0,61}")
 _OURS = re.compile(
     r"manager_tools\.scaffold\.project\.|hello\.example\.com|example\.com|hello|greeter|[Gg]reetings?|[Vv]1beta1|\bv1\b|(?<=hello_)v1(?=_)"
 )
-"""Every name of the template that stands for another one."""
+"""All names in the template that are replaced."""
 
 _IMPORT = r"^from (?!__future__)\S+ import (?:[^(\n]+|\([^)]*\))\n"
 _IMPORTS = re.compile(f"(?:{_IMPORT})++", re.MULTILINE)
-"""Imports one below the other."""
+"""A block of imports on adjacent lines."""
 
 
 class ScaffoldError(Exception):
-    """Scaffolding failure; the one-line message gives the reason."""
+    """A failure of scaffolding; the one-line message has the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Names:
-    """Names in a scaffolded project. Raises `ScaffoldError` for an invalid name."""
+    """The names in a scaffolded project. Raises `ScaffoldError` for an invalid name."""
 
     program: str
     domain: str
@@ -52,7 +52,7 @@ class Names:
     kind: str = "Greeting"
     plural: str = "greetings"
     spoke: str = "v1beta1"
-    """Another version of the kind."""
+    """Another version of the kind, which is not the storage version."""
 
     def __post_init__(self) -> None:
         try:
@@ -82,7 +82,7 @@ class Names:
         return self.kind.lower()
 
     def in_place(self, text: str) -> str:
-        """Give `text` of the template these names."""
+        """Replace the template's names in `text` by these names."""
         names = {
             "manager_tools.scaffold.project.": "",
             "hello.example.com": f"{self.group}.{self.domain}",
@@ -108,7 +108,7 @@ def plural_of(kind: str) -> str:
 
 
 def _in_order(imports: re.Match[str]) -> str:
-    """Sort a block of `from MODULE import ...` for the linter."""
+    """Sort a block of `from MODULE import ...` lines as the linter requires."""
     several = re.findall(_IMPORT, imports[0], re.MULTILINE)
     return "".join(sorted(several, key=lambda each: each.split()[1]))
 
@@ -148,7 +148,7 @@ def imported_names(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
 
 
 def declared_for(tree: ast.Module, kind: str) -> Iterator[tuple[ast.ClassDef, str]]:
-    """Yield the operators of that kind, `class ...(Operator[Kind])`, with the kind's module."""
+    """Yield the classes `class ...(Operator[Kind])` of that kind's operators, with the kind's module."""
     known = {here: module for here, module, name in imported_names(tree) if name == kind}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -177,7 +177,7 @@ def methods(text: str, cls: ast.ClassDef) -> list[Method]:
 def with_members(text: str, name: str, members: str, version: str = "") -> str:
     """Append `members`, already indented, to the class, and add `version` to its `versions`.
 
-    Raises `ScaffoldError` for versions that are not written as a tuple.
+    Raises `ScaffoldError` if `versions` is not written as a tuple.
     """
     [cls] = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == name]
     lines = text.splitlines(keepends=True)
@@ -210,7 +210,7 @@ def with_members(text: str, name: str, members: str, version: str = "") -> str:
 
 
 def with_import(text: str, module: str, name: str) -> str:
-    """Take `name` from `module` too, in any order: `write` has the imports sorted."""
+    """Add an import of `name` from `module`; `write` sorts the imports later."""
     lines = text.splitlines(keepends=True)
     end = 0
     for node in ast.parse(text).body:
@@ -233,7 +233,7 @@ def with_import(text: str, module: str, name: str) -> str:
 
 
 def replaced(text: str, by: Mapping[ast.expr, str]) -> str:
-    """Put texts in place of what is there."""
+    """Replace parts of a source text by other texts."""
     lines = [line.encode() for line in text.splitlines(keepends=True)]  # columns are counted in bytes
     for node in sorted(by, key=lambda each: each.lineno, reverse=True):
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
@@ -243,7 +243,7 @@ def replaced(text: str, by: Mapping[ast.expr, str]) -> str:
 
 
 def _start(node: ast.stmt) -> int:
-    """Return the index of the statement's first line, decorators included."""
+    """Return the index of the statement's first line, including decorators."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(each.lineno for each in decorators)]) - 1
 
@@ -257,18 +257,18 @@ _LATER = {"__pycache__", "answering", "v1beta1"}
 
 _LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
 _SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILINE)
-"""As formatters write a list of one."""
+"""A list with one element in the form that formatters write."""
 _LAYERS = re.compile(r'(?<=containers = \["apis"\]\nlayers = \[")[^"]*(?="\])')
 _CHILD_NAMES = {
-    "CronJob": (52, 0),  # it appends a number to the names of its Jobs
-    "Deployment": (63, 0),  # a label has it
-    "Ingress": (63, 2),  # its backend is the Service of that name
+    "CronJob": (52, 0),  # the CronJob controller appends a number to the names of its Jobs
+    "Deployment": (63, 0),  # a label contains the name
+    "Ingress": (63, 2),  # its backend is the Service with the same name
     "Job": (63, 0),
     "Namespace": (63, 1),
     "Service": (63, 2),
-    "StatefulSet": (52, 1),  # a label of its pods, whose host names have it too, adds a hash
+    "StatefulSet": (52, 1),  # a label contains the name of its pods, to which a hash is added
 }
-"""By kind, the length of a name, and whether it has no dots (1), or no dots and no digit first (2)."""
+"""By kind: the maximum length of a name, and whether dots (1) or also a leading digit (2) are forbidden."""
 
 CHILD_KINDS = {
     **dict.fromkeys(("Namespace", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service"), "core_v1"),
@@ -277,7 +277,7 @@ CHILD_KINDS = {
     **dict.fromkeys(("Job", "CronJob"), "batch_v1"),
     "Ingress": "networking_v1",
 }
-"""Kinds that `create api --owns` takes, with their modules, in the order in which operators apply them."""
+"""Kinds for `create api --owns`, with their modules, in the order in which operators apply them."""
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -287,13 +287,13 @@ _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
 )
 _FEW = 3
-"""So many children are listed in a docstring."""
+"""The maximum number of children that a docstring lists."""
 _MAIN, _PYPROJECT = Path("controllers/main.py"), Path("pyproject.toml")
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The paths of what was written, changed and generated, as a person at the project's root sees them."""
+    """Paths of written, changed and generated files, relative to the project's root."""
 
     new: list[Path]
     changed: list[Path]
@@ -301,7 +301,7 @@ class Written:
 
 
 def model_text(owns: Sequence[str]) -> str:
-    """Return the template's model, whose objects have only names that children of the kinds can have."""
+    """Return the template's model, which accepts only names that are valid for children of the kinds too."""
     model = template(Path("apis/hello/v1/greeting.py"))
     rules = {kind: _CHILD_NAMES[kind] for kind in owns if kind in _CHILD_NAMES}
     if not rules:
@@ -366,8 +366,8 @@ def create_api(
 ) -> Written:
     """Write a kind and its operator to the project at `root`.
 
-    Raises `ScaffoldError` when there is no project, when one of the files exists already, and when the
-    template has no child of a kind in `owns`.
+    Raises `ScaffoldError` if there is no project, if one of the files exists, or if the template has no child
+    of a kind in `owns`.
     """
     known = sorted(CHILD_KINDS)
     for kind in owns:
@@ -406,7 +406,7 @@ def create_api(
     if cluster_scoped:
         plural = f'    plural="{names.plural}",\n'
         new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")
-        # A cluster-scoped object may own objects in any namespace.
+        # A cluster-scoped object may own objects in all namespaces.
         its = f"namespace={names.module}.metadata.namespace"
         new[operator] = new[operator].replace(its, 'namespace="default"')
     for path, text in new.items():
@@ -442,7 +442,7 @@ def domain_of(root: Path) -> str:
 
 
 def template_files() -> Iterator[Path]:
-    """Yield the files of a new project: neither the template's own package, nor what only `create` takes."""
+    """Yield the template's files for a new project, without its package and files only for `create`."""
     for path in sorted(_PROJECT.rglob("*")):
         relative = path.relative_to(_PROJECT)
         later = _LATER.intersection(relative.parts) or relative.match("tests/test_greeting_*")
@@ -476,12 +476,12 @@ def _line(name: str | None) -> str:
 
 
 def _layered(pyproject: str, group: str) -> str:
-    """Where import-linter is told every group, tell it this one."""
+    """If the import-linter contracts list every group, add this group."""
     return _LAYERS.sub(lambda found: " | ".join(sorted({*found[0].split(" | "), group})), pyproject)
 
 
 def write(root: Path, new: Mapping[Path, str | bytes], changed: Mapping[Path, str]) -> Written:
-    """Write the files, and have the project generate what follows from them; if it cannot, none is left."""
+    """Write the files, and run the project's generators; if that fails, remove all of them."""
     for path in new:
         if (root / path).exists():
             raise ScaffoldError(f"{root / path} exists already, and is not overwritten")
@@ -504,7 +504,7 @@ def write(root: Path, new: Mapping[Path, str | bytes], changed: Mapping[Path, st
 
 
 def _lay_out(root: Path, new: Iterable[Path], changed: Iterable[Path]) -> None:
-    """Have ruff format new modules, and sort the imports of all, by the project's rules; if it is there."""
+    """Format new modules and sort all modules' imports by the project's rules, if ruff is installed."""
     if find_spec("ruff") is None:
         return
     ruff = (sys.executable, "-m", "ruff")
@@ -517,17 +517,17 @@ def _lay_out(root: Path, new: Iterable[Path], changed: Iterable[Path]) -> None:
 
 
 def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
-    """Restore the files `before`, and remove those `made`."""
+    """Restore the files `before`, and remove the files `made`."""
     for path, content in before.items():
         path.write_bytes(content)
     for path in made:
         shutil.rmtree(path, ignore_errors=True)
-        with suppress(OSError):  # that may not have come into being
+        with suppress(OSError):  # the file may not exist
             path.unlink()
 
 
 def _generated(root: Path) -> list[str]:
-    """Have the program itself say what it comes to: in a process of its own, as its modules are new."""
+    """Run the program's own `generate` in a separate process, because its modules are new."""
     before = os.environ.get("PYTHONPATH")
     ran = subprocess.run(
         [sys.executable, "-m", "controllers.main", "generate"],

@@ -1,4 +1,4 @@
-"""`petstore add`, `search` and `delete`: one call each, and its answer as text or JSON."""
+"""`petstore add`, `search` and `delete`: each makes one call and prints the response as text or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROW = "{:36}  {:7}  {:10}  {}\n"
 
 
 async def call(command: str, options: Mapping[str, Any]) -> int:
-    """Make the call that the command stands for; returns the exit code."""
+    """Make the command's call to the store; return the exit code."""
     commands = {"add": _add, "search": _search, "delete": _delete}
     files = TlsFiles(
         ca_file=options["tls_ca_file"],
@@ -59,7 +59,7 @@ async def _add(store: PetStoreClient, options: Mapping[str, Any]) -> None:
 
 
 async def _search(store: PetStoreClient, options: Mapping[str, Any]) -> None:
-    """Written as they come: there may be more than fit into memory."""
+    """Print each pet at once: the pets may not all fit into memory."""
     as_json = options["output"] == "json"
     found = store.search(
         names=options["names"],

@@ -23,7 +23,7 @@ from petstore.pet import PetType
 
 _INTERRUPTED: Final = 130
 _MOST: Final = 2**31 - 1
-"""The largest number that gRPC takes."""
+"""The largest message size that gRPC accepts."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 @click.version_option(package_name="operator-manager-operators", message="%(prog)s %(version)s")
 def commands() -> None:
     """Run a pet store behind gRPC, or call one."""
-    # gRPC would explain every failed connection on stderr, in its own terms.
+    # Without this setting, gRPC logs every failed connection to stderr in its own terms.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
@@ -85,7 +85,7 @@ def _day(text: str) -> datetime.date:
 
 
 def _file(*flags: str, default: str | None = None, text: str) -> Callable[[Any], Any]:
-    """Declare a flag that names a file, which a shell completes."""
+    """Declare a flag for a file name, which the shell can complete."""
     return click.option(
         *flags,
         type=_path,
@@ -189,7 +189,7 @@ _CLIENT_FLAGS: Final = (
 
 
 def _client(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags that all calls of a store take."""
+    """Add the flags that all calls of a store have to a command."""
     return reduce(lambda decorated, flag: flag(decorated), reversed(_CLIENT_FLAGS), command)
 
 
@@ -232,7 +232,7 @@ def add(context: click.Context, /, **options: Any) -> None:
 @_client
 @click.pass_context
 def search(context: click.Context, /, **options: Any) -> None:
-    """List the pets that match; without a filter, all."""
+    """List the pets that match the filters, or all pets if there is no filter."""
     _call(context, options)
 
 
@@ -241,5 +241,5 @@ def search(context: click.Context, /, **options: Any) -> None:
 @_client
 @click.pass_context
 def delete(context: click.Context, /, **options: Any) -> None:
-    """Remove pets by their ids; unknown ids are ignored."""
+    """Delete pets by their ids; unknown ids are ignored."""
     _call(context, options)

@@ -23,7 +23,7 @@ _SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
 def serve(options: Mapping[str, Any]) -> int:
-    """Serve until a signal comes; a second one ends the process at once. Returns the exit code."""
+    """Serve until a signal arrives; a second signal ends the process at once. Return the exit code."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -67,7 +67,7 @@ async def _serve(settings: ServerOptions) -> None:
         stop.set()
 
     loop = asyncio.get_running_loop()
-    # Signals are handled from the start, so that an interrupted start ends cleanly too.
+    # Signals are handled from the start, so that an interrupted start also ends cleanly.
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop_or_exit)
     async with PetStoreServer(settings) as server:

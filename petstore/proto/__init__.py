@@ -1,1 +1,1 @@
-"""The wire contract, and the code that `make generate` makes from it; `petstore.wire` converts messages."""
+"""The protobuf contract and its code, which `make generate` writes; `petstore.wire` converts messages."""

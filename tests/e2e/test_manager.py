@@ -95,7 +95,7 @@ class Reviews:
                 thread.join()
 
 
-def test_rolling_update_fails_no_review():
+def test_rolling_update_fails_no_admission_review():
     before = {pod["metadata"]["uid"] for pod in manager_pods()}
     with served_by(r"Starting to serve on (\S+)", KUBECTL, "proxy", "--port=0") as server:
         reviews = Reviews(f"http://{server}")
@@ -113,7 +113,7 @@ def test_rolling_update_fails_no_review():
     )
 
 
-def test_drain_moves_the_manager_and_a_memcached():
+def test_node_drain_moves_the_manager_and_a_memcached_pod():
     (pod,) = manager_pods()
     node = pod["spec"]["nodeName"]
     selector = "--pod-selector=control-plane=controller-manager"
@@ -198,7 +198,7 @@ def _follows(replicas: int) -> None:
     eventually(followed, every=0.2)
 
 
-def test_manager_goes_on_when_its_only_process_is_killed():
+def test_manager_recovers_when_its_only_process_is_killed():
     (pod,) = manager_pods()
     began = _killed(pod)
     _follows(2)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("deployed")
 RELEASE = ("operator-manager", f"--namespace={SYSTEM}")
 
 
-def test_undeploy_leaves_nothing(leftovers: Callable[[], set[str]]):
+def test_undeploy_removes_every_object(leftovers: Callable[[], set[str]]):
     make("undeploy", "OVERLAY=console")
     # A Wordpress with reclaimPolicy Retain keeps volumes and a Secret in its namespace.
     remove()

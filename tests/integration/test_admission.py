@@ -88,6 +88,8 @@ def test_apply_is_idempotent_for_unnormalised_input(person: Person):
     ],
     ids=lambda value: value["apiVersion"][-7:] if isinstance(value, dict) else value,
 )
-def test_schema_refuses_pet_that_no_rule_can_read(person: Person, pet: dict[str, Any], said: str):
+def test_schema_refuses_pet_whose_values_the_cel_rules_cannot_parse(
+    person: Person, pet: dict[str, Any], said: str
+):
     resource = ALPHA if pet["apiVersion"].endswith("v1alpha1") else BETA
     assert said in person.plane.api.refusal(person.path(resource), pet)

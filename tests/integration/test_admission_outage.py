@@ -42,7 +42,7 @@ def person(plane: ControlPlane, manager: ManagerProcess) -> Person:
 
 
 @pytest.mark.contract
-def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
+def test_api_server_refuses_writes_and_serves_reads_while_the_webhook_is_down(
     plane: ControlPlane, manager: ManagerProcess, person: Person
 ):
     manager.kill()

@@ -483,7 +483,7 @@ ESCALATIONS = {
 
 @pytest.mark.oldest
 @pytest.mark.parametrize("write", HONEST.values(), ids=HONEST)
-def test_policy_admits_writes_of_operators(thief: ApiAccess, write: Write):
+def test_policy_admits_the_writes_that_operators_make(thief: ApiAccess, write: Write):
     write.by(thief)
 
 
@@ -534,7 +534,7 @@ def test_policy_refuses_escalation_with_a_stolen_token(plane: ControlPlane, thie
 
 
 @pytest.mark.oldest
-def test_policy_admits_certificate_writes_only_from_the_webhooks_account(
+def test_policy_admits_certificate_secret_writes_only_from_the_webhook_account(
     plane: ControlPlane, thief: ApiAccess, tmp_path: Path
 ):
     def write_by(operator: str):

@@ -66,7 +66,7 @@ def root_of(kind: type[Resource]) -> str:
     return f"/apis/{kind.gvk.api_version}" if kind.gvk.group else f"/api/{kind.gvk.api_version}"
 
 
-def test_builtin_kinds_have_the_names_and_scopes_of_the_server(
+def test_builtin_kinds_match_names_and_scopes_in_api_server_discovery(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
 ):
     differing: dict[str, Any] = {}
@@ -117,7 +117,7 @@ CHILDREN: list[Resource] = [
 
 
 @pytest.mark.parametrize("child", CHILDREN, ids=lambda child: type(child).__name__)
-def test_server_takes_each_field_of_a_child_and_the_kind_reads_its_answer(
+def test_builtin_kind_round_trips_every_field_through_the_api_server(
     control_plane: ControlPlane, namespace: str, child: Resource
 ):
     wire = {**child.to_wire(), "metadata": {"name": "web", "namespace": namespace}}

@@ -85,7 +85,7 @@ def visit(
 
 
 @pytest.mark.contract
-def test_console_shows_a_fault_and_its_repair_and_pauses_the_object(
+def test_console_shows_a_failing_object_and_its_recovery_and_pauses_it(
     visit: Visit, crds: ControlPlane, namespace: str
 ):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))
@@ -122,7 +122,7 @@ def test_console_shows_a_fault_and_its_repair_and_pauses_the_object(
 
 
 @pytest.mark.contract
-def test_live_page_keeps_opened_details_open(visit: Visit, crds: ControlPlane, namespace: str):
+def test_console_live_update_keeps_opened_details_open(visit: Visit, crds: ControlPlane, namespace: str):
     crds.api.create(memcached_path(namespace), memcached("web", 0))
     eventually(lambda: crds.api.get(deployment_path(namespace, "web")))
     visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")

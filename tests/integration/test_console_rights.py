@@ -102,7 +102,7 @@ def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -
 
 
 @pytest.mark.contract
-def test_console_allows_what_the_api_server_allows_the_token(console: Console):
+def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Console):
     tokens = {
         "nobody": "",
         "forger": "eyJhbGciOiJub25lIn0.e30.",

@@ -31,7 +31,7 @@ def bare(own_control_plane: StartControlPlane) -> ControlPlane:
 
 
 @pytest.mark.timeout(600)
-def test_memcached_costs_two_writes_per_object_and_then_none(
+def test_memcached_operator_writes_twice_per_object_and_then_never_again(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(OBJECTS)]
@@ -60,7 +60,7 @@ def test_memcached_costs_two_writes_per_object_and_then_none(
 
 
 @pytest.mark.timeout(600)
-def test_manager_start_with_finished_objects_only_reads_and_caches_little(
+def test_manager_restart_with_reconciled_objects_writes_nothing_and_caches_little(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(FINISHED)]

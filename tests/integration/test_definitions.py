@@ -34,7 +34,7 @@ def differences(manager: ManagerProcess) -> float:
     return manager.metrics().value(name, definition="mysrvs.myapp.idcos.com")
 
 
-def test_controller_waits_for_its_definition_and_the_others_work(
+def test_controller_waits_for_its_crd_while_other_controllers_reconcile(
     own_control_plane: StartControlPlane, run_manager: RunManager
 ):
     plane = own_control_plane(crds=True)

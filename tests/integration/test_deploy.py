@@ -191,7 +191,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
 @pytest.mark.contract
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
-def test_make_deploy_serves_all_samples_and_undeploy_leaves_nothing(
+def test_make_deploy_reconciles_all_samples_and_undeploy_removes_every_object(
     plane: ControlPlane,
     run_manager: RunManager,
     petstore: PetStoreProcess,

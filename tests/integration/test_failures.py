@@ -24,7 +24,7 @@ CREATED_DEPLOYMENTS = {
 }
 
 
-def test_webhook_that_does_not_answer_is_reported_on_the_owner(
+def test_operator_reports_an_unreachable_webhook_in_the_status_of_the_owner(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     path, wait = memcached_path(namespace, "m"), ("-n", namespace, "wait", "memcached/m", "--timeout=90s")

@@ -191,7 +191,7 @@ def settle(scene: Scene) -> None:
 
 
 @pytest.mark.contract
-def test_manager_catches_up_after_api_server_restart_without_history(scene: Scene):
+def test_manager_catches_up_after_the_api_server_restarts_without_watch_history(scene: Scene):
     scene.plane.require(Feature.PROCESSES)
     prepare(scene)
     scene.proxy.refuse()
@@ -203,7 +203,9 @@ def test_manager_catches_up_after_api_server_restart_without_history(scene: Scen
 
 
 @pytest.mark.contract
-def test_manager_catches_up_after_history_was_compacted(own_control_plane: StartControlPlane, tmp_path: Path):
+def test_manager_catches_up_after_etcd_history_was_compacted(
+    own_control_plane: StartControlPlane, tmp_path: Path
+):
     plane = own_control_plane(
         parts=BARE, apiserver_flags=["--etcd-compaction-interval=2s", "--watch-cache=false"]
     ).require(Feature.SERVER_FLAGS)
@@ -242,7 +244,7 @@ def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
 
 
 @pytest.mark.contract
-def test_manager_recovers_when_definition_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path):
+def test_manager_recovers_when_a_crd_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path):
     with on_stage(plane, tmp_path) as scene:
         scene.create(here=1, gone=1)
         scene.settle(here=1, gone=1)

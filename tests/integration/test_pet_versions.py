@@ -164,7 +164,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
-def test_conversion_lists_other_pets_beside_one_with_full_annotations(site: Site):
+def test_conversion_lists_other_pets_when_one_pet_has_annotations_at_the_size_limit(site: Site):
     full = {"annotations": {"a": "x" * (256 * 1024 - 1)}}
     with pytest.raises(ApiFailure, match="annotations"):
         site.plane.api.create(
@@ -188,7 +188,7 @@ def test_conversion_lists_other_pets_beside_one_with_full_annotations(site: Site
     site.plane.api.patch(site.path(BETA, "full"), {"metadata": {"finalizers": None}})
 
 
-def test_pet_operator_keeps_store_in_step_with_writes_in_either_version(site: Site):
+def test_pet_operator_syncs_the_store_with_writes_in_either_api_version(site: Site):
     site.create(ALPHA, "old", name="Thor", birthday="2021-03-31T23:30:00-01:00")
     site.create(BETA, "new", name="Tron", species="cat", birthday="2020-06-25", owner=ANN)
     eventually(site.in_step)
@@ -227,7 +227,7 @@ def leave_behind(site: Site, name: str, birthday: str) -> str:
     return identity
 
 
-def test_pets_from_before_the_upgrade_keep_their_records(
+def test_pets_created_before_the_upgrade_keep_their_store_records(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE)

@@ -41,7 +41,9 @@ def restricted(
 
 
 @pytest.mark.contract
-def test_operator_pods_are_admitted_at_the_restricted_level(restricted: ControlPlane, namespace: str):
+def test_operator_pods_are_admitted_by_the_restricted_pod_security_level(
+    restricted: ControlPlane, namespace: str
+):
     restricted.require(Feature.POD_SECURITY)
     pods = restricted.api.get(pod_path(namespace))["items"]
     assert len(pods) == len(DEPLOYMENTS)

@@ -58,7 +58,7 @@ class Recipes:
         eventually(lambda: self.ready(name) == (status, reason))
 
 
-def test_recipes_run_as_the_page_says(
+def test_recipe_operators_work_as_the_recipes_page_says(
     control_plane: ControlPlane, namespace: str, tmp_path: Path, run_manager: RunManager
 ):
     control_plane.require(Feature.WORKLOADS, Feature.READY_PODS)

@@ -176,7 +176,7 @@ def busy(pair: Pair) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.oldest)])
-def test_standby_finishes_the_work_of_a_leader_that_ended(pair: Pair, how: str):
+def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
     pair.create(5)
     eventually(pair.converged)
     assert pair.standby.object_writes() == []
@@ -206,7 +206,7 @@ def test_standby_finishes_the_work_of_a_leader_that_ended(pair: Pair, how: str):
 
 
 @pytest.mark.long
-def test_thawed_leader_writes_nothing_after_its_lease_expired(pair: Pair, busy: None):
+def test_suspended_leader_writes_nothing_when_it_resumes_after_lease_expiry(pair: Pair, busy: None):
     eventually(lambda: len(pair.leader.object_writes()) > 10)
     with pair.nothing_new:
         eventually(pair.converged)

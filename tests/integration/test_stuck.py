@@ -140,12 +140,14 @@ def stuck_managers(
         yield StuckManagers(without_lease, lock_held, asked, blocked, twice, blocked.process.running)
 
 
-def test_watchdog_ends_process_without_lease_before_another_may_lead(stuck_managers: StuckManagers):
+def test_watchdog_ends_a_stuck_process_before_another_replica_may_acquire_the_lease(
+    stuck_managers: StuckManagers,
+):
     for each in stuck_managers.without_lease:
         assert each.ended_by_force("the lease was lost") < LEASE - DEADLINE
 
 
-def test_process_whose_interpreter_lock_is_held_ends_when_the_lease_is_lost(stuck_managers: StuckManagers):
+def test_watchdog_ends_a_process_that_holds_the_gil_when_the_lease_is_lost(stuck_managers: StuckManagers):
     assert stuck_managers.lock_held.manager.wait() == 1
     output = stuck_managers.lock_held.manager.process.output()
     assert "Timeout" in output
@@ -153,12 +155,12 @@ def test_process_whose_interpreter_lock_is_held_ends_when_the_lease_is_lost(stuc
     assert stuck_managers.lock_held.holder
 
 
-def test_watchdog_ends_stopping_process_after_grace_and_margin(stuck_managers: StuckManagers):
+def test_watchdog_ends_a_hanging_shutdown_after_grace_period_and_margin(stuck_managers: StuckManagers):
     for each in stuck_managers.asked_to_stop:
         assert each.ended_by_force("asked to stop") >= GRACE + STOP_MARGIN
 
 
-def test_process_with_blocked_loop_ends_on_signals(stuck_managers: StuckManagers):
+def test_process_with_a_blocked_event_loop_ends_on_signals(stuck_managers: StuckManagers):
     assert stuck_managers.signalled_twice.wait() == 1
     assert stuck_managers.signalled_twice.logs()[-1]["msg"] == "exiting at once on a second signal"
     assert stuck_managers.outlived_it
@@ -167,7 +169,7 @@ def test_process_with_blocked_loop_ends_on_signals(stuck_managers: StuckManagers
     assert "time.sleep(_LONG)" in stuck_managers.blocked.logs()[-1]["stack"]
 
 
-def test_unawaited_task_writes_nothing_after_lease_release(plane: ControlPlane, run: Run):
+def test_unawaited_task_cannot_write_after_lease_release(plane: ControlPlane, run: Run):
     # The API server counts all its writes with one number.
     stuck = Stuck(plane, plane.kubeconfig, run, "leaves-a-task-that-writes", "--shutdown-delay=2s")
     path = f"/api/v1/namespaces/{stuck.namespace}/configmaps"

@@ -198,7 +198,7 @@ class WebhookServer(LoopThread):
             return self._converted(asked)
         self.admissions.append((path, asked))
         told = dict(self.admit(path, asked))
-        if isinstance(told.get("patch"), list):  # and not as it is to be sent
+        if isinstance(told.get("patch"), list):  # a text is sent unchanged
             told["patch"] = base64.b64encode(json.dumps(told["patch"]).encode()).decode()
             told["patchType"] = "JSONPatch"
         return {"allowed": True, **told}

@@ -1,4 +1,4 @@
-"""The yardstick: the writes of the work and nothing else."""
+"""The baseline of the comparison: a program that sends only the necessary writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_OPERATOR = "it has no watches"
 
 
 def bare_loop(name: str = NAME) -> Program:
-    """Return a program that makes one pass over the Memcacheds."""
+    """Return a program that processes the Memcacheds once."""
     command = [sys.executable, "-m", "benchmarks.peers.bare", "--kubeconfig={kubeconfig}"]
     return Program(name, [*command, "--concurrency={concurrency}"])
 

@@ -1,10 +1,10 @@
-"""The least that Memcached's work can cost in Python: no cache, no queue, no models, no retries.
+"""The minimum cost of the Memcached operator's work in Python: no cache, no queue, no models, no retries.
 
     python -m benchmarks.peers.bare --kubeconfig FILE [--concurrency N]
 
-Lists the Memcacheds once; for each, creates its Deployment and then writes its status; then waits to be
-ended, so that its memory and CPU can be read. This is the yardstick that the manager's overhead is measured
-against, and no example of how to write an operator.
+The program lists the Memcacheds once, creates a Deployment for each, and writes its status. Then it waits for
+a signal, so that its memory and CPU can be read. It is the baseline for the manager's overhead, and no
+example of an operator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONDITIONS = {"Available": "False", "Progressing": "True", "Degraded": "False"}
 
 
 async def run(kubeconfig: Path, concurrency: int) -> None:
-    """Do one pass, then wait to be ended, so that the process's memory and CPU can be read."""
+    """Process all Memcacheds once, then wait for a signal, so that memory and CPU can be read."""
     credentials = Credentials.read(kubeconfig)
     with tempfile.TemporaryDirectory() as scratch:
         context = credentials.ssl_context(Path(scratch))
@@ -49,7 +49,7 @@ async def run(kubeconfig: Path, concurrency: int) -> None:
 
 
 async def work(session: aiohttp.ClientSession, pending: Iterator[dict[str, Any]]) -> None:
-    """Create the Deployment of each Memcached, then write the status."""
+    """Create the Deployment of each Memcached, then write the Memcached's status."""
     for each in pending:
         namespace, name = each["metadata"]["namespace"], each["metadata"]["name"]
         deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
@@ -61,7 +61,7 @@ async def work(session: aiohttp.ClientSession, pending: Iterator[dict[str, Any]]
 async def send(
     session: aiohttp.ClientSession, method: str, path: str, body: dict[str, Any], content_type: str
 ) -> None:
-    """Send a write."""
+    """Send one write request."""
     headers = {"Content-Type": content_type}
     async with session.request(method, path, data=orjson.dumps(body), headers=headers) as answer:
         answer.raise_for_status()
@@ -69,7 +69,7 @@ async def send(
 
 
 def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
-    """Build the same Deployment as the operator."""
+    """Build the same Deployment as the Memcached operator."""
     metadata = memcached["metadata"]
     labels = {"app": "memcached", "memcached_cr": metadata["name"]}
     shown = {
@@ -120,7 +120,7 @@ def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
 
 
 def observed(memcached: dict[str, Any]) -> dict[str, Any]:
-    """Build a status of the operator's size."""
+    """Build a status of the same size as the Memcached operator's."""
     generation = memcached["metadata"]["generation"]
     conditions = [
         {

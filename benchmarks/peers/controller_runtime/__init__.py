@@ -1,4 +1,4 @@
-"""The Go library controller-runtime in several settings: one program."""
+"""The Go library controller-runtime: one program, measured with several settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _make(name: str, *flags: str, concurrency: int | None = None) -> Callable[[]
 
 
 def _compile(go: str, folder: Path) -> None:
-    # These are the flags of kubebuilder's Dockerfile; -trimpath keeps the sources' path out of the program.
+    # The flags of kubebuilder's Dockerfile; -trimpath keeps the path of the sources out of the program.
     command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", str(folder / NAME), "."]
     run(command, folder=SOURCES, environ={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"})
 

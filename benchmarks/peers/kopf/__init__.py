@@ -1,4 +1,4 @@
-"""The Python library kopf, in an environment of its own."""
+"""The Python library kopf, in its own virtual environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_METADATA = "it has no metadata-only watch"
 
 
 def _make() -> Ready:
-    # Only the environment is built; the operator is run from its sources.
+    # Only the environment is built; the operator runs from its sources.
     folder = build(NAME, REQUIREMENTS, _install, toolchain=f"{sys.base_prefix} {sys.version}")
     python = folder / "venv" / "bin" / "python"
     compile_for(python, folder / "venv" / "lib", SOURCES)

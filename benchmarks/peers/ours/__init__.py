@@ -17,7 +17,7 @@ from tests.support.manager_process import PROGRAM
 __all__ = ["ALL_FIVE", "PEERS", "manager", "on_python"]
 
 NAME = "operator-manager"
-# The workload of all five operators, which no other program has.
+# The workload with all five operators, which only this project can run.
 ALL_FIVE = "five"
 # The manager's own packages.
 PACKAGES = tuple(
@@ -27,7 +27,7 @@ PACKAGES = tuple(
         *("manager_shards", "manager_tools", "manager_tracing", "petstore"),
     )
 )
-# The parts that are measured with other interpreters.
+# The parts that are also measured with other interpreters.
 COMPARED = ("cold", "change")
 
 
@@ -45,7 +45,7 @@ def manager(name: str = NAME, program: Path = PROGRAM) -> Program:
 
 
 def on_python(text: str) -> Peer:
-    """Return the manager on another interpreter, a version or a program, in an environment of its own.
+    """Return the manager with another interpreter, given as version or program, in its own environment.
 
     Raises:
         ValueError: it is no Python.

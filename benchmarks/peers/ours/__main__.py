@@ -1,4 +1,4 @@
-"""The workloads other than memcached, on this project's library, with the flags that all peers have."""
+"""The workloads other than memcached, with this project's library and the flags that all peers have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 10
 
 
 def caching(name: str, kind: type[Resource], *, metadata_only: bool = False) -> AnyOperator:
-    """Return an operator with a cache of all objects, whole or for their metadata; nothing reads it."""
+    """Return an operator that only caches all objects of a kind, in full or only their metadata."""
 
     class Caching(Operator[kind]):
         def setup(self) -> None:
@@ -29,10 +29,10 @@ def caching(name: str, kind: type[Resource], *, metadata_only: bool = False) -> 
 
 
 class Reading(Operator[Memcached]):
-    """A controller, one of ten of a kind, that reads its object and does nothing."""
+    """One of ten controllers of a kind, which read their object and do nothing else."""
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
-        """Read the object from the cache; nothing is made of it."""
+        """Read the object from the cache, and ignore the result."""
         await self.client.find(Memcached, key)
         return None
 

@@ -1,1 +1,1 @@
-"""A project that works: `init` and `create` copy it, under other names."""
+"""The template of a project: `init` and `create` copy this working project under other names."""

@@ -85,7 +85,7 @@ def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
 
 
 @pytest.mark.whole
-def test_follower_finishes_renewal_of_a_killed_leader(
+def test_standby_finishes_the_certificate_renewal_of_a_killed_leader(
     plane: ControlPlane, ports: PortBlock, run_manager: RunManager
 ):
     leader = run_manager(plane.kubeconfig, *flags(ports[0], ports[1]), program=PROGRAM).wait_ready()

@@ -158,7 +158,7 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
 
 
 @pytest.mark.oldest
-async def test_certificates_first_start_succeeds_with_documented_rights_only(installed: ControlPlane):
+async def test_certificate_creation_succeeds_with_only_the_documented_rights(installed: ControlPlane):
     user = "certificates"
     grant(installed, user, secret_rights("test-"), namespace="default")
     definitions = [PETS.rpartition("/")[2]]
@@ -179,7 +179,7 @@ async def test_certificates_first_start_succeeds_with_documented_rights_only(ins
 
 
 @pytest.mark.contract
-async def test_certificates_restore_ca_bundles_that_an_installer_reset(installed: ControlPlane):
+async def test_certificate_rotator_restores_ca_bundles_that_an_installer_reset(installed: ControlPlane):
     async with running(installed.kubeconfig) as certificates:
         await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
         reset = installed.api.get(VALIDATING)
@@ -203,7 +203,7 @@ async def test_certificates_restore_ca_bundles_that_an_installer_reset(installed
 @pytest.mark.parametrize(
     "sort", ["mutating", "validating", "written validating", "definition", "written definition"]
 )
-async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPlane, sort: str):
+async def test_ca_bundle_write_keeps_concurrent_changes(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
         whole = sort.startswith("written")
         at = AT_URL if whole else AT_SERVICE
@@ -240,7 +240,7 @@ async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPl
 @pytest.mark.contract
 @pytest.mark.parametrize("applied_before", [False, True])
 @pytest.mark.parametrize("server_side", [False, True])
-async def test_applied_service_takes_the_place_of_the_url(
+async def test_applied_service_replaces_the_url_in_client_configs(
     plane: ControlPlane, *, applied_before: bool, server_side: bool
 ):
     installation = manifests(plane)
@@ -260,7 +260,7 @@ async def test_applied_service_takes_the_place_of_the_url(
 
 
 @pytest.mark.contract
-async def test_local_registration_restores_client_configs_that_were_installed_before(plane: ControlPlane):
+async def test_local_registration_restores_the_installed_client_configs_when_it_ends(plane: ControlPlane):
     await apply(plane, manifests(plane))
     before = client_configs(plane)
     await write_urls(plane)

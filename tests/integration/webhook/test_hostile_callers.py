@@ -41,7 +41,7 @@ HEAD = (
 
 @pytest.mark.last
 @pytest.mark.long
-def test_hostile_callers_neither_take_the_lease_nor_the_memory_nor_keep_the_honest_out(
+def test_webhook_server_survives_hostile_callers_and_keeps_its_lease_memory_and_honest_callers(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, crds=True)

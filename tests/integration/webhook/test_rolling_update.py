@@ -82,7 +82,7 @@ def service() -> Iterator[Service]:
 
 @pytest.mark.contract
 @pytest.mark.long
-def test_rolling_update_under_load_loses_no_review(
+def test_rolling_update_under_load_fails_no_admission_review(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service
 ):
     plane = own_control_plane(parts=BARE, crds=True)  # of our own: its API server calls our webhooks

@@ -28,7 +28,7 @@ PAGE = 500
 
 
 def main() -> int:
-    """Run until a signal says to stop."""
+    """Run until a signal arrives."""
     options = _options()
     lacks = NO_ELECTION if options.leader_elect else LACKS.get(options.workload)
     if lacks:

@@ -10,21 +10,21 @@ import kopf
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-# Connections of kopf's own watches: resources, namespaces and definitions.
+# The connections of kopf's own watches: of resources, namespaces and CustomResourceDefinitions.
 WATCHES = 8
 
 
 class Api:
-    """The handlers' requests to the API server; kopf has no client, by its own documentation."""
+    """The handlers' client of the API server; kopf's documentation says that kopf has none."""
 
     def __init__(self) -> None:
         self._server = ""
         self._session: aiohttp.ClientSession | None = None
 
     def log_in(self, concurrency: int, **kwargs: Any) -> kopf.AiohttpSession:
-        """Make the session, from the kubeconfig that $KUBECONFIG names.
+        """Create the session from the kubeconfig that $KUBECONFIG names.
 
-        By default kopf sends as many requests at a time as there are objects, on a connection each.
+        The session limits the connections: by default kopf opens one connection per object at a time.
         """
         credentials = kopf.login_with_kubeconfig(**kwargs)
         if credentials is None:
@@ -37,7 +37,7 @@ class Api:
         return kopf.AiohttpSession(aiohttp_session=self._session, server=credentials.server)
 
     async def create(self, path: str, obj: dict[str, Any]) -> dict[str, Any] | None:
-        """Create an object; return it, or None if the name is taken."""
+        """Create an object; return it, or None if an object with this name exists."""
         assert self._session is not None, "log_in() comes first"
         async with self._session.post(self._server + path, json=obj) as answer:
             if answer.status == HTTPStatus.CONFLICT:

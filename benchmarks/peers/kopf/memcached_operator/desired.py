@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 IMAGE = "memcached:1.6.39-alpine"
-# The label of Deployments and pods with their Memcached's name.
+# The label with the Memcached's name, on Deployments and pods.
 CR_LABEL = "memcached_cr"
 
-# A probe of a server.
+# The memcached server's probe.
 ANSWERS = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
 
 Object = dict[str, Any]
@@ -69,7 +69,7 @@ def deployment(memcached: kopf.Body) -> Object:
 
 
 def agrees(found: Mapping[str, Any], wanted: Object) -> bool:
-    """Return whether `found` has the size and the image of `wanted`."""
+    """Return whether the Deployment `found` has the size and the image of `wanted`."""
     return _essence(found) == _essence(wanted)
 
 
@@ -120,7 +120,7 @@ def _observations(memcached: kopf.Body, found: Mapping[str, Any]) -> Iterator[tu
 def _condition(
     memcached: kopf.Body, before: Object | None, kind: str, holds: bool, reason: str, message: str
 ) -> Object:
-    """Build a condition; its time changes only with its status."""
+    """Build a condition, whose time changes only if its status changes."""
     value = "True" if holds else "False"
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {

@@ -1,8 +1,8 @@
 """The Memcached operator.
 
-A Memcached has handlers of causes, which kopf retries. It counts the attempts in an annotation, which takes
-one more write per object. Low-level event handlers need no such write and a fifth less CPU, but kopf does not
-retry them. Events of children have low-level handlers only.
+Memcacheds have handlers for creation, update and resume, which kopf retries. kopf counts the attempts in an
+annotation, which takes one more write per object. Low-level event handlers need no such write and a fifth
+less CPU, but kopf does not retry them. Children's watch events have low-level handlers only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEPLOYMENTS = ("apps", "v1", "deployments")
 PODS = ("", "v1", "pods")
 OWNED = {CR_LABEL: kopf.PRESENT}
 
-# A lock is collected only when no other task waits for it.
+# Drop the locks for which no task waits.
 _locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
 
@@ -42,7 +42,7 @@ def register(registry: kopf.OperatorRegistry, api: Api) -> None:
 
     @kopf.index(*PODS, id="pods", labels=OWNED, registry=registry)
     def pods(namespace: str, name: str, meta: kopf.Meta, **_: Any) -> dict[Any, Any] | None:
-        # None would leave the old value in the index; an empty result removes it.
+        # None would keep the old value in the index; an empty result removes it.
         return {} if meta.get("deletionTimestamp") else {(namespace, meta.labels[CR_LABEL]): name}
 
     @kopf.on.resume(*MEMCACHEDS, id="memcached", registry=registry)
@@ -51,11 +51,11 @@ def register(registry: kopf.OperatorRegistry, api: Api) -> None:
     async def memcached(namespace: str, name: str, **kwargs: Any) -> None:
         await _reconcile(api, (namespace, name), kwargs)
 
-    # The first listing has no type: there the Memcacheds are resumed themselves.
+    # Events of the first list have no type; at the start, kopf calls the Memcacheds' own handlers.
 
     @kopf.on.event(*DEPLOYMENTS, id="deployment", labels=OWNED, registry=registry)
     async def deployment(namespace: str, type: str | None, labels: kopf.Labels, **kwargs: Any) -> None:  # noqa: A002 -- kopf's name
-        # A new object is as in the response to its creation, which its Memcached's handler has.
+        # A created Deployment is as in the response to its creation, which the Memcached's handler has used.
         if type not in {None, "ADDED"}:
             await _reconcile(api, (namespace, labels[CR_LABEL]), kwargs)
 
@@ -66,10 +66,10 @@ def register(registry: kopf.OperatorRegistry, api: Api) -> None:
 
 
 async def _reconcile(api: Api, key: tuple[str, str], indexes: dict[str, kopf.Index]) -> None:
-    """Bring the Deployment to the wanted state, and the status to what is seen.
+    """Bring the Deployment to its desired state, and the status to the observed state.
 
-    The handlers of a Memcached and of its children would run side by side, and an older status overtake a
-    newer one; so it is written here, and not by kopf after the handler.
+    The handlers of a Memcached and of its children run concurrently, so kopf's write after a handler could
+    replace a newer status with an older one. So this function writes the status itself.
     """
     lock = _locks.get(key)
     if lock is None:

@@ -1,4 +1,4 @@
-"""A cache of all pods, and nothing else."""
+"""A program that only caches all pods."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def register(registry: kopf.OperatorRegistry) -> None:
 
     @kopf.index("", "v1", "pods", id="pods", registry=registry)
     def pods(namespace: str, name: str, body: kopf.Body, **_: Any) -> dict[Any, Any]:
-        # kopf's documentation warns of the memory that managed fields take.
+        # kopf's documentation warns about the memory that managedFields need.
         metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
         return {(namespace, name): {**body, "metadata": metadata}}

@@ -1,4 +1,4 @@
-"""`/readyz` over HTTP: kopf's own endpoint tells only that the process lives."""
+"""`/readyz` over HTTP: kopf's own endpoint reports only that the process is alive."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from aiohttp import web
 
 
 def register(registry: kopf.OperatorRegistry, address: str) -> None:
-    """Answer at `address`, HOST:PORT; "0" is nowhere.
+    """Serve `/readyz` at `address`, HOST:PORT; "0" serves nothing.
 
-    kopf runs no handler, of whatever resource, before all indexes are filled; and there is always a
-    namespace. So its first handler tells that they are.
+    kopf runs handlers only after all indexes are filled. A namespace always exists, so the first call of a
+    namespace's handler shows that the indexes are filled.
     """
     if address == "0":
         return

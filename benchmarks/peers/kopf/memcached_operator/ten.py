@@ -1,4 +1,4 @@
-"""Ten controllers on one kind, which is watched once."""
+"""Ten controllers for one kind, which share one watch."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ async def digits_of(api: Api) -> dict[str, str]:
     return found
 
 
-async def test_pages_leave_nothing_out(sharded: Api):
+async def test_list_pages_of_a_shard_contain_every_object(sharded: Api):
     query = urlencode({"shardSelector": sixteenth(3), "limit": 2})
     names: list[str] = []
     token = ""

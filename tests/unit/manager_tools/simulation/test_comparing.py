@@ -28,7 +28,7 @@ def asked_of(operator: AnyOperator, *others: AnyOperator, **there: dict[str, Any
     return asked_for(cast("DevCluster", cluster), (operator, *others), (), (), {})
 
 
-def test_asked_for_drops_job_fields_set_by_control_plane() -> None:
+def test_asked_for_drops_job_fields_that_the_control_plane_set() -> None:
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": []}}
     spec = {"selector": {"matchLabels": {"controller-uid": "1"}}, "template": template, "backoffLimit": 1}
     [job] = asked_of(
