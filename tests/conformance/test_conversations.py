@@ -1,4 +1,4 @@
-"""The answers of each control plane are those that the real server gave when they were recorded.
+"""Answers of each control plane, compared with the recorded answers of the real server.
 
 But for what is known to differ.
 """

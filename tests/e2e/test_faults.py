@@ -60,7 +60,7 @@ SMALL = {
 
 @pytest.fixture(scope="module", autouse=True)
 def console(deployed: None) -> Iterator[None]:
-    """Deploy the console in the manager's pod, and an account that may see all of the console."""
+    """Deploy the console in the manager's pod, and create an account that may see every console page."""
     deploy("console")
     apply(
         SMALL, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}, namespace=FAULTS
@@ -113,7 +113,7 @@ def applied(*objects: dict[str, Any]) -> Iterator[float]:
 
 
 def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
-    """Wait until the condition `Degraded` has one of the words, and say how long that took."""
+    """Wait until the condition `Degraded` contains one of the words, and print the waiting time."""
 
     def read_degraded() -> str:
         it = get(kind, name, namespace=FAULTS)
@@ -129,7 +129,7 @@ def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
 
 
 def wait_until_well(name: str) -> None:
-    """Wait until a Memcached is available, with nothing that keeps it from what is wanted."""
+    """Wait until a Memcached is available and no longer degraded."""
 
     def well() -> None:
         it = get("memcached", name, namespace=FAULTS)
@@ -140,7 +140,7 @@ def wait_until_well(name: str) -> None:
 
 
 def everyone_says(kind: str, name: str, *words: str, asked: tuple[str, ...]) -> None:
-    """Compare what `explain`, the manager and the console's page say of an object that is not ready."""
+    """Assert that `explain`, the manager and the console page report the same cause for an unready object."""
     say(kubectl("get", kind, name, "--output=wide", namespace=FAULTS))
     told = json.loads(explain(kind, name, "--output=json", *asked, namespace=FAULTS))
     assert not told["ready"]
@@ -170,7 +170,7 @@ def test_status_reports_a_wrong_image_until_it_is_corrected(asked: tuple[str, ..
 
 
 def _console_shows(resource: str, name: str, *words: str) -> None:
-    """Open the object's page as `operator-manager console` does it for a person."""
+    """Open the object's page as `operator-manager console` does for a user."""
     command = (
         program("operator-manager"),
         "console",

@@ -1,4 +1,4 @@
-"""exec, attach, port-forward and logs of the library's client, in containers that run."""
+"""exec, attach, port-forward and logs of the library's client, in running containers."""
 
 from __future__ import annotations
 

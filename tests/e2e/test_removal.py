@@ -1,4 +1,4 @@
-"""`make undeploy` and the chart leave nothing behind but what they say."""
+"""Removal by `make undeploy` and by the chart: only documented objects remain."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_memcached_returns_a_stored_value_through_a_service_and_at_each_pod():
 
 
 def _memcached_pods() -> dict[str, str]:
-    """Return the addresses of the pods that run, by name."""
+    """Return the addresses of running pods by pod name."""
     pods = get("pods", "--selector=memcached_cr=memcached-sample")
     return {
         pod["metadata"]["name"]: pod["status"].get("podIP", "")

@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds, as an API server has them."""
+"""Built-in kinds of `manager_kinds` compared with a real API server."""
 
 from __future__ import annotations
 
@@ -131,12 +131,12 @@ def test_builtin_kind_round_trips_every_field_through_the_api_server(
 
 
 def empty(read: Resource) -> dict[str, Any]:
-    """Return the status that a kind has where the server stores none."""
+    """Return the empty status that `read` has when the server stores no status."""
     return {"status": {}} if getattr(read, "status", None) == {} else {}
 
 
 def covers(stored: Any, wanted: Any) -> bool:
-    """Return whether all that is wanted is stored; the server adds defaults."""
+    """Return whether `stored` contains every wanted value; the server adds defaults."""
     if isinstance(wanted, dict):
         return all(name in stored and covers(stored[name], value) for name, value in wanted.items())
     if isinstance(wanted, list):

@@ -38,7 +38,7 @@ PLACED = {
     "podLabels": {"cost": "b"},
     "resources": {"requests": {"cpu": "20m", "memory": "96Mi"}},
 }
-# Each value that says where pods run and what they carry.
+# Every value for scheduling, labels and annotations of pods.
 VALUES = {
     "imagePullSecrets": [{"name": "registry"}],
     "manager": {

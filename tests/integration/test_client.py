@@ -253,7 +253,7 @@ def condition(kind: str, message: str = "") -> Condition:
 
 
 async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *conditions: Condition) -> None:
-    """Another controller writes these conditions beside those that there are."""
+    """Add conditions to the status as another controller would."""
     path = f"/apis/cache.example.com/v1/namespaces/{bench.namespace}/memcacheds/{name}"
     status = crds.api.get(path).get("status", {})
     more = [each.to_wire() for each in conditions]
@@ -296,7 +296,7 @@ async def test_status_patch_keeps_conditions_of_other_clients(bench: Bench, crds
     assert stored.status.replicas == 7
     assert bench.writes() == before + 3  # refused, a patch that changes nothing to see why, and written
 
-    # Without anybody else there is one request each time.
+    # Without other writers, each patch is one request.
     for number in range(3):
         stored.status.conditions[1] = condition("Network", f"again {number}")
         stored = await client.status.patch(stored)
@@ -348,7 +348,7 @@ async def test_apply_restores_changed_fields_and_keeps_fields_of_other_clients(
     client = bench.client
     wanted = bench.deployment("d")
     await client.apply(wanted)
-    for image in ("other:1", "other:2"):  # first on what we created, then on what we applied
+    for image in ("other:1", "other:2"):  # first on a created object, then on an applied object
         crds.kubectl(f"--namespace={bench.namespace}", "set", "image", "deployment/d", f"main={image}")
         crds.kubectl(f"--namespace={bench.namespace}", "set", "env", "deployment/d", "ADDED=1")
 
@@ -414,7 +414,7 @@ async def test_apply_restores_list_order_and_then_writes_no_more(
     async def arranged_by_another(arrange: Callable[[list[Any]], None]) -> None:
         read = await bench.client.uncached.get(Deployment, bench.key("d"))
         arrange(items(read))
-        read.metadata.resource_version = ""  # whatever controllers do to it meanwhile
+        read.metadata.resource_version = ""  # controllers may change the object meanwhile
         await bench.client.named("another").update(read)
 
     assert await apply(names, Outcome.CREATED) == names
@@ -605,7 +605,7 @@ async def test_apply_removes_fields_that_a_former_manager_set_in_another_api_ver
 async def test_apply_sets_initial_fields_once_and_keeps_later_changes_of_other_clients(
     bench: Bench, way: str
 ):
-    """An autoscaler takes over the number of replicas, which is never 1 in between."""
+    """Let an autoscaler take over the replicas; the number must never become 1."""
     client, key = bench.client, bench.key("d")
 
     def wanted(image: str = "image:1") -> Deployment:
@@ -684,6 +684,6 @@ async def test_client_reads_and_writes_a_discovered_kind_without_a_model(bench: 
     await client.apply(config_maps.model_validate(child), owner=foo)
     assert [each.content["data"] for each in await client.list(config_maps, owner=foo)] == [{"a": "1"}]
     assert (await client.get(ConfigMap, bench.key("c"))).data == {"a": "1"}
-    # With a precondition, as the object that is meant is known.
+    # The deletion has a UID precondition.
     await client.delete(foo)
     assert await client.find(foos, foo.key) is None

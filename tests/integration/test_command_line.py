@@ -1,4 +1,4 @@
-"""Messages for users who call the program wrongly, or where it cannot work."""
+"""Error messages of the program for wrong arguments and unusable environments."""
 
 from __future__ import annotations
 

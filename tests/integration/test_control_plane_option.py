@@ -1,4 +1,4 @@
-"""Tests of an operator's author, on devcluster and on a real API server (`--control-plane`)."""
+"""Tests that an operator's author writes, run on devcluster and on a real API server (`--control-plane`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of the manager to the API server: two writes per object, and none at rest."""
+"""Requests of the manager to the API server: two writes per object, and none when nothing changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_memcached_operator_writes_twice_per_object_and_then_never_again(
     assert counted.value("rest_client_requests_total", code="409") == 0
     assert counted.value("controller_runtime_reconcile_errors_total") == 0
 
-    # Events follow behind the real writes.
+    # Events are written after the objects.
     eventually(lambda: manager.metrics().value("operator_manager_events_total") >= OBJECTS, within=240)
     eventually(lambda: no_more(proxy), within=240)
     before = len(proxy.exchanges())
@@ -134,6 +134,6 @@ def is_lease(exchange: Exchange) -> bool:
 
 
 def no_more(proxy: FaultProxy) -> bool:
-    """Return whether nothing but leases was asked for in the last second."""
+    """Return whether the manager sent only Lease requests in the last second."""
     since = time.monotonic() - 1
     return not [each for each in proxy.exchanges() if each.at > since and not is_lease(each)]

@@ -1,4 +1,4 @@
-"""The generated definitions and roles, as a real API server takes them."""
+"""Generated CRDs and roles, applied to a real API server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.contract
 
 @pytest.fixture(scope="module")
 def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
-    """Install the operators' definitions and those of this module's kinds on the shared control plane."""
+    """Install the CRDs of the operators and of this module's kinds on the shared control plane."""
     own = custom_resource_definitions([Widget, OldGadget, Gadget, Tick])
     crds.api.apply(yaml.safe_load_all(yaml_stream(own)))
     wait_served(crds)

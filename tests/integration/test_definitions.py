@@ -1,4 +1,4 @@
-"""A manager whose kinds are installed otherwise than it declares them, at start and while it runs."""
+"""A manager whose CRDs on the server differ from its kinds, at start and while it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def status_of(plane: ControlPlane, api: str, plural: str, name: str) -> dict[str
 
 
 def change(plane: ControlPlane, path: str, *operations: dict[str, object]) -> None:
-    """Apply a JSON patch to a definition."""
+    """Apply a JSON patch to a CRD."""
     plane.api.request("PATCH", path, body=list(operations), content_type="application/json-patch+json")
 
 

@@ -1,4 +1,4 @@
-"""Terminal sessions of the documentation, run as written: the same commands print the same."""
+"""Terminal sessions of the documentation: the commands print the documented output."""
 
 from __future__ import annotations
 

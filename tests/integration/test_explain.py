@@ -22,7 +22,7 @@ NO_STORE = "127.0.0.1:9"
 
 
 class Stage:
-    """A namespace in which things go wrong, and a manager that watches it."""
+    """A namespace with failing objects, and a manager that watches the namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess, folder: Path) -> None:
         self.plane = plane

@@ -78,7 +78,7 @@ class Scene:
         return {each["metadata"]["name"]: each for each in self.plane.api.get(path)["items"]}
 
     def settle(self, *, within: float = SETTLED_WITHIN, **sizes: int) -> None:
-        """Wait until there are exactly these Memcacheds, and everything is as they ask, in the caches too."""
+        """Wait until exactly these Memcacheds exist, and children and caches match their specs."""
         eventually(lambda: self.assert_settled(**sizes), within=within)
         eventually(lambda: self._assert_no_ghosts(len(sizes)), within=within)
 
@@ -136,7 +136,7 @@ class Scene:
 
 @contextlib.contextmanager
 def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
-    """Create a scene in a new namespace; stop the manager cleanly at the end, unless the test failed."""
+    """Create a scene in a new namespace; stop the manager at the end, unless the test failed."""
     name = f"scene-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     with (
@@ -218,7 +218,7 @@ def test_manager_catches_up_after_etcd_history_was_compacted(
         numbers = itertools.count()
 
         def history_is_gone() -> bool:
-            # Only what is written makes versions, and only versions are compacted.
+            # Compaction removes only versions, and every version needs a write.
             news = {"metadata": {"name": f"news-{next(numbers)}"}}
             plane.api.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", news)
             return has_expired(plane, memcached_path(scene.namespace), seen)

@@ -45,7 +45,7 @@ STEP_TIMEOUT = 300.0
 
 
 def why_not() -> str | None:
-    """Why this machine cannot do it; None when it can."""
+    """Return why this machine cannot build images; None if it can."""
     if os.geteuid() != 0:
         return "only root may change the root folder"
     missing = [name for name in ("unshare", "chroot", "mount") if shutil.which(name) is None]
@@ -240,7 +240,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
 def managed(
     tree: ImageTree, folder: Path, *entry: str
 ) -> Iterator[tuple[DevclusterControlPlane, ManagerProcess]]:
-    """Run the manager's image, by its entry point or by `entry`, until it is ready, and stop it in order."""
+    """Run the manager's image, or its command `entry`, until it is ready; then stop it with a signal."""
     visible = folder / "visible"
     visible.mkdir(mode=0o755)
     with DevclusterControlPlane(folder / "control-plane") as plane:

@@ -52,7 +52,7 @@ async def test_devcluster_fixture_starts_a_cluster(devcluster, devcluster_namesp
 
 
 def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
-    """Return what a command prints, in an environment without variables of this one."""
+    """Return the output of a command; the environment variables of this process are not passed to it."""
     return output_of(*command, cwd=cwd, environ=environ or {})
 
 

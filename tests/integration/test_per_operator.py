@@ -1,4 +1,4 @@
-"""A Deployment for each operator, with an account of its own: each run with its own token."""
+"""One Deployment per operator, each with its own service account and token."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PASSWORD = "Xk-secret-of-the-site-9"
 
 
 class Cluster:
-    """A namespace with objects that a manager has seen to, and left."""
+    """A namespace with objects that a manager has reconciled; the manager has stopped."""
 
     def __init__(self, plane: ControlPlane, namespace: str, store: socket.socket, folder: Path) -> None:
         self.plane = plane

@@ -1,4 +1,4 @@
-"""Refusals of exec, attach and port-forward, as a real API server has them."""
+"""Errors of exec, attach and port-forward from a real API server."""
 
 from __future__ import annotations
 

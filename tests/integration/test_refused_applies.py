@@ -1,4 +1,4 @@
-"""Applies that the API server refuses: the object stays as it is, in every part."""
+"""Applies that the API server refuses: the stored object does not change."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def bench(crds: ControlPlane, namespace: str):
 
 
 async def state(client: Client, child: Resource) -> dict[str, Any]:
-    """Return all of the object that its controllers do not write."""
+    """Return the object without the fields that its controllers write."""
     found = json.loads((await client.uncached.get(type(child), child.key)).origin or b"")
     found.pop("status", None)
     metadata = found["metadata"]
@@ -148,7 +148,7 @@ async def test_refused_apply_changes_nothing(
 
 
 async def extend(bench: Bench, kind: str, child: Resource) -> None:
-    """Put items of another client into lists of the child, where the kind has any that may change."""
+    """Add items of another client to the lists of the child that may change."""
     other = await bench.client.uncached.get(type(child), child.key)
     spec = other.content.get("spec", {})
     if kind in {"Deployment", "StatefulSet"}:
@@ -242,7 +242,9 @@ async def test_apply_removes_only_those_items_of_other_clients_that_conflict(
     bench: Bench, crds: ControlPlane
 ):
     await bench.client.apply(named(bench, "Service"))
-    await bench.client.apply(named(bench, "Service", at("spec.ports.0.port", 81)))  # by Apply from now on
+    await bench.client.apply(
+        named(bench, "Service", at("spec.ports.0.port", 81))
+    )  # the first change moves the fields to an Apply entry
     path = f"/api/v1/namespaces/{bench.namespace}/services/child"
     [port] = crds.api.get(path)["spec"]["ports"]
     others = [

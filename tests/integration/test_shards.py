@@ -96,7 +96,7 @@ def replicas(
     run_manager: RunManager,
     fault_proxy: Callable[[Path], FaultProxy],
 ) -> Replicas:
-    """On a server with the flags that the test says, if it does."""
+    """Start replicas on an API server with the flags of the test's parameter."""
     plane = bare_control_plane
     if flags := getattr(request, "param", ()):
         plane = own_control_plane(parts=BARE, apiserver_flags=flags)
@@ -109,7 +109,7 @@ def replicas(
     return Replicas(plane, namespace, begin)
 
 
-@pytest.mark.long  # the renew deadline passes twice
+@pytest.mark.long  # twice the renew deadline
 def test_replica_keeps_its_shards_when_each_lease_request_takes_a_second(
     bare_control_plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):

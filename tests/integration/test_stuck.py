@@ -1,4 +1,4 @@
-"""Work that ignores cancellation: the process ends all the same, in time, and names the work."""
+"""Work that ignores cancellation: the process still ends in time, and its log names the work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Run = Callable[..., ManagerProcess]
 PROGRAM = (sys.executable, "-m", "tests.integration.stubborn_operator")
 LEASE, DEADLINE = 16.0, 6.0
 GRACE = 1.0
-# The stack of each kind of stubbornness shows where it is, and the name who it is.
+# The stack shows the blocked line of each case, and the name shows its operator.
 WAYS = {
     "swallows-its-cancellation": ("task foo-worker-", "in reconcile", "await asyncio.sleep(_LONG)"),
     "thread": ("thread work_", "in _named", "return work()"),
@@ -48,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 class Stuck:
-    """A manager that leads, in a reconcile that does not end."""
+    """A leading manager whose reconcile does not end."""
 
     def __init__(self, plane: ControlPlane, kubeconfig: Path, run: Run, how: str, *flags: str) -> None:
         self.how = how
@@ -80,7 +80,7 @@ class Stuck:
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
-        """Look at the line that it ended with; how many seconds after the reason that was, it says itself."""
+        """Return the seconds between the cause and the forced end, as the last log line reports them."""
         assert self.manager.wait() == 1
         last = self.manager.logs()[-1]
         assert (last["level"], last["logger"]) == ("error", "watchdog")
@@ -119,7 +119,7 @@ class StuckManagers(NamedTuple):
 def stuck_managers(
     plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StuckManagers]:
-    """All at the same time: each takes a while to end."""
+    """Start the managers at the same time, because each takes a while to end."""
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         lock_held = Stuck(plane, proxy.kubeconfig, run, "holds-the-lock")

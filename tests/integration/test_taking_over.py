@@ -1,4 +1,4 @@
-"""docs/taking-over.md, followed with what another operator leaves."""
+"""The steps of docs/taking-over.md, on objects that another operator has created."""
 
 from __future__ import annotations
 

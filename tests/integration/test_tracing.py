@@ -1,4 +1,4 @@
-"""Traces of a real manager, by OTLP, and of the API server that it calls: both sides are in one."""
+"""OTLP traces of a real manager: one trace contains the spans of manager and API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Different programs on the same kinds of a cluster: each marks its writes with its own name."""
+"""Two programs on the same kinds of a cluster: each writes under its own field manager name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shell sessions of the documentation, and a shell to follow them."""
+"""Shell sessions of the documentation, and a shell that runs them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Terminal:
         self.environ = {
             **os.environ,
             "PATH": f"{programs}:{PROGRAMS}:{os.environ['PATH']}",
-            "HOME": str(folder),  # for what kubectl keeps
+            "HOME": str(folder),  # for kubectl's cache
             **KUBECTL,
             "PETSTORE_ADDRESS": self.petstore_address,
         }

@@ -1,4 +1,4 @@
-"""kopf: its own watching, patching, finalizers and events, in a process as its users run it."""
+"""kopf in a process of its own: watches, patches, finalizers and Events."""
 
 from __future__ import annotations
 

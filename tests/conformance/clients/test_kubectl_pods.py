@@ -34,7 +34,7 @@ def kubectl(
 
 
 async def shout(process: Process) -> int:
-    """Upper case of stdin, the command on stderr."""
+    """Write stdin in upper case to stdout, and the command to stderr."""
     while data := await process.read():
         await process.write(data.upper())
     await process.write(" ".join(process.command).encode(), stderr=True)

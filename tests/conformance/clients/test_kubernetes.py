@@ -1,4 +1,4 @@
-"""The official client: typed, dynamic, watching."""
+"""The official Python client: typed objects, dynamic objects and watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubernetes-asyncio: typed and dynamic, with a watch that runs beside the writes."""
+"""kubernetes-asyncio: typed and dynamic objects, and a watch during concurrent writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubectl prints with each control plane what it printed with the real one when that was recorded."""
+"""kubectl output with each control plane, compared with the output recorded from the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`petstore serve` as a process, used by the commands and tools that a person has."""
+"""`petstore serve` as a process, called by the petstore commands and by grpcurl."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_petstore_stops_cleanly_on_a_signal(store: PetStoreProcess, number: sign
         "petstore: ready; Ctrl-C stops it",
         "petstore: stopping",
     ]
-    # All of it is in the one file.
+    # The store keeps all data in one file.
     assert {path.name for path in store.folder.iterdir()} == {"petstore.log", "pets.db", "pets.db-lock"}
 
 

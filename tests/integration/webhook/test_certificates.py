@@ -1,4 +1,4 @@
-"""The certificates of webhooks on a real API server, and the way from a URL to a Service."""
+"""Webhook certificates on a real API server, and the change from a URL to a Service."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
 
 
 def install(plane: ControlPlane) -> None:
-    """Apply all as an installation would, whatever has become of it meanwhile."""
+    """Apply the installation's manifests again, over all later changes."""
     plane.api.apply(webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"))
     replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(AT_SERVICE)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
@@ -137,7 +137,7 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
 
 
 def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
-    """Let the user do this, and nothing else of its sort."""
+    """Grant the user exactly these rules, in the namespace or in the cluster."""
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
@@ -246,7 +246,7 @@ async def test_applied_service_replaces_the_url_in_client_configs(
     installation = manifests(plane)
     if applied_before:
         await apply(plane, installation, server_side=server_side)
-    for _ in range(2):  # there and back, and once more
+    for _ in range(2):  # to the Service and back to the URL, twice
         await write_urls(plane)
         assert all("url" in each for each in client_configs(plane))
         await apply(plane, installation, server_side=server_side)
@@ -264,7 +264,7 @@ async def test_local_registration_restores_the_installed_client_configs_when_it_
     await apply(plane, manifests(plane))
     before = client_configs(plane)
     await write_urls(plane)
-    await write_urls(plane)  # a renewal is no other beginning
+    await write_urls(plane)  # a second write keeps the saved original
     assert all("url" in each for each in client_configs(plane))
     async with transport_of(plane.kubeconfig) as transport:
         targets = local_targets(transport)

@@ -45,7 +45,7 @@ class Served(NamedTuple):
     manager: ManagerProcess
 
     def judged(self, name: str, ask: str = "", **query: str) -> Any:
-        """Create one, and answer what is stored."""
+        """Create a Judged object; return it as stored."""
         answer = self.plane.api.request("POST", OBJECTS, query=query, body=judged(name, ask))
         return json.loads(answer)
 

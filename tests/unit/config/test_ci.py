@@ -20,7 +20,7 @@ UNWANTED = ("MAKE", "KUBEBUILDER_", "PYTHON")
 
 
 def ci(folder: Path, *, lint: str, test: str, quick: str = "true") -> subprocess.CompletedProcess[str]:
-    """Run it in a checkout whose targets do this, on a machine that has the images' Python and the oldest."""
+    """Run `.ci/run` in a checkout with these make targets and both supported Python versions."""
     checkout, programs = folder / "checkout", folder / "bin"
     for each in (checkout / ".ci", checkout / "scripts", programs):
         each.mkdir(parents=True)

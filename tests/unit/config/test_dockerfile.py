@@ -1,4 +1,4 @@
-"""The Dockerfile keeps the rules of a good one, and copies what there is."""
+"""The Dockerfile follows best practices and copies only existing paths."""
 
 from __future__ import annotations
 

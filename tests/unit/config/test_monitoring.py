@@ -1,4 +1,4 @@
-"""Alerts and dashboard name what the programs measure, and every alert has a runbook."""
+"""Alerts and dashboards use existing metrics, and every alert has a runbook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overlays of config/: their contents, and that these match the program."""
+"""Overlays of config/: their contents match the flags and rights of the program."""
 
 from __future__ import annotations
 

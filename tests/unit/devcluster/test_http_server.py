@@ -56,7 +56,7 @@ async def echo(opened: WebSocket) -> None:
 
 
 class Client:
-    """Client that sends the literal bytes of a test as HTTP."""
+    """HTTP client that sends the literal bytes of a test."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -84,7 +84,7 @@ class Client:
 
 
 class Served:
-    """A server with a stream that the test holds."""
+    """A server with a stream whose chunks the test sends."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Recordings: they match today's cases, and contain each known difference."""
+"""Recordings match the current cases and contain each known difference."""
 
 from __future__ import annotations
 

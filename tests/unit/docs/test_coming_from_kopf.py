@@ -1,4 +1,4 @@
-"""The operators of docs/coming-from-kopf.md do what the page says."""
+"""The operators of docs/coming-from-kopf.md behave as the page describes."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_flags_targets_and_names_on_the_page_exist(page: Page, flags: set[str]):
 
 
 def is_test(path: str, *names: str) -> bool:
-    """Return whether a file defines what is named of it."""
+    """Return whether the file defines all the named tests."""
     text = Path(path).read_text() if path else ""
     return all(re.search(rf"\b(def|class) {re.escape(name)}\b", text) for name in names)
 

@@ -1,4 +1,4 @@
-"""The example of docs/simulation.md of what is outside of the cluster runs."""
+"""The `Outside` example of docs/simulation.md runs."""
 
 from __future__ import annotations
 

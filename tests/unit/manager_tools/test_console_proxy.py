@@ -1,4 +1,4 @@
-"""The console of a cluster, brought to a browser that has no token."""
+"""Proxy of a cluster's console for a browser without a token."""
 
 from __future__ import annotations
 

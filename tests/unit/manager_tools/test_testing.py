@@ -1,4 +1,4 @@
-"""`manager_tools.testing`, where a test of an operator waits."""
+"""Test helpers of `manager_tools.testing`."""
 
 from __future__ import annotations
 

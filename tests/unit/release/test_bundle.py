@@ -1,4 +1,4 @@
-"""The bundle keeps the rules that OLM publishes for the format registry+v1."""
+"""The bundle follows OLM's rules for the format registry+v1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted faults: tests decide whether one survives, also those of another commit."""
+"""Mutation tests: the tests of this or another commit decide whether a mutant survives."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.support.webhook_server import WebhookServer
 
 
 class Webhook:
-    """Answers with parts that arrive one after the other."""
+    """Webhook server that sends its response in several chunks."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -91,7 +91,7 @@ async def test_webhook_client_reuses_connections(served: WebhookServer, client: 
 
 
 def come_again(served: WebhookServer) -> None:
-    """Drop all kept-alive connections."""
+    """Close all kept-alive connections."""
     with served.down():
         pass
 

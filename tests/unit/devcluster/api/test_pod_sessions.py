@@ -1,4 +1,4 @@
-"""exec, attach and port-forward, with aiohttp as the client: what comes over which channel."""
+"""exec, attach and port-forward with aiohttp as the client: the data of each channel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXEC = "exec?command=run&command=it&stdout=true&stderr=true"
 
 
 class Person:
-    """Asks as the administrator."""
+    """Client of the cluster as the administrator."""
 
     def __init__(self, cluster: DevCluster, session: aiohttp.ClientSession) -> None:
         self.cluster = cluster
@@ -207,7 +207,7 @@ async def test_exec_by_websocket_needs_get_and_create_rights(person: Person, ver
     status, message = await person.refusal(EXEC, Authorization=f"Bearer {token}")
     assert status == code
     if verbs == ["get"]:
-        assert message == 'pods "web" is forbidden: '  # as the real server says it
+        assert message == 'pods "web" is forbidden: '  # the message of the real server
     if verbs == ["create"]:
         assert message.startswith('pods "web" is forbidden: User "bob" cannot get resource "pods/exec"')
 

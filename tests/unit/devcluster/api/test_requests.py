@@ -1,4 +1,4 @@
-"""Requests, beyond what conversations with the real server hold."""
+"""Requests that the recorded conversations do not contain."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ async def test_concurrent_updates_without_a_version_and_applies_all_succeed(api:
 
 
 class Follower:
-    """Lists and watches as clients do, breaks off now and then, and checks events against what it knows."""
+    """Client that lists and watches with interruptions, and checks each event against its own state."""
 
     def __init__(self, api: Api, selector: str, seed: int) -> None:
         self.api = api
@@ -234,7 +234,7 @@ class Follower:
         }
 
     async def follow(self) -> None:
-        """Until the last change of all was seen, or could have been."""
+        """List and watch until the last change has been delivered."""
         while self.last is None or self.version < self.last:
             if self.state is None:
                 await self.list()

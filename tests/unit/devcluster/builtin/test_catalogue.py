@@ -1,4 +1,4 @@
-"""Rows of stored kinds that no recording can have: controllers of the real server change them meanwhile."""
+"""Table rows of kinds that cannot be recorded, because the real server's controllers change the objects."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def start(cluster: Cluster, replicas: int, *metrics: dict, **spec: Any) ->
 
 
 async def use(cluster: Cluster, seconds: float = 20.0, **amounts: str) -> None:
-    """Set what each pod uses, and let the autoscaler see it."""
+    """Set the usage of each pod, and wait until the autoscaler has read it."""
     annotations = {f"devcluster.local/{name}": amount for name, amount in amounts.items()}
     for pod in cluster.list("pods"):
         await cluster.client.patch(

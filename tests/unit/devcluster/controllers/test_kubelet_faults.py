@@ -1,4 +1,4 @@
-"""Pods that fail as on a real node: their status, their Events, and what their controllers make of them."""
+"""Pods that fail as on a real node: their status, their Events, and the reaction of their controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects of other versions, and those written by other rules than the present ones."""
+"""Objects of other API versions, and objects stored under an earlier schema."""
 
 from __future__ import annotations
 

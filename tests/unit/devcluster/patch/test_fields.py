@@ -1,4 +1,4 @@
-"""Sets of fields."""
+"""Field sets of managedFields."""
 
 from __future__ import annotations
 

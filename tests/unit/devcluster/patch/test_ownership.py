@@ -226,7 +226,7 @@ def test_parent_entries_move_the_replicas_to_the_writer_of_the_scale_subresource
     entries = parent_entries([CREATOR, OTHER], [scaler], PATHS, api_version="apps/v1", custom=False)
 
     without_time = {**scaler, "apiVersion": "apps/v1"}
-    del without_time["time"]  # the real server loses it
+    del without_time["time"]  # the real server drops the time
     assert entries == [without_time, entry("creator", {"f:spec": {"f:paused": {}}}), OTHER]
 
 

@@ -1,4 +1,4 @@
-"""Alternatives of a schema: which one's errors the server tells, and what it costs to find out."""
+"""Alternatives of a schema (`oneOf`, `anyOf`): the reported errors, and the cost of validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies in protobuf: recorded from kubectl, and objects that a real server gave in both encodings."""
+"""Protobuf bodies: recorded from kubectl, and objects that a real server returned in both encodings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_protobuf_delete_options_decode_in_every_group():
 
 
 def nested_schemas(levels: int) -> bytes:
-    """Return a definition whose schemas stand one in the other, in the field `not`."""
+    """Return a CRD whose schemas are nested in the field `not`."""
 
     def message(tag: bytes, data: bytes) -> bytes:
         length, size = len(data), b""

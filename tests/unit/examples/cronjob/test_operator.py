@@ -1,4 +1,4 @@
-"""examples/cronjob: hours of a schedule, which take less than a second."""
+"""examples/cronjob: schedules of several hours on a virtual clock."""
 
 from __future__ import annotations
 

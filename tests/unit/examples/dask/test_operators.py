@@ -1,4 +1,4 @@
-"""examples/dask: clusters, workers, jobs and scaling, with schedulers that are made up."""
+"""examples/dask: clusters, workers, jobs and scaling, with fake schedulers."""
 
 from __future__ import annotations
 

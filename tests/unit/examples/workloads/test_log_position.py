@@ -1,4 +1,4 @@
-"""Position in a log that servers resume at a whole second: the follower shows each line once."""
+"""Log positions: servers resume at whole seconds, and the follower still shows each line once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart makes what config/default makes, and what its values say."""
+"""The chart renders the objects of config/default, changed by its values."""
 
 from __future__ import annotations
 

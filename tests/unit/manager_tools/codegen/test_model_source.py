@@ -1,4 +1,4 @@
-"""Models generated from definitions: their definitions equal the originals."""
+"""Models generated from CRDs: the CRDs of the models equal the originals."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 
 
 def keyed(text: str) -> Objects:
-    """Return the objects of a stream but the namespace, which helm makes, and what only a chart adds."""
+    """Return the rendered objects by key, without the Namespace and objects that only a chart has."""
     found = {(each["kind"], each["metadata"]["name"]): each for each in yaml_documents(text)}
     for (kind, _), each in found.items():
         if kind == "CustomResourceDefinition":

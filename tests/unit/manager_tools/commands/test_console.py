@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Command
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
-    """Have `console` end at once; the list gets what it would open."""
+    """Let `console` return at once; return the list that receives its arguments."""
     seen: list[ConsoleArguments] = []
 
     async def open_console(_: object, arguments: ConsoleArguments, __: object) -> None:

@@ -1,4 +1,4 @@
-"""`init` and `create`: the generated files work, and a failure is one line."""
+"""`init` and `create`: the generated files work, and errors have one line."""
 
 from __future__ import annotations
 

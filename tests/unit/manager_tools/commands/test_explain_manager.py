@@ -1,4 +1,4 @@
-"""`explain` and the answer of a manager, whose port another program may have taken."""
+"""`explain` with the response of a manager, or of another program on the manager's port."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def asked(manager: str, **flags: str) -> tuple[list[ControllerReport], str
 async def answering(
     *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """Serve these pieces to each client, then the end or a byte now and then."""
+    """Serve these chunks to each client; then end the response, or send single bytes without end."""
 
     serving = set[asyncio.Task[None]]()
 

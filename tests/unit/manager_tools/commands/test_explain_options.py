@@ -16,7 +16,7 @@ MANAGER = "Invalid value for '--manager': "
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, command: Command, *argv: str) -> ExplainArguments:
-    """Return what `explain` would look for."""
+    """Return the options that `explain` reads from these arguments."""
     seen: list[ExplainArguments] = []
 
     async def look(_: object, arguments: ExplainArguments, *__: object) -> dict[str, Any]:

@@ -15,7 +15,7 @@ KINDS = [Memcached, Pet, Widget]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
-    """Have `migrate-storage` end at once; the list gets what it would do."""
+    """Let `migrate-storage` return at once; return the list that receives its options."""
     seen: list[MigrateArguments] = []
 
     async def migrate(_: object, arguments: MigrateArguments, *__: object) -> int:

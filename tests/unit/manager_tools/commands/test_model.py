@@ -1,4 +1,4 @@
-"""`model`: from a file to stdout or to another file, and what is wrong in one line."""
+"""`model`: generates code from a file to stdout or to a file, and reports errors in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`init`: the wheel of the library in a new project, and what pip says of it."""
+"""`init`: the bundled library wheel in a new project, and its installation by pip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`create webhook` in files that a person has changed."""
+"""`create webhook` in files that a user has edited."""
 
 from __future__ import annotations
 

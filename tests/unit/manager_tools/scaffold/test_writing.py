@@ -1,4 +1,4 @@
-"""Changes to the Python files of a project, and the operators that `create api` begins with."""
+"""Edits of a project's Python files, and the operators that `create api` generates."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class InterruptingOperator(GreetingOperator):
 
 
 class EndingOperator(ForgetfulOperator):
-    """Faulty operator that ends the program meanwhile."""
+    """Faulty operator that sends SIGTERM to the program in each reconcile."""
 
     kind = Greeting
     name = "greeting"

@@ -1,4 +1,4 @@
-"""Each sort of fault happens, and the runtime holds nevertheless."""
+"""Each type of fault occurs in a simulation, and the operators recover."""
 
 from __future__ import annotations
 

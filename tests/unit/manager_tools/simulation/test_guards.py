@@ -142,7 +142,7 @@ def test_guards_allow_the_shard_runtime_to_read_the_clock():
 
 
 class CarefulOperator(GreetingOperator):
-    """Asks for time, chance and threads where a simulation has them."""
+    """Operator that uses the clock, random numbers and threads through their simulated versions."""
 
     kind = Greeting
     name = "greeting"

@@ -78,7 +78,7 @@ class TickOperator(Operator[Tick]):
 
 
 class TimerOperator(Operator[Tick]):
-    """Says each minute when it was there, in a method of its own."""
+    """Operator with a periodic method that records the time each minute."""
 
     @every(60)
     async def beat(self, tick: Tick, _ctx: Context) -> None:
@@ -89,7 +89,7 @@ class TimerOperator(Operator[Tick]):
 
 
 class ExpiryOperator(Operator[Tick]):
-    """Deletes objects that are older than they may become."""
+    """Operator that deletes objects after their time to live."""
 
     rights = (rbac(groups="test.example.com", resources="ticks", verbs="delete"),)
 
@@ -130,7 +130,7 @@ def test_assert_holds_passes_for_operators_that_use_the_clock_or_own_pods(operat
 
 
 class AgeOperator(Operator[Tick]):
-    """Says how long ago it was first reconciled, which depends on when a manager was there."""
+    """Operator whose status shows the seconds since its first reconcile."""
 
     async def reconcile(self, tick: Tick, ctx: Context) -> Result:
         tick.status.last = tick.status.last or clock.now()
@@ -147,7 +147,7 @@ def test_assert_holds_ignores_differences_in_the_named_fields():
 
 
 class ForgetfulTickOperator(TickOperator):
-    """Never looks at one of its children again."""
+    """Operator that never repairs one of its children."""
 
     kind = Tick
     name = "tick"
@@ -198,7 +198,7 @@ SERVICES = {"http://registry.default.svc:5000": tag, "https://api.example.com": 
 
 
 class CallingOperator(Operator[Tick]):
-    """Asks services by HTTP, in tasks of its own too."""
+    """Operator that calls HTTP services, also from its own tasks."""
 
     async def get(self, url: str, **options: Any) -> dict[str, Any]:
         async with aiohttp.ClientSession() as session, session.request(url=url, **options) as answer:

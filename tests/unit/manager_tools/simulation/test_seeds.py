@@ -77,7 +77,7 @@ ForgetfulOperator = operator_of_the_page()
 
 
 class RestlessOperator(GreetingOperator):
-    """Writes something new each time, again and again."""
+    """Operator that never stops writing new values."""
 
     kind = Greeting
     name = "greeting"
@@ -90,7 +90,7 @@ class RestlessOperator(GreetingOperator):
 
 
 class SluggishOperator(RestlessOperator):
-    """Does so only after longer than it takes to be calm."""
+    """Operator that writes again only after the simulation has become calm."""
 
     kind = Greeting
     name = "greeting"
@@ -98,7 +98,7 @@ class SluggishOperator(RestlessOperator):
 
 
 class CountingOperator(GreetingOperator):
-    """Counts for ever how often it was there."""
+    """Operator that counts its reconciles forever."""
 
     kind = Greeting
     name = "greeting"
@@ -146,7 +146,7 @@ class LedgerOperator(Operator[Greeting]):
 
 
 class CarelessLedgerOperator(LedgerOperator):
-    """Leaves its lines behind."""
+    """Operator that never removes its lines."""
 
     kind = Greeting
     name = "ledger"
@@ -156,7 +156,7 @@ class CarelessLedgerOperator(LedgerOperator):
 
 
 class MistakenOperator(GreetingOperator):
-    """Fails each time."""
+    """Operator whose reconcile always fails."""
 
     kind = Greeting
     name = "greeting"
@@ -166,7 +166,7 @@ class MistakenOperator(GreetingOperator):
 
 
 class CuriousOperator(GreetingOperator):
-    """Asks the server all the time."""
+    """Operator that requeues without end and reads from the server each time."""
 
     kind = Greeting
     name = "greeting"
@@ -242,7 +242,7 @@ def test_assert_holds_refuses_arguments_that_leave_no_check(given: Any, said: st
 
 def test_assert_holds_refuses_an_outside_that_is_no_outside_subclass():
     class Outside:
-        """No world, for all its name."""
+        """Class that does not derive from `manager_tools.simulation.Outside`."""
 
     for outside, said in (
         ("nowhere:Nothing", r"^Lost\.outside: No module named 'nowhere'$"),
@@ -349,14 +349,14 @@ class PickySpec(ApiModel):
 
 @crd()
 class Picky(Resource, group="test.example.com", version="v1", plural="pickies"):
-    """Something that is hard to make up."""
+    """A kind for which random specs are invalid."""
 
     spec: PickySpec
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 
 
 class PickyOperator(Operator[Picky]):
-    """Says that it has seen it."""
+    """Operator that sets the condition Ready."""
 
     async def reconcile(self, picky: Picky, ctx: Context) -> None:
         ctx.condition("Ready", True, "Opened", picky.spec.word)

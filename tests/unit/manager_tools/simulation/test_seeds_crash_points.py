@@ -1,4 +1,4 @@
-"""The operators of this project hold, wherever a process ends: all its writes, of one operator by turns."""
+"""Operators recover from a crash before or after any write; each run tests one operator by turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators hold, whatever goes wrong: with a few seeds, or SEEDS."""
+"""Operators recover from all simulated faults, with a few seeds or with the seeds in SEEDS."""
 
 from __future__ import annotations
 

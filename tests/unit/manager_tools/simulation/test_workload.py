@@ -1,4 +1,4 @@
-"""Users' actions: all that a schema allows, values just beyond it, and foreign changes to children."""
+"""Simulated user actions: valid specs, values just beyond the schema, and changes of children."""
 
 from __future__ import annotations
 
