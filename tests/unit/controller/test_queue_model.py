@@ -1,4 +1,4 @@
-"""The queue against a model that is slow, short and obviously right."""
+"""Comparison of the queue with a slow, short and obviously correct model."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Model:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Adds, gets, dones and passing time in any order."""
+    """State machine of add, get, done and time steps in any order."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -95,11 +95,11 @@ EVENTS = {
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_predicate_passes_exactly_its_events(predicate: Predicate, passing: set[str]):
+def test_predicate_accepts_exactly_its_events(predicate: Predicate, passing: set[str]):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
-def test_status_changed_compares_the_status_alone():
+def test_status_changed_compares_only_the_status():
     def with_status(record: Record, status: bytes) -> Record:
         return msgspec.structs.replace(record, raw=record.raw[:-1] + b',"status":%b}' % status)
 
@@ -119,11 +119,11 @@ def test_presence_changed_rejects_events_of_a_deleting_object():
     assert not presence_changed(added(deletionTimestamp=NOW))
 
 
-def test_generation_changed_passes_events_of_a_kind_without_generations():
+def test_generation_changed_accepts_events_of_a_kind_without_generations():
     assert generation_changed(Change(generation=0).to())
 
 
-def test_desired_state_changed_passes_a_removed_finalizer_during_termination():
+def test_desired_state_changed_accepts_a_removed_finalizer_during_termination():
     event = Change(deletionTimestamp=NOW, finalizers=["a", "b"]).to(finalizers=["b"])
     assert desired_state_changed(event)
     assert not created_or_deleted(event)
@@ -168,7 +168,7 @@ def test_enqueue_owner_enqueues_a_cluster_scoped_owner_without_namespace():
     assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
 
 
-def test_enqueue_mapped_maps_the_metadata_before_and_after_a_change():
+def test_enqueue_mapped_calls_its_function_with_the_metadata_before_and_after_a_change():
     handler = enqueue_mapped(by_label)
     assert names(handler, added(labels={"foo": "x"})) == ["ns/x"]
     assert names(handler, removed(labels={"foo": "x"})) == ["ns/x"]
@@ -211,7 +211,7 @@ async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]
     return items
 
 
-async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_priority_until_its_end(
+async def test_kind_source_enqueues_existing_objects_at_low_and_events_at_normal_priority(
     pods: Watched, queue: WorkQueue[Request]
 ):
     pods.listed("a", "b")
@@ -248,7 +248,7 @@ async def test_kind_source_enqueues_a_late_first_list_at_low_priority(
         assert await drain(queue) == [("a", Priority.LOW, None)]
 
 
-async def test_kind_source_enqueues_only_events_that_every_predicate_passes(
+async def test_kind_source_enqueues_only_events_that_every_predicate_accepts(
     pods: Watched, queue: WorkQueue[Request]
 ):
     pods.listed("a")
@@ -266,7 +266,7 @@ async def test_kind_source_enqueues_only_events_that_every_predicate_passes(
         assert await drain(queue) == []
 
 
-async def test_kind_source_without_a_handler_enqueues_nothing_and_is_waited_for(
+async def test_kind_source_without_a_handler_enqueues_nothing_but_must_be_synced(
     pods: Watched, queue: WorkQueue[Request]
 ):
     source = KindSource(pods.informer, None)
@@ -306,7 +306,7 @@ def failures(metrics: Metrics, part: str) -> float | None:
 
 
 class Moody:
-    """Fails on the objects named, for as long as they are."""
+    """Handler that fails for the objects whose names are in a set."""
 
     def __init__(self, *bad: str) -> None:
         self.bad = set(bad)
@@ -378,7 +378,7 @@ async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched,
         assert [name for name, *_ in await drain(queue)] == ["a"]
 
 
-async def test_kind_source_gives_up_a_handler_when_it_ends_or_the_handler_never_succeeds(
+async def test_kind_source_stops_retrying_a_handler_when_the_source_ends_or_every_retry_fails(
     pods: Watched, queue: WorkQueue[Request], metrics: Metrics
 ):
     handler = Moody("a")

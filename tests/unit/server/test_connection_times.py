@@ -120,7 +120,7 @@ async def test_connection_closes_after_the_write_stall_limit_when_the_client_rea
     assert transport.ended
 
 
-async def test_connection_starts_no_head_limit_for_bytes_during_an_answer():
+async def test_connection_starts_no_request_timeout_for_bytes_received_during_a_response():
     connection, transport = connected()
     connection.begin_answer(0)
     connection.data_received(b"the next request, early")
@@ -128,7 +128,7 @@ async def test_connection_starts_no_head_limit_for_bytes_during_an_answer():
     assert not transport.ended
 
 
-async def test_request_timeout_starts_again_with_the_first_byte():
+async def test_request_timeout_restarts_at_the_first_byte_of_a_request():
     connection, transport = connected()
     connection.begin_answer(0)
     connection.end_answer()
@@ -137,7 +137,7 @@ async def test_request_timeout_starts_again_with_the_first_byte():
     await ends_after(LIMITS.head, transport)
 
 
-async def test_lost_connection_has_no_running_time_limit():
+async def test_lost_connection_leaves_no_running_timer():
     connection, transport = connected()
     connection.connection_lost(None)
     transport.ended = False

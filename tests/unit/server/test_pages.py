@@ -36,14 +36,14 @@ async def site(serve_pages: ServePages, metrics: Metrics) -> Site:
     "accept",
     [None, "*/*", "text/plain;version=0.0.4", "text/plain;version=x", f"text/plain;version={'9' * 5000}"],
 )
-async def test_plain_text_is_the_default(site: Site, accept: str | None):
+async def test_metrics_page_has_the_prometheus_text_format_by_default(site: Site, accept: str | None):
     answer = await site.get("/metrics", headers={"Accept": accept} if accept else {})
     assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
     samples = {s.name: s.value for family in read_plain(answer.text) for s in family.samples}
     assert samples["controller_runtime_reconcile_total"] == 3
 
 
-async def test_prometheus_gets_open_metrics(site: Site):
+async def test_metrics_page_has_the_openmetrics_format_for_prometheus(site: Site):
     answer = await site.get("/metrics", headers={"Accept": PROMETHEUS})
     assert answer.content_type.startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
     assert answer.text.count("# EOF") == 1
@@ -51,7 +51,7 @@ async def test_prometheus_gets_open_metrics(site: Site):
     assert {"controller_runtime_reconcile", "process_resident_memory_bytes"} <= names
 
 
-async def test_exposition_has_all_families_in_both_formats_although_reconcilers_occupy_all_threads(
+async def test_metrics_page_has_all_families_when_reconcilers_occupy_all_threads(
     metrics: Metrics,
 ):
     # Values are asked for in the loop.
@@ -65,14 +65,14 @@ async def test_exposition_has_all_families_in_both_formats_although_reconcilers_
     assert names == {family.name for family in read_open_metrics(open_metrics.decode())}
 
 
-async def test_exposition_yields_to_other_tasks_during_a_large_scrape(metrics: Metrics):
+async def test_metrics_page_yields_to_other_tasks_during_a_large_scrape(metrics: Metrics):
     for number in range(300):
         metrics.rest_latency.labels("GET", f"host-{number}").observe(1)
         metrics.work_duration.labels("q", f"c-{number}").observe(1)
     assert await turns_of_others(exposition(metrics, "")) >= 2
 
 
-async def test_metrics_page_shares_renderings_between_concurrent_requests(
+async def test_metrics_page_is_rendered_once_for_concurrent_requests(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
 ):
     rendered = asked = 0

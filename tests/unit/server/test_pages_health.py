@@ -40,9 +40,7 @@ async def site(serve_pages: ServePages) -> Site:
         ("/healthz/cache", 404, "healthz has no check named cache\n"),
     ],
 )
-async def test_health_page_reports_the_checks_that_are_asked_for(
-    site: Site, path: str, status: int, text: str
-):
+async def test_health_page_reports_only_the_requested_checks(site: Site, path: str, status: int, text: str):
     answer = await site.get(path)
     assert (answer.status, answer.text) == (status, text)
     assert answer.content_type == "text/plain; charset=utf-8"

@@ -131,7 +131,7 @@ async def test_server_refuses_clients_without_tls_1_2(
 
 
 @pytest.mark.each_loop
-async def test_missing_certificate_is_reported_in_a_sentence(tmp_path: Path):
+async def test_server_reports_a_missing_certificate_in_one_sentence(tmp_path: Path):
     certificate = ServedCertificate(CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     with pytest.raises(CannotServe) as error:
         async with serving("metrics", ANY_PORT, {}, certificate=certificate):
@@ -158,7 +158,7 @@ async def test_serve_listens_on_every_interface_without_a_host(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
-async def test_serve_names_a_port_in_use(host: str):
+async def test_serve_error_names_a_port_in_use(host: str):
     async with serving("pages", BindAddress(host, 0), {}) as taken:
         with pytest.raises(CannotServe) as error:
             async with serving("metrics", taken, {}):
@@ -167,14 +167,14 @@ async def test_serve_names_a_port_in_use(host: str):
 
 
 @pytest.mark.parametrize("any_port", [False, True])
-async def test_serve_names_an_address_of_another_machine(any_port: bool):
+async def test_serve_error_names_an_address_of_another_machine(any_port: bool):
     with pytest.raises(CannotServe, match=r"on 192\.0\.2\.1:0: Cannot assign"):
         async with serving("metrics", BindAddress("192.0.2.1", 0), {}, any_port=any_port):
             pytest.fail("it was served")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
-async def test_serve_takes_another_port_where_the_address_may_be_any(host: str, log_lines: LogLines):
+async def test_serve_uses_another_port_when_the_address_is_only_a_default(host: str, log_lines: LogLines):
     async with (
         serving("pages", BindAddress(host, 0), {}) as taken,
         serving("console", taken, {"/": hello}, flag="--console-bind-address", any_port=True) as address,
@@ -187,7 +187,7 @@ async def test_serve_takes_another_port_where_the_address_may_be_any(host: str, 
     )
 
 
-async def test_server_reports_missing_host_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
+async def test_server_reports_an_unknown_host_in_one_sentence(monkeypatch: pytest.MonkeyPatch):
     async def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -204,7 +204,7 @@ async def test_server_port_is_free_again_at_once():
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
-async def test_stopping_server_closes_each_connection_after_its_answer():
+async def test_stopping_server_closes_each_connection_after_its_response():
     leaving = False
 
     async def sends_itself(request: web.Request) -> web.StreamResponse:

@@ -109,7 +109,7 @@ async def test_guarded_page_answers_429_when_too_many_access_reviews_wait(
 
 
 @pytest.mark.parametrize("fails", [TOKENS, RIGHTS])
-async def test_server_that_cannot_be_asked_is_reported_once_and_admits_nobody(
+async def test_guarded_page_denies_every_user_and_reports_once_when_reviews_fail(
     site: Site, wire: ScriptedWire, fails: str
 ):
     wire.on("POST", fails, CANNOT_ASK)

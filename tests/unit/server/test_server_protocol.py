@@ -26,7 +26,7 @@ async def streamed(request: web.Request) -> web.StreamResponse:
 
 
 async def asked(page: Handler, request: bytes) -> bytes:
-    """All that the server sends until it closes the connection."""
+    """Return all bytes that the server sends until it closes the connection."""
     async with site(page) as address, client(address) as one:
         one.send(request)
         return await one.rest()
@@ -59,7 +59,7 @@ async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_line
 
 
 @pytest.mark.parametrize("page", [echo, streamed])
-async def test_head_answer_has_no_body(page: Handler):
+async def test_response_to_head_has_no_body(page: Handler):
     answer = await asked(page, head("HEAD / HTTP/1.1"))
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(b"\r\n\r\n")
@@ -73,7 +73,7 @@ async def test_stream_to_an_http_1_0_client_ends_with_the_connection():
 
 
 @pytest.mark.parametrize(("version", "stays"), [("HTTP/1.1", True), ("HTTP/1.0", False)])
-async def test_connection_of_http_1_1_stays_open_after_an_answer(version: str, stays: bool):
+async def test_http_1_1_connection_stays_open_after_a_response(version: str, stays: bool):
     async with site(echo) as address, client(address) as one:
         one.send(f"GET / {version}\r\nHost: x\r\nConnection: keep-alive\r\n\r\n".encode())
         assert await one.answer() == b"/  "
@@ -95,7 +95,7 @@ async def test_server_sends_100_continue_before_the_body():
         assert await polite.answer() == b"body"
 
 
-async def test_connection_is_closed_when_a_page_fails_in_the_middle_of_its_answer():
+async def test_connection_is_closed_when_a_page_fails_during_its_response():
     async def breaks(request: web.Request) -> web.StreamResponse:
         await streamed(request)
         raise LookupError("a fault of ours")
@@ -106,7 +106,7 @@ async def test_connection_is_closed_when_a_page_fails_in_the_middle_of_its_answe
 
 
 @pytest.mark.each_loop
-async def test_request_body_is_read_ahead_only_in_part():
+async def test_server_reads_only_a_part_of_a_request_body_ahead():
     entered, go_on, size = asyncio.Event(), asyncio.Event(), 20_000_000
 
     async def late(request: web.Request) -> web.StreamResponse:
@@ -132,7 +132,7 @@ COSTLY = {
 
 
 @pytest.mark.parametrize("request_", COSTLY.values(), ids=COSTLY)
-async def test_server_refuses_costly_requests_with_little_effort(request_: bytes):
+async def test_server_refuses_costly_requests_at_low_cost(request_: bytes):
     async def read(request: web.Request) -> web.StreamResponse:
         return web.Response(text=str(len(request.query)))
 

@@ -58,7 +58,7 @@ class Callbacks:
 
     @asynccontextmanager
     async def running(self, server: HttpServer, *more: web.RouteDef) -> AsyncIterator[str]:
-        """Run the manager with routes on a server of their own, and yield where it listens."""
+        """Run the manager with routes on a separate server, and yield the address of the server."""
         self.manager.add_routes([*more, *routes], server=server)
         with capture_logs() as lines:
             running = asyncio.create_task(self.manager.run(self.stop))
@@ -83,7 +83,7 @@ async def answered(url: str, data: bytes | io.BytesIO | None = None) -> tuple[in
         return answer.status, await answer.text()
 
 
-async def test_server_serves_routes_that_are_added_later():
+async def test_server_serves_routes_added_after_its_start():
     async with serve("pages", HERE, [web.get("/metrics", greet)]) as server:
         assert (await answered(f"http://{server.address}/hello/ann"))[0] == 404
         await server.add_routes(routes)
@@ -100,7 +100,7 @@ async def test_server_serves_routes_that_are_added_later():
     ],
     ids=["twice", "relative", "malformed"],
 )
-async def test_server_refuses_a_route_that_cannot_be_served(added: list[web.RouteDef], problem: str):
+async def test_server_refuses_an_invalid_route(added: list[web.RouteDef], problem: str):
     async with serve("pages", HERE, [web.get("/metrics", greet), *routes]) as server:
         with pytest.raises(CannotServe, match=problem):
             await server.add_routes(added)
@@ -114,7 +114,7 @@ async def test_handler_reads_at_most_1_mib_of_a_body():
         assert (await answered(url, io.BytesIO(bytes(1024 * 1024 + 1))))[0] == 413
 
 
-async def test_answer_names_no_version_and_forbids_sniffing():
+async def test_response_headers_contain_no_server_version_and_forbid_content_sniffing():
     async def streamed(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -129,7 +129,7 @@ async def test_answer_names_no_version_and_forbids_sniffing():
 
 
 @pytest.mark.each_loop
-async def test_routes_on_a_server_of_their_own_are_answered_until_the_manager_has_stopped():
+async def test_routes_on_a_separate_server_are_served_until_the_manager_has_stopped():
     entered, answer = asyncio.Event(), asyncio.Event()
 
     async def waits(request: web.Request) -> web.Response:
@@ -149,7 +149,7 @@ async def test_routes_on_a_server_of_their_own_are_answered_until_the_manager_ha
         assert await waiting == (200, "done")
 
 
-async def test_routes_on_a_server_of_their_own_are_served_over_https_with_key_and_certificate(tmp_path: Path):
+async def test_routes_on_a_separate_server_are_served_over_https_with_key_and_certificate(tmp_path: Path):
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     issued = trustme.CA().issue_cert("localhost")
     issued.cert_chain_pems[0].write_to_path(str(certificate))
@@ -180,6 +180,6 @@ async def test_manager_cannot_start_when_the_port_of_a_server_is_in_use():
             await callbacks.manager.run(callbacks.stop)
 
 
-def test_http_server_needs_certificate_and_key_together():
+def test_http_server_requires_certificate_and_key_together():
     with pytest.raises(ValueError, match="the server of callbacks needs both cert_file and key_file"):
         HttpServer(name="callbacks", address=None, cert_file=Path("tls.crt"))

@@ -1,4 +1,4 @@
-"""TLS as a client speaks it that makes its records itself."""
+"""TLS transport with a client that creates its TLS records itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = 30.0
 
 
 class Heard(asyncio.Protocol):
-    """Notes what a server hears."""
+    """Protocol that records the data that a server receives."""
 
     def __init__(self) -> None:
         self.transport = cast("asyncio.Transport", None)
@@ -75,7 +75,7 @@ async def count_turns(*all_of_them: Heard) -> None:
 
 
 class Client:
-    """Makes records, and sends them when it likes."""
+    """TLS client that creates its records itself and sends them on demand."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -100,7 +100,7 @@ class Client:
         return self._outgoing.read()
 
     async def rest(self) -> bytearray:
-        """All that comes until the server says that this is the end; else it raises an error."""
+        """Return all data up to the TLS close alert of the server; raise an error without the alert."""
         received = bytearray()
         async with asyncio.timeout(10):
             while True:
@@ -198,7 +198,7 @@ async def test_tls_transports_take_turns_when_many_clients_send_at_once(
         assert max(turns.values()) <= 2  # as they are counted in the middle of a turn
 
 
-async def test_turn_is_over_after_5_ms(monkeypatch: pytest.MonkeyPatch):
+async def test_tls_transport_turn_ends_after_5_milliseconds(monkeypatch: pytest.MonkeyPatch):
     now = 100.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     turn = Turn()
@@ -235,7 +235,7 @@ async def test_tls_transport_close_delivers_the_last_data_to_a_client_that_still
             await heard.lost.wait()
 
 
-async def test_tls_transport_closes_when_the_client_does_not_answer_the_session_end(connected: Connect):
+async def test_tls_transport_closes_when_the_client_does_not_confirm_the_session_end(connected: Connect):
     async with connected(linger=0.05) as (heard, _):
         heard.transport.close()
         async with asyncio.timeout(10):
@@ -257,7 +257,7 @@ async def test_tls_transport_delivers_all_data_of_a_client_that_has_closed(conne
         assert await client.rest() == b""
 
 
-async def test_tls_transport_bounds_received_data_while_reading_is_paused(connected: Connect):
+async def test_tls_transport_limits_received_data_while_reading_is_paused(connected: Connect):
     async with connected() as (heard, client):
         heard.transport.pause_reading()
         client.writer.write(client.records(bytes(MUCH), of=10_000))
