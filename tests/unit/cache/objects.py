@@ -62,7 +62,7 @@ def summaries(events: Iterable[CacheEvent]) -> list[str]:
 
 
 class EventLog:
-    """A handler that keeps its events."""
+    """Event handler that records its events."""
 
     def __init__(self) -> None:
         self.events: list[CacheEvent] = []

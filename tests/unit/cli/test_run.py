@@ -1,4 +1,4 @@
-"""The command `run`: its flags, its ends, and its stop by signals."""
+"""The command `run`: its flags, exit codes, and stop by signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator on a control plane in the test's own process: how often it is called, and what it writes."""
+"""Operator on an in-process control plane, with counts of its reconciles and writes."""
 
 from __future__ import annotations
 

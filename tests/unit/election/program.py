@@ -1,4 +1,4 @@
-"""Simulated program on one Lease server: its replicas share the work, or one of them leads."""
+"""Simulated program on one Lease server, whose replicas use shards or leader election."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Replica(Participant):
         raise NotImplementedError
 
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
-        """Wait: `prepare` reports when its time is over."""
+        """Wait forever; `prepare` reports the end of the preparation."""
         await asyncio.Event().wait()
 
     def prepare(self, numbers: frozenset[int]) -> None:

@@ -1,4 +1,4 @@
-"""The election of one leader: it takes the lease, renews it, loses it or gives it back."""
+"""Election of one leader, which acquires, renews, loses or releases the lease."""
 
 from __future__ import annotations
 

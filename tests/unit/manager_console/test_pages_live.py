@@ -171,7 +171,7 @@ async def test_console_page_shows_a_change_within_two_seconds(
 
 @pytest.fixture
 def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
-    """Collect what pages show of objects, as long as the console keeps it."""
+    """Return the collected data that the console keeps for its pages."""
     found: list[weakref.ref[Collected]] = []
     collect = Collector.collect
 

@@ -1,4 +1,4 @@
-"""The console of a replica that shares the work: the owner of an object, and who may know it."""
+"""The console of a replica with shards: the owner of an object, and the right to see the owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods as the API server has them, for tests of their health."""
+"""Pods in API format for tests of pod health."""
 
 from __future__ import annotations
 

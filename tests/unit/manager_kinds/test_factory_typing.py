@@ -1,4 +1,4 @@
-"""Types of built-in kinds, of models and of parts, as mypy reads them in a scaffolded project."""
+"""mypy checks of built-in kinds, models and embedded types in a scaffolded project."""
 
 from __future__ import annotations
 

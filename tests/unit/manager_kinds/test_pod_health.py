@@ -1,4 +1,4 @@
-"""Statuses of pods as a kubelet 1.33 with containerd writes them, and what is said of them."""
+"""Problems found in pod statuses that a kubelet 1.33 with containerd writes."""
 
 from __future__ import annotations
 

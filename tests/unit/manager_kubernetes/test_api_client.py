@@ -44,7 +44,7 @@ def models(package: Any) -> Any:
 
 
 class Scene(NamedTuple):
-    """A control plane behind a scripted wire, with a cache of ConfigMaps whose watches bring nothing."""
+    """Control plane behind a scripted wire, with a cache of ConfigMaps whose watches deliver no events."""
 
     wire: ScriptedWire
     client: Client

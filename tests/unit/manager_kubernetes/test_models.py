@@ -28,7 +28,7 @@ class OwnDeployment(Resource, group="apps", version="v1", kind="Deployment", plu
 
 
 def unchecked(models: Any) -> Any:
-    """Return the settings with which a model needs none of its fields."""
+    """Return model settings that turn off the check of required fields."""
     settings = models.Configuration()
     settings.client_side_validation = False
     return settings

@@ -30,7 +30,7 @@ MEMBERS = st.sets(st.text("abcdefghij", min_size=1, max_size=3), min_size=1, max
 
 @st.composite
 def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
-    """Draw a number of shards, the present replicas, and the holders, absent ones among them."""
+    """Draw a shard count, the live replicas, and the shard owners, which can be absent replicas."""
     count, members = draw(COUNTS), draw(MEMBERS)
     anybody = st.sampled_from([*sorted(members), "gone", "gone too"])
     return count, members, draw(st.dictionaries(st.integers(0, count - 1), anybody))

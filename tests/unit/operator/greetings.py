@@ -1,4 +1,4 @@
-"""Greetings, and an operator of them whose reconcile calls the test's function."""
+"""Greeting kinds, and an operator whose reconcile calls the test's function."""
 
 from __future__ import annotations
 

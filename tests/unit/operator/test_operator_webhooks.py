@@ -1,4 +1,4 @@
-"""Webhooks of operators under test, as `manager_tools.testing.operated` has them asked."""
+"""Webhooks of operators under test, which `manager_tools.testing.operated` calls."""
 
 from __future__ import annotations
 

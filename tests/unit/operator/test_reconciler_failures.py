@@ -54,7 +54,7 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
 
 
 class Ours(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
-    """The kind of `Doing`, as another program defines it."""
+    """The kind of `Doing`, defined by another program."""
 
     spec: WidgetSpec = WidgetSpec()
     status: WidgetStatus = WidgetStatus()

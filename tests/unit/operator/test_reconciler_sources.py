@@ -1,4 +1,4 @@
-"""Reconcile requests by watch events, as an operator declares them, on a cache that the test fills."""
+"""Reconcile requests caused by the declared watches of an operator, on a cache that the test fills."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Ticking(Operator[Greeting]):
-    """Notes when it is called."""
+    """Operator that records the calls of its timers."""
 
     name = "ticking"
     pace = Setting("greeting-pace", float, default="100", description="how often")

@@ -325,7 +325,7 @@ GENEROUS = 30.0
 
 
 class Ends:
-    """A pipe and a writer into it."""
+    """Pipe with a line writer at its input."""
 
     def __init__(self, *, max_waiting: int = 1 << 20) -> None:
         self.reading, self.writing = os.pipe()

@@ -1,4 +1,4 @@
-"""Reviews as the API server sends them, and their answers."""
+"""Reviews in the format of the API server, and access to the responses."""
 
 from __future__ import annotations
 

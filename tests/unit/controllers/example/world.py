@@ -125,7 +125,7 @@ class Process:
 
 
 class World:
-    """The site `site`, in its own namespace."""
+    """Test world with the site `site` in a separate namespace."""
 
     def __init__(self, cluster: DevCluster, namespace: str) -> None:
         self.cluster = cluster
@@ -142,7 +142,7 @@ class World:
         await self.create_site(**spec)
 
     async def run(self, **spec: Any) -> None:
-        """Create the site, and reconcile it until it runs."""
+        """Create the site, and reconcile it until it is ready."""
         await self.create(**spec)
         await self.settle()
 

@@ -12,7 +12,7 @@ from tests.unit.controllers.petstore.world import ApiServer, define_pets
 
 @pytest.fixture(autouse=True)
 async def grpc_stays() -> AsyncIterator[None]:
-    """Keep gRPC's own thread until the test is over; to wait for its end is no blocking call of ours."""
+    """Keep gRPC's thread until the end of the test, so that its join is not counted as a blocking call."""
     grpc.aio.init_grpc_aio()
     yield
     grpc.aio.shutdown_grpc_aio()

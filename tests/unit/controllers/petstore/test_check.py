@@ -23,7 +23,7 @@ DAY = datetime.date(2021, 4, 1)
 
 
 class Scene:
-    """Some Pets that are settled, and a check over them."""
+    """Settled Pets and a periodic check of their records."""
 
     def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
         self.store = store

@@ -27,7 +27,7 @@ THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 
 
 class Stage:
-    """An API server and a store, and processes between them that share a fate."""
+    """An API server, a store, and manager processes with a common fault script."""
 
     def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
         self.store = store
@@ -64,7 +64,7 @@ class Stage:
         self.process = Process(self.server, self.store.client, self.fate)
 
     async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
-        """Reconcile once; the first call of each name meets its blow."""
+        """Reconcile once; the first call of each name has the scripted fault."""
 
         class Named(Fate):
             async def pass_through(self, what: str, *rest: Any) -> Any:

@@ -51,7 +51,7 @@ async def test_leader_with_a_stale_cache_never_reverts_a_record(
 async def one_that_vanishes(
     server: ApiServer, store: EmbeddedStore, *, before: int, replaced: bool, blow: str, behind: bool
 ) -> bool:
-    """Delete a new Pet without its finalizer just before that step of its first reconcile.
+    """Delete a new Pet without its finalizer just before a step of its first reconcile.
 
     Returns whether the reconcile has such a step.
     """

@@ -50,7 +50,7 @@ GROUP, PLURAL = Pet.gvk.group, Pet.plural
 
 
 class FatefulStore:
-    """The store's client, as the reconciler knows it."""
+    """Store client whose calls are fault injection points."""
 
     def __init__(self, client: PetStoreClient, fate: Fate) -> None:
         self._client = client
@@ -84,7 +84,7 @@ class FatefulStore:
 
 
 class ApiServer:
-    """Pets of a control plane, with foreign writes to them: at once, and without validation."""
+    """Pets of a control plane, with immediate and unvalidated writes by other clients."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.cluster = cluster
@@ -277,7 +277,7 @@ class Process:
         return await self.reconciler.reconcile(key)
 
     async def settle(self, key: ObjectKey, rounds: int = 20) -> None:
-        """Reconcile until there is no reason to come back."""
+        """Reconcile until a reconcile requests no requeue."""
         for _ in range(rounds):
             try:
                 if await self.reconcile(key) is None:

@@ -291,7 +291,7 @@ WAITING = {"reason": "ErrImagePull", "message": "not found"}
 
 
 class Rollout(Cluster):
-    """A Foo that says that it is ready, with a Deployment of three old pods and one new one."""
+    """Foo with Ready=True and a Deployment of three old pods and one new pod."""
 
     def __init__(self, new: dict[str, Any], *, updated: int = 1) -> None:
         super().__init__()
