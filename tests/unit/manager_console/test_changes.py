@@ -64,7 +64,7 @@ def conditions(**statuses: str) -> dict[str, Any]:
         ({"status": {"observedGeneration": 1}}, {"status": {"observedGeneration": 2}}, []),
     ],
 )
-def test_change_is_reported_by_its_fields(
+def test_object_change_is_reported_as_a_list_of_fields(
     before: dict[str, Any], after: dict[str, Any], told: list[tuple[str, str, str]]
 ):
     assert changed(before, after) == told
@@ -92,7 +92,7 @@ def test_fields_of_a_change_hide_confidential_values():
     ]
 
 
-def test_fields_of_a_change_are_cut_at_the_maximum():
+def test_fields_of_a_change_are_truncated_at_the_maximum():
     told = changed({}, {"spec": {f"field-{number}": number for number in range(5000)}})
     assert told == [(f"spec.field-{number}", "", f"{number}") for number in range(MOST_FIELDS)]
 
@@ -100,7 +100,7 @@ def test_fields_of_a_change_are_cut_at_the_maximum():
 @pytest.mark.parametrize(
     "holder", [lambda inner: {"k" * 30_000: inner}, lambda inner: [{"name": "k" * 30_000, **inner}]]
 )
-def test_fields_of_a_change_below_a_long_name_take_little_memory(holder: Any):
+def test_fields_of_a_change_below_a_long_field_name_take_little_memory(holder: Any):
     steps = [{"spec": holder({f"a{number}": sort for number in range(3000)})} for sort in (1, 2)]
     tracemalloc.start()
     try:

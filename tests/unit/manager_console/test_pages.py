@@ -84,7 +84,7 @@ async def visited(
         yield world, await serve_pages(console_of(world, access).routes(has_debug_pages=debugs))
 
 
-async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serve_pages: ServePages):
+async def test_console_api_shows_the_reconciles_of_an_object_to_local_clients(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site)
         assert status == 200
@@ -111,7 +111,7 @@ async def test_console_pages_need_no_thread_of_the_reconcilers(serve_pages: Serv
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
-async def test_console_refuses_a_host_name_that_is_not_of_this_machine(serve_pages: ServePages, host: str):
+async def test_console_refuses_a_host_header_of_another_machine(serve_pages: ServePages, host: str):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site, Host=host)
         assert (status, text) == (421, "not a name of this machine\n")
@@ -158,7 +158,7 @@ async def test_console_pages_escape_html_from_objects_events_and_queries(serve_p
                 assert dangerous not in text, path
 
 
-async def test_live_part_of_a_page_has_the_last_run_and_no_frame(serve_pages: ServePages):
+async def test_live_part_of_a_page_has_the_last_reconcile_but_no_html_frame(serve_pages: ServePages):
     async with visited(serve_pages) as (world, site):
         _, text = await get(site, PATH)
         [live] = re.findall(r'data-live="([^"]+)"', text)
@@ -218,7 +218,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
         assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
 
 
-async def test_overview_has_numbers_and_no_object_names(serve_pages: ServePages):
+async def test_overview_page_has_numbers_but_no_object_names(serve_pages: ServePages):
     async with lonely() as world:
         served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
         site = await serve_pages(console_of(world).routes())
@@ -234,7 +234,7 @@ async def test_overview_has_numbers_and_no_object_names(serve_pages: ServePages)
             assert word in text
 
 
-async def test_overview_of_a_standby_names_the_leader(
+async def test_overview_page_of_a_standby_names_the_leader(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Coordinator, "leader", "pod-a_1")
@@ -246,7 +246,7 @@ async def test_overview_of_a_standby_names_the_leader(
         assert "<dt>Leader</dt><dd>pod-a_1</dd>" in text
 
 
-async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_look(
+async def test_readiness_count_runs_in_time_slices_and_stops_when_no_page_needs_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("manager_console.overview._AT_ONCE", 0.0)
@@ -271,7 +271,7 @@ async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_lo
         assert figures.not_ready(informer) == (0, True)
 
 
-async def test_browser_pages_load_no_foreign_resources_and_run_no_foreign_scripts(
+async def test_console_pages_load_no_foreign_resources_and_run_no_foreign_scripts(
     serve_pages: ServePages,
 ):
     async with visited(serve_pages) as (_, site), aiohttp.ClientSession() as session:
@@ -320,7 +320,7 @@ async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
     assert most == (1 if token else 4)
 
 
-def test_third_party_files_are_as_published():
+def test_bundled_third_party_files_are_unchanged():
     folder = ROOT / "manager_console/static"
     said = dict(re.findall(r"`([\w.-]+\.js)` \|.*`([0-9a-f]{64})`", (folder / "README.md").read_text()))
     assert len(said) == 1
@@ -366,7 +366,7 @@ async def test_console_resume_reconciles_a_change_made_during_the_pause(serve_pa
             assert (await world.events(foo))[1:3] == ["Paused", "Resumed"]
 
 
-async def test_pause_ends_with_its_object(serve_pages: ServePages):
+async def test_console_pause_ends_when_its_object_is_deleted(serve_pages: ServePages):
     async with lonely() as world:
         console = console_of(world)
         listening = asyncio.create_task(console.changes.run())
@@ -423,7 +423,7 @@ GET_FOO = {"verb": "get", **FOOS, "namespace": "default", "name": "lonely"}
         ),
     ],
 )
-async def test_console_answers_only_users_with_the_right_in_a_cluster(
+async def test_console_in_a_cluster_answers_only_users_with_the_right(
     serve_pages: ServePages, path: str, right: dict[str, str]
 ):
     wire, ask = api_server(), post if right["verb"] == "update" else get
@@ -440,7 +440,7 @@ async def test_console_answers_only_users_with_the_right_in_a_cluster(
         assert (await ask(site, path, Authorization="Bearer ann"))[0] == (200 if ask is get else 303)
 
 
-async def test_console_action_is_an_event_with_the_name_of_the_user(serve_pages: ServePages):
+async def test_console_action_records_an_event_with_the_name_of_the_user(serve_pages: ServePages):
     async with visited(serve_pages, access_by(api_server())) as (world, site):
         assert (await post(site, f"{PATH}/pause", Authorization="Bearer ann"))[0] == 303
         assert "Paused" in await world.events(await world.get(Foo, "lonely"))
@@ -487,7 +487,7 @@ async def test_owned_objects_have_pages_and_yaml_without_actions(serve_pages: Se
                 assert (await get(site, f"/{page}/{missing}"))[0] == 404
 
 
-async def test_page_shows_only_other_objects_that_its_reader_may_get(serve_pages: ServePages):
+async def test_object_page_shows_only_related_objects_that_the_user_may_get(serve_pages: ServePages):
     wire = api_server()
 
     def memcacheds_alone(sent: Sent) -> Reply:
@@ -507,7 +507,7 @@ async def test_page_shows_only_other_objects_that_its_reader_may_get(serve_pages
         assert "Deployment" not in rest
 
 
-async def test_tasks_are_reported_with_where_they_wait_and_a_profile_with_where_time_goes(
+async def test_debug_pages_show_the_stack_of_each_task_and_a_cpu_profile(
     serve_pages: ServePages,
 ):
     async with visited(serve_pages, debugs=True) as (_, site):

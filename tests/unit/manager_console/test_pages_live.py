@@ -1,4 +1,4 @@
-"""Open pages of the console, in virtual time: how soon a change is on them, and what they cost."""
+"""Open pages of the console in virtual time: delay of changes, and cost."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def another_foo(world: World) -> None:
 
 
 async def a_pod_hangs(world: World) -> None:
-    """Delete a pod with a finalizer; no cache has it, so no reconcile follows."""
+    """Delete an uncached pod with a finalizer, which causes no reconcile."""
     [pod] = world.cluster.client.list("pods", "default")
     name = pod["metadata"]["name"]
     patch = {"metadata": {"finalizers": ["example.com/hangs"]}}
@@ -184,7 +184,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
     return found
 
 
-async def test_console_keeps_no_page_that_nobody_asks_for(collected: list[weakref.ref[Collected]]):
+async def test_console_frees_pages_that_no_browser_requests(collected: list[weakref.ref[Collected]]):
     async with shop() as world:
         console = console_of(world)
         for path in FOO, WEB:
@@ -195,7 +195,7 @@ async def test_console_keeps_no_page_that_nobody_asks_for(collected: list[weakre
         assert not console._made._values
 
 
-async def test_console_makes_a_page_once_for_all_tokens_of_a_user(
+async def test_console_renders_a_page_once_for_all_tokens_of_a_user(
     collected: list[weakref.ref[Collected]],
 ):
     async with shop() as world:
@@ -210,7 +210,7 @@ async def test_console_makes_a_page_once_for_all_tokens_of_a_user(
         assert len(collected) == len(set(texts)) == 1
 
 
-async def test_console_gives_a_user_a_fifth_of_the_time_and_others_their_turn(
+async def test_console_limits_a_user_to_a_fifth_of_the_time_without_delaying_other_users(
     monkeypatch: pytest.MonkeyPatch,
 ):
     spent, loop = 0.0, asyncio.get_running_loop()
@@ -238,7 +238,7 @@ async def test_console_gives_a_user_a_fifth_of_the_time_and_others_their_turn(
         assert bob == pytest.approx(ann, abs=1)
 
 
-async def test_rates_count_each_reconcile_once_although_the_history_drops_some():
+async def test_overview_rates_count_each_reconcile_once_even_when_the_history_drops_records():
     async with operated(FooOperator) as world:
         [controller] = world.manager.controllers
         figures, count = Figures(controller), 0
@@ -258,7 +258,7 @@ STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_search_stops_at_the_most_rows_in_the_order_of_keys(
+async def test_search_returns_the_maximum_number_of_rows_in_key_order(
     monkeypatch: pytest.MonkeyPatch, state: str
 ):
     foos = [
@@ -277,7 +277,7 @@ async def test_search_stops_at_the_most_rows_in_the_order_of_keys(
         assert await search(world.manager, ["pets.example.com"], query) == ([], False)
 
 
-async def test_search_of_a_waiting_object_yields_to_others_among_many():
+async def test_search_for_a_waiting_object_among_many_yields_to_other_tasks():
     foos = [Foo(metadata=ObjectMeta(name=f"f{each}"), spec=FooSpec(name="jack")) for each in range(30)]
     async with operated(FooOperator, objects=foos) as world:
         await asyncio.sleep(30)

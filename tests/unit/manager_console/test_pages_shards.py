@@ -136,7 +136,7 @@ async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serv
         assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
 
 
-async def test_console_lists_uncached_object_with_the_rights_of_a_manager(
+async def test_console_lists_an_uncached_object_with_the_rights_of_the_manager(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
 ):
     asked_for: list[str] = []
@@ -164,7 +164,7 @@ async def test_console_lists_uncached_object_with_the_rights_of_a_manager(
     assert not [path for path in asked_for if path.startswith(f"{foos}/")]
 
 
-async def test_overview_lists_all_replicas_with_their_shards(serve_pages: ServePages):
+async def test_overview_page_lists_all_replicas_with_their_shards(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
         await part.hold(0, 1, 3)

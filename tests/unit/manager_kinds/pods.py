@@ -44,6 +44,6 @@ def terminated(
 
 
 def cached(parts: Parts, found: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod as a cache of these parts has it."""
+    """Return a pod as a cache with the given projection keeps it."""
     kept: dict[str, Any] = orjson.loads(parts.of(orjson.dumps(found)))
     return kept

@@ -80,7 +80,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 def places(node: Any) -> Iterator[dict[str, Any]]:
-    """Each schema within one."""
+    """Yield each nested schema of a schema."""
     if isinstance(node, dict):
         yield node
         for each in node.values():
@@ -88,7 +88,7 @@ def places(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def digest(schema: dict[str, Any]) -> list[Any]:
-    """Return how many places a schema has, and a digest of all that it says."""
+    """Return the number of nested schemas and a digest of the schema."""
     schema = copy.deepcopy(schema)
     for place in places(schema):
         if isinstance(place.get("required"), list):
@@ -106,40 +106,40 @@ def field(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_builtin_type_has_the_schema_that_controller_gen_makes(name: str):
+def test_builtin_type_has_the_schema_that_controller_gen_generates(name: str):
     assert digest(field(name)) == DIGESTS[name]
 
 
-def test_digests_cover_every_field():
+def test_schema_digests_cover_every_field():
     assert set(DIGESTS) == set(structural_schema(Tick)["properties"]["spec"]["properties"])
 
 
-def test_builtin_models_are_current():
+def test_generated_builtin_models_are_up_to_date():
     command = [sys.executable, str(ROOT / "scripts/generate-kinds"), "--check"]
     assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
 
 
-def test_builtin_model_reads_and_writes_without_a_loss():
+def test_builtin_model_round_trips_unchanged():
     assert JobTemplateSpec.model_validate(TEMPLATE).to_wire() == TEMPLATE
 
 
-def test_builtin_model_takes_names_of_python():
+def test_builtin_model_accepts_python_field_names():
     port = ContainerPort(container_port=80, host_ip="127.0.0.1")
     assert port.to_wire() == {"containerPort": 80, "hostIP": "127.0.0.1"}
 
 
-def test_server_default_is_in_the_schema_and_not_in_the_object():
+def test_server_default_is_in_the_schema_but_not_in_the_object():
     assert object_schema(LocalObjectReference)["properties"]["name"] == {"type": "string", "default": ""}
     assert LocalObjectReference().to_wire() == {}
 
 
-def test_embedded_metadata_has_what_templates_give_to_objects():
+def test_embedded_metadata_has_the_metadata_fields_of_templates():
     metadata = object_schema(PodTemplateSpec)["properties"]["metadata"]
     names = ["annotations", "finalizers", "labels", "name", "namespace"]
     assert (metadata["type"], list(metadata["properties"])) == ("object", names)
 
 
-def test_kind_inside_of_another_invents_no_defaults():
+def test_embedded_kind_has_no_default_for_kind_and_api_version():
     claim = object_schema(EmbeddedPersistentVolumeClaim)
     assert claim["properties"]["kind"] == claim["properties"]["apiVersion"] == {"type": "string"}
     assert "required" not in claim
@@ -156,14 +156,14 @@ def kinds() -> Iterator[type[Resource]]:
                 yield each
 
 
-def test_kinds_are_those_that_authors_create():
+def test_builtin_kinds_are_those_that_authors_create():
     found = {str(kind.gvk) for kind in kinds()}
     assert len(found) >= 60
     assert {"Deployment.v1.apps", "HorizontalPodAutoscaler.v2.autoscaling", "Pod.v1"} <= found
     assert {"NetworkPolicy.v1.networking.k8s.io", "PodDisruptionBudget.v1.policy"} <= found
 
 
-def test_reference_lists_every_kind():
+def test_reference_page_lists_every_builtin_kind():
     page = (ROOT / "docs/operator-reference.md").read_text()
     told = re.findall(r"^\| `(\w+_v\d)` \| (.+) \|$", page, re.MULTILINE)
     listed = {(module, name) for module, names in told for name in re.findall(r"`(\w+)`", names)}
@@ -171,14 +171,14 @@ def test_reference_lists_every_kind():
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_type_has_a_model_that_makes_a_validator(module: str):
+def test_every_builtin_type_has_a_valid_model(module: str):
     found = importlib.import_module(f"manager_kinds.{module}")
     for name in dir(found):
         each = getattr(found, name)
         assert each == dict[str, Any] if name.endswith("Dict") else each.model_rebuild() is not False
 
 
-def test_type_is_made_at_its_first_use():
+def test_builtin_type_is_created_at_its_first_use():
     code = (
         "import sys, manager.cli.run\n"
         "from manager_kinds import core_v1\n"
@@ -194,18 +194,18 @@ def test_type_is_made_at_its_first_use():
 
 
 @pytest.mark.parametrize("name", ["PodSpek", "PodSpekDict", "JobSpec", "", "fields"])
-def test_module_has_no_name_that_is_no_type(name: str):
+def test_types_module_raises_attribute_error_for_an_unknown_name(name: str):
     with pytest.raises(AttributeError, match=rf"'manager_kinds\.core_v1' has no attribute '{name}'"):
         getattr(core_v1, name)
 
 
-def test_types_survive_pickling():
+def test_builtin_types_can_be_pickled():
     port = ContainerPort(container_port=80)
     config = ConfigMap(data={"a": "b"})
     assert pickle.loads(pickle.dumps([port, config])) == [port, config]
 
 
-def test_kind_holds_its_spec_and_status_as_json():
+def test_builtin_kind_keeps_its_spec_and_status_as_json():
     wire = {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
@@ -219,7 +219,7 @@ def test_kind_holds_its_spec_and_status_as_json():
     assert JobTemplateSpec.of(job.spec["jobTemplate"]).to_wire() == TEMPLATE
 
 
-def test_kind_sends_no_field_that_is_not_set():
+def test_builtin_kind_sends_no_unset_field():
     assert ClusterRole().to_wire() == {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -229,7 +229,7 @@ def test_kind_sends_no_field_that_is_not_set():
     assert not Namespace.namespaced
 
 
-def test_secret_takes_missing_values_and_shows_none():
+def test_secret_accepts_missing_values_and_hides_values_in_its_repr():
     secret = Secret.model_validate({"data": {"empty": None, "word": "c2VjcmV0"}, "stringData": {"a": "open"}})
     assert (secret.value("empty"), secret.value("word"), secret.string_data) == (
         None,
@@ -240,13 +240,13 @@ def test_secret_takes_missing_values_and_shows_none():
     assert "open" not in repr(secret)
 
 
-def test_json_types_make_plain_dictionaries():
+def test_json_types_create_plain_dictionaries():
     port = ContainerPortDict(containerPort=80)
     assert port == {"containerPort": 80}
     assert type(port) is dict
 
 
-def test_type_that_contains_itself_reads_and_writes_without_a_loss():
+def test_recursive_builtin_type_round_trips_unchanged():
     inner = {"not": {"type": "string"}, "x-kubernetes-validations": []}
     schema = {"type": "object", "properties": {"a": inner}}
     read = JSONSchemaProps.model_validate(schema)
@@ -256,7 +256,7 @@ def test_type_that_contains_itself_reads_and_writes_without_a_loss():
     assert "versions" in CustomResourceDefinitionSpec.model_fields
 
 
-def test_spec_of_builtin_types_is_shown_by_the_names_of_python():
+def test_repr_of_a_builtin_spec_has_python_field_names():
     spec = TickSpec.model_validate({"jobTemplate": TEMPLATE})
     assert spec.job_template is not None
     assert spec.job_template.spec is not None

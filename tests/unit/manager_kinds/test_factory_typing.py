@@ -162,7 +162,7 @@ Pod(spec=DeploymentSpec.of({}).to_wire())  # incompatible type "DeploymentSpecDi
 
 
 @pytest.mark.timeout(240)
-def test_mypy_finds_each_typo_and_takes_what_is_right(tmp_path: Path):
+def test_mypy_reports_each_misspelt_field_and_accepts_correct_code(tmp_path: Path):
     (tmp_path / "pyproject.toml").write_text(SETTINGS.read_text())
     wrong, right = tmp_path / "wrong.py", tmp_path / "right.py"
     wrong.write_text(PROGRAM + WRONG)
@@ -176,7 +176,7 @@ def test_mypy_finds_each_typo_and_takes_what_is_right(tmp_path: Path):
     assert [line for at, line in lines.items() if line.partition("  # ")[2] not in errors[at]] == []
 
 
-def test_repository_and_scaffold_forbid_fields_that_models_do_not_have():
+def test_mypy_settings_of_repository_and_scaffold_forbid_unknown_model_fields():
     settings = [tomllib.loads(path.read_text())["tool"] for path in (SETTINGS, ROOT / "pyproject.toml")]
     assert all(each["pydantic-mypy"]["init_forbid_extra"] for each in settings)
     assert all("pydantic.mypy" in each["mypy"]["plugins"] for each in settings)

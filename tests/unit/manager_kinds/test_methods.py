@@ -48,7 +48,7 @@ def test_deployment_failure_comes_from_replica_failure_or_missing_progress():
 READY, FEW = "3 of 3 replicas are ready", "1 of 3 replicas are ready"
 
 
-def test_deployment_conditions_for_an_owner_follow_its_own_conditions():
+def test_owner_conditions_are_derived_from_the_conditions_of_the_deployment():
     assert list(deployment(("Available", "True")).conditions_for(3)) == [
         ("Available", True, "EnoughReady", READY),
         ("Progressing", False, "RolledOut", READY),
@@ -76,7 +76,7 @@ OLD = [health(f"old-{number}", running={"startedAt": "2026-05-01T10:00:00Z"}) fo
 NEW = health("new-1", waiting=PULL)
 
 
-def test_conditions_name_the_problem_of_a_pod_beside_healthy_pods_of_a_stuck_update():
+def test_owner_conditions_name_the_pod_problem_of_a_stuck_update_with_healthy_pods():
     stuck = deployment(("Available", "True"), ("Progressing", "True"), replicas=4, updatedReplicas=1)
     why = "1 of 4 pods: new-1: container memcached: not found"
     assert list(stuck.conditions_for(3, [*OLD, NEW])) == [
@@ -86,7 +86,7 @@ def test_conditions_name_the_problem_of_a_pod_beside_healthy_pods_of_a_stuck_upd
     ]
 
 
-def test_conditions_of_an_ordinary_update_say_that_not_all_is_up_to_date():
+def test_owner_conditions_of_an_ordinary_update_are_progressing_and_not_degraded():
     updating = deployment(("Available", "True"), replicas=4, updatedReplicas=1)
     assert list(updating.conditions_for(3, OLD)) == [
         ("Available", True, "EnoughReady", READY),
@@ -95,7 +95,7 @@ def test_conditions_of_an_ordinary_update_say_that_not_all_is_up_to_date():
     ]
 
 
-def test_problem_of_a_pod_says_more_than_a_deployment_that_gives_up():
+def test_pod_problem_takes_precedence_over_the_failure_condition_of_the_deployment():
     late = deployment(("Progressing", "False"), reason="ProgressDeadlineExceeded", readyReplicas=0)
     assert late.problem(3) == ("ProgressDeadlineExceeded", "so")
     assert late.problem(3, [NEW]) == ("ImagePullBackOff", "1 of 1 pod: new-1: container memcached: not found")

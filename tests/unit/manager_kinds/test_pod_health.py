@@ -35,7 +35,7 @@ def at(seconds: float) -> str:
 
 
 def judged(found: dict[str, Any], now: datetime = NOW) -> PodHealth:
-    """Judge a pod, all of it and only the parts that a cache keeps: with the same result."""
+    """Judge the complete pod and the cached projection of the pod; assert equal results."""
     health = PodHealth.of(found, now)
     assert PodHealth.of(cached(Parts(PARTS_OF_HEALTH), found), now) == health
     return health
@@ -62,7 +62,7 @@ PULL = 'failed to pull and unpack image "docker.io/library/memcached:nope": not 
         next(iter(next(iter(state.values())).values())) if "waiting" in state else next(iter(state))
     ),
 )
-def test_crash_loop_reads_the_same_at_each_of_its_steps(state: dict[str, Any]):
+def test_crash_loop_has_the_same_message_in_each_container_state(state: dict[str, Any]):
     found = pod(container(state, lastState=ENDED, restartCount=4))
     assert problem(found) == ("CrashLoopBackOff", f"container memcached ended with exit code 71: {MEMORY}")
 
@@ -84,7 +84,7 @@ def test_container_ready_between_crashes_is_a_problem_for_a_minute():
     assert problem(found, NOW + timedelta(seconds=55)) is None
 
 
-def test_crash_counts_by_the_time_since_the_next_start():
+def test_old_crash_is_ignored_long_after_the_container_has_restarted():
     def running(since: float) -> dict[str, Any]:
         state = {"running": {"startedAt": at(since)}}
         return pod(container(state, ready=False, lastState=ENDED, restartCount=9))
@@ -106,7 +106,7 @@ CRASH = "CrashLoopBackOff"
     ],
     ids=["out of memory", "just out of memory", "ends again and again", "ends once"],
 )
-def test_container_that_ended_is_a_problem_by_its_reason(
+def test_terminated_container_is_a_problem_with_the_reason_of_its_termination(
     state: dict[str, Any], last: dict[str, Any], restarts: int, expected: tuple[str, str] | None
 ):
     assert problem(pod(container(state, lastState=last, restartCount=restarts))) == expected
@@ -126,7 +126,7 @@ def test_container_that_ended_is_a_problem_by_its_reason(
         ("ErrImageNeverPull", 'Container image "x" is not present with pull policy of Never', None),
     ],
 )
-def test_container_that_cannot_start_says_why_in_the_same_words_at_each_step(
+def test_container_that_cannot_start_has_the_same_message_in_each_waiting_state(
     reason: str, message: str, shown: tuple[str, str] | None
 ):
     found = pod(container({"waiting": {"reason": reason, "message": message}}), phase="Pending")
@@ -134,7 +134,7 @@ def test_container_that_cannot_start_says_why_in_the_same_words_at_each_step(
     assert problem(found) == (why, f"container memcached: {text}")
 
 
-def test_init_container_that_fails_is_named_and_one_that_is_done_is_not():
+def test_failed_init_container_is_named_but_not_a_completed_init_container():
     waits = container({"waiting": {"reason": "PodInitializing"}})
     failing = container(BACK_OFF, name="copy", lastState=terminated(2, "Error", "no such file"))
     found = pod(waits, phase="Pending", initContainerStatuses=[failing])
@@ -153,7 +153,7 @@ def unscheduled(since: float, reason: str = "Unschedulable") -> dict[str, Any]:
     return pod(phase="Pending", conditions=[{**condition, "lastTransitionTime": at(since)}])
 
 
-def test_pod_without_room_is_a_problem_after_ten_seconds():
+def test_unschedulable_pod_is_a_problem_after_ten_seconds():
     assert judged(unscheduled(-9)).problem is None
     assert judged(unscheduled(-9)).look_again_at == NOW + timedelta(seconds=1)
     assert problem(unscheduled(-10)) == ("Unschedulable", NO_ROOM)
@@ -161,7 +161,7 @@ def test_pod_without_room_is_a_problem_after_ten_seconds():
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
-def test_ordinary_start_is_no_problem(reason: str):
+def test_ordinary_pod_start_is_no_problem(reason: str):
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(-9)}
     found = pod(container({"waiting": {"reason": reason}}), phase="Pending", conditions=[scheduled])
     health = judged(found)
@@ -170,7 +170,7 @@ def test_ordinary_start_is_no_problem(reason: str):
     assert judged(found, NOW + timedelta(seconds=1)).is_stuck
 
 
-def test_pod_that_no_scheduler_has_seen_is_looked_at_again():
+def test_pod_without_a_scheduling_condition_is_checked_again_later():
     health = judged(pod(phase="Pending", conditions=[]))
     assert (health.problem, health.is_stuck) == (None, False)
     assert health.look_again_at == NOW + timedelta(seconds=10)
@@ -191,20 +191,20 @@ EVICTED = (
         ("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu"),
     ],
 )
-def test_failed_pod_says_what_its_own_status_says_and_not_its_containers_exit_code(reason: str, message: str):
+def test_failed_pod_problem_has_the_reason_of_the_pod_status_and_no_exit_code(reason: str, message: str):
     ended = container(terminated(137, "ContainerStatusUnknown", "The container could not be located"))
     health = judged(pod(ended, phase="Failed", reason=reason, message=message))
     assert health.problem == (reason, message.strip())
     assert not health.is_active
 
 
-def test_reason_becomes_one_that_a_condition_may_have():
+def test_pod_reason_is_converted_to_a_valid_condition_reason():
     found = pod(phase="Failed", reason="OutOfnvidia.com/gpu", message="Pod was rejected")
     assert problem(found) == ("OutOfnvidiacomgpu", "Pod was rejected")
     assert problem(pod(phase="Failed", reason="../..", message="x")) == ("Failed", "x")
 
 
-def test_pod_that_terminates_or_has_ended_is_no_replica_and_no_problem():
+def test_terminating_or_completed_pod_is_neither_a_replica_nor_a_problem():
     going = pod(container(terminated(137, "Error")), metadata={"deletionTimestamp": at(0)})
     done = pod(container(terminated(0, "Completed")), phase="Succeeded")
     for found in (going, done):
@@ -224,7 +224,7 @@ def test_pod_that_terminates_or_has_ended_is_no_replica_and_no_problem():
     ],
     ids=["last line", "escapes", "control characters", "long", "blank", "empty"],
 )
-def test_line_of_a_log_is_one_short_printable_line(said: str, line: str):
+def test_quoted_log_line_is_one_short_printable_line(said: str, line: str):
     assert one_line(said) == line
 
 
@@ -246,7 +246,7 @@ def evicted(name: str, since: float) -> PodHealth:
     return judged(pod(name=name, phase="Failed", reason="Evicted", message="so", conditions=[condition]))
 
 
-def test_problem_counts_pods_and_names_always_the_same_one():
+def test_pod_problem_counts_the_pods_and_always_names_the_same_pod():
     pods = [crashing("web-c"), ready("web-a"), crashing("web-b")]
     wanted = (
         "CrashLoopBackOff",
@@ -258,14 +258,14 @@ def test_problem_counts_pods_and_names_always_the_same_one():
     assert problem_of_pods([], missing=True) is None
 
 
-def test_problem_names_further_reasons_after_the_worst():
+def test_pod_problem_names_the_worst_reason_before_other_reasons():
     waiting = judged(unscheduled(-60))
     _, message = problem_of_pods([waiting, waiting, crashing("web-b")], missing=True) or ("", "")
     assert message.startswith("1 of 3 pods: web-b: ")
     assert message.endswith("; 2 pods: Unschedulable")
 
 
-def test_problem_is_bounded_whatever_pods_say():
+def test_pod_problem_length_is_limited_for_any_pod_messages():
     pods = [judged(pod(phase="Failed", reason=f"R{n}" + "r" * 500, message="x" * 9000)) for n in range(50)]
     found = problem_of_pods(pods, missing=True)
     assert found is not None
@@ -283,7 +283,9 @@ def test_problem_is_bounded_whatever_pods_say():
     ],
     ids=["missing", "enough", "replaced", "alone"],
 )
-def test_evicted_pod_counts_until_another_one_is_ready(pods: list[PodHealth], missing: bool, told: bool):
+def test_evicted_pod_is_a_problem_until_another_pod_is_ready(
+    pods: list[PodHealth], missing: bool, told: bool
+):
     found = problem_of_pods(pods, missing=missing)
     assert (found is not None and found.reason == "Evicted") is told
 
@@ -295,7 +297,7 @@ def event(reason: str, message: str, *, at: str, kind: str = "Warning") -> dict[
     return {"type": kind, "reason": reason, "message": message, "lastTimestamp": at}
 
 
-def test_last_warning_of_a_pod_is_what_its_start_waits_for():
+def test_pod_warning_is_the_last_mount_or_start_warning_event():
     mount = 'MountVolume.SetUp failed for volume "data" : configmap "x" not found'
     events = [
         event("FailedMount", "an earlier one", at=at(-20)),
@@ -312,7 +314,7 @@ ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_status_of_another_shape_counts_as_absent(odd: Any):
+def test_malformed_pod_status_is_treated_as_absent(odd: Any):
     states = [
         {"state": odd},
         {"state": {"waiting": odd}},

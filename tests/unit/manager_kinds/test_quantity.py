@@ -39,7 +39,7 @@ def test_parse_quantity_returns_the_exact_amount(text: str, amount: Fraction):
 @pytest.mark.parametrize(
     "text", ["", "Gi", "1GiB", "1 Gi", "ten", "1K", "--1", "1.2.3", "0x10", "1e", "1e999"]
 )
-def test_parse_quantity_refuses_text_that_is_no_quantity(text: str):
+def test_parse_quantity_refuses_text_that_is_not_a_quantity(text: str):
     with pytest.raises(ValueError, match="not a quantity"):
         parse_quantity(text)
 

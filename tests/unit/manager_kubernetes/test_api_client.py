@@ -117,7 +117,7 @@ async def test_dry_run_write_of_the_api_does_not_change_the_cache(core: Any, mod
     assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is None
 
 
-async def test_write_of_an_uncached_kind_creates_no_cache_entry(core: Any, models: Any, scene: Scene):
+async def test_api_can_write_objects_of_uncached_kinds(core: Any, models: Any, scene: Scene):
     secret = models.V1Secret(metadata=models.V1ObjectMeta(name="s"), string_data={"a": "b"})
     assert (await core.create_namespaced_secret("default", secret)).data == {"a": "Yg=="}
     await core.delete_namespaced_secret("s", "default")

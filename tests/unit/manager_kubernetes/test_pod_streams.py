@@ -205,7 +205,7 @@ async def test_exec_raises_the_error_of_the_server_or_of_the_node(scene: Scene):
         await scene.streams.exec(WEB, ["ls"])
 
 
-async def test_pod_streams_refuse_an_object_that_is_not_a_pod(scene: Scene):
+async def test_exec_refuses_a_pod_without_namespace_and_a_command_that_is_not_a_list(scene: Scene):
     with pytest.raises(ValueError, match="a pod has a namespace and a name"):
         await scene.streams.exec(ObjectKey("", "web"), ["ls"])
     with pytest.raises(TypeError, match="a list of its words"):

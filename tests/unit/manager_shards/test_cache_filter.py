@@ -302,7 +302,7 @@ class TestShardFilterChildren:
     def held(self, informer: Informer) -> list[str]:
         return [each.key.name for each in informer.list()]
 
-    async def test_informer_excludes_labels_of_other_shards_and_drops_unowned_objects(
+    async def test_informer_excludes_labels_of_other_shards_and_drops_unlabelled_unowned_objects(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):

@@ -55,6 +55,6 @@ def test_shard_count_is_refused_when_too_large_or_not_a_power_of_two(count: int)
         check_count(count)
 
 
-def test_shard_set_refuses_a_missing_shard():
+def test_shard_set_refuses_a_shard_number_beyond_the_shard_count():
     with pytest.raises(ValueError, match="there is no shard 4 among 4"):
         ShardSet.of(4, {1, 4})

@@ -1,4 +1,4 @@
-"""The client's treatment of answers, and of missing ones."""
+"""The client's handling of responses and of missing responses."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_client_raises_unreachable_when_no_store_listens():
 
 
 @pytest.mark.parametrize("variable", ["grpc_proxy", "https_proxy", "http_proxy"])
-async def test_client_bypasses_the_proxy_whose_password_grpc_would_quote(
+async def test_client_ignores_proxy_variables_so_that_grpc_cannot_quote_the_password(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ):
     monkeypatch.setenv(variable, "http://me:s3cret/x@127.0.0.1:1")
@@ -81,7 +81,7 @@ async def test_client_bypasses_the_proxy_whose_password_grpc_would_quote(
         assert await client.add([]) == []
 
 
-async def test_every_call_has_a_deadline(other: PetStoreClient):
+async def test_every_client_call_has_a_deadline(other: PetStoreClient):
     with pytest.raises(DeadlinePassed):
         await other.delete(["x"], timeout=0.05)
 
@@ -122,7 +122,7 @@ async def test_call_cancelled_by_a_stopping_store_is_retryable(other: PetStoreCl
         await other.add([pet("Late")])
 
 
-async def test_lenient_search_leaves_out_invalid_pets(other: PetStoreClient):
+async def test_lenient_search_omits_invalid_pets(other: PetStoreClient):
     assert [found.name async for found in other.search(lenient=True)] == ["Thor"]
     assert other.knows_keys is True
 
@@ -139,7 +139,7 @@ async def test_repeated_add_with_the_same_key_returns_the_first_record(when: str
         assert [found.id for found in await store.pets()] == [identity]
 
 
-async def test_search_can_be_left_early(store: LocalStore):
+async def test_search_can_be_stopped_early(store: LocalStore):
     for start in (0, 1000):
         await store.client.add([pet(str(number)) for number in range(start, start + 1000)])
     async with aclosing(store.client.search()) as pets:
@@ -149,7 +149,7 @@ async def test_search_can_be_left_early(store: LocalStore):
     assert len(await store.pets()) == 2000
 
 
-async def test_client_learns_that_the_store_knows_keys_from_a_record_with_a_key(store: LocalStore):
+async def test_client_detects_support_of_idempotency_keys_from_a_record_with_a_key(store: LocalStore):
     client = store.client
     await client.add([pet(idempotency_key="mine"), pet()])
     assert client.knows_keys is None
@@ -162,7 +162,7 @@ async def test_client_learns_that_the_store_knows_keys_from_a_record_with_a_key(
 
 
 class EndlessStore(OtherStore):
-    """Knows no keys, and has more pets than anybody can read."""
+    """Store without idempotency keys and with an endless number of pets."""
 
     async def SearchPets(self, request: pb.SearchPetsReq, context: Any) -> AsyncIterator[pb.Pet]:
         while True:

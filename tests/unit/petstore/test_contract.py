@@ -1,4 +1,4 @@
-"""The wire contract that was published: nothing of it may change."""
+"""The published wire contract, which must not change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ONE_ANSWER = ("AddPets", "UpdatePets", "DeletePets", "ChangeSampler")
 CALLS = {**dict.fromkeys(ONE_ANSWER, False), "SearchPets": True}
 
 
-def test_messages_and_calls_are_as_published_but_for_the_extensions():
+def test_contract_differs_from_the_published_contract_only_by_the_extensions():
     messages = {
         name: " ".join(
             f"{field.name}={field.number}:{field.type}{'*' if field.is_repeated else ''}"
@@ -55,7 +55,7 @@ def test_messages_and_calls_are_as_published_but_for_the_extensions():
         assert method.input_type.full_name == f"petstore.{method.name}Req"
 
 
-def test_stubs_are_current():
+def test_generated_grpc_stubs_are_up_to_date():
     command = [sys.executable, str(ROOT / "scripts/generate-petstore"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

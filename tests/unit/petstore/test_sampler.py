@@ -10,7 +10,7 @@ def picked(sampler: Sampler) -> int:
     return sum(sampler.picks() for _ in range(1000))
 
 
-def test_sampler_picks_nothing_at_first_and_then_the_share_that_was_set():
+def test_sampler_picks_no_call_by_default_then_the_configured_share():
     sampler = Sampler(random.Random(1))
     assert picked(sampler) == 0
     sampler.change(pb.Sampler(type=pb.STAlways))

@@ -1,4 +1,4 @@
-"""Around the calls: health, metrics, the log, addresses, and stopping."""
+"""Health, metrics, log, addresses and stop of the server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def samples(page: str) -> dict[tuple[str, str, str], float]:
-    """By name, method and code."""
+    """Return the metric samples by name, method and code."""
     return {
         (sample.name, sample.labels.get("grpc_method", ""), sample.labels.get("grpc_code", "")): sample.value
         for family in text_string_to_metric_families(page)
@@ -68,7 +68,7 @@ async def test_calls_that_the_sampler_picks_are_logged_with_their_client(caplog:
 
 
 @pytest.mark.parametrize("method", ["AddPets", "SearchPets"])
-async def test_server_refuses_bytes_that_are_no_message(method: str, caplog: pytest.LogCaptureFixture):
+async def test_server_refuses_bytes_that_are_not_a_message(method: str, caplog: pytest.LogCaptureFixture):
     async with local_store() as store, grpc.aio.insecure_channel(str(store.server.address)) as channel:
         call = channel.unary_stream(f"/petstore.PetStore/{method}")(b"\0\n\x14", timeout=60)
         with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -79,7 +79,7 @@ async def test_server_refuses_bytes_that_are_no_message(method: str, caplog: pyt
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_server_refuses_messages_above_its_limit_and_calls_above_theirs():
+async def test_server_refuses_too_large_messages_and_too_many_calls():
     async with local_store(message_bytes=4096, calls=1, faults=(faults := Faults())) as store:
         with pytest.raises(Exhausted, match="larger than max"):
             await store.client.add([pet("x" * 1000) for _ in range(5)])
@@ -93,7 +93,7 @@ async def test_server_refuses_messages_above_its_limit_and_calls_above_theirs():
         await store.client.delete(["3"])
 
 
-async def test_change_sampler_is_refused_unless_the_store_allows_it():
+async def test_change_sampler_call_is_refused_unless_the_store_allows_it():
     async with local_store() as store:
         with pytest.raises(grpc.aio.AioRpcError, match="--allow-change-sampler") as caught:
             await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))

@@ -62,7 +62,7 @@ async def test_service_refuses_an_invalid_pet_and_changes_nothing(
     assert [found.name for found in await store.pets()] == ["Old"]
 
 
-async def test_ids_are_given_by_the_store_and_come_in_order(store: LocalStore):
+async def test_store_assigns_increasing_ids(store: LocalStore):
     with pytest.raises(InvalidPet, match=r"pets\[0\]\.id: must not be set"):
         await store.client.add([pet(id=str(uuid.uuid4()))])
     ids = await store.client.add([pet(f"pet-{number}") for number in range(10)])
@@ -88,7 +88,7 @@ async def test_store_returns_unusual_names_and_birthdays_unchanged(
     assert [found async for found in store.client.search(keys=[sent.idempotency_key])] == expected
 
 
-async def test_update_changes_all_or_none(store: LocalStore):
+async def test_update_changes_all_records_or_no_record(store: LocalStore):
     first, second = await store.client.add([pet("a"), pet("b")])
     changed = [pet("A", PetType.BIRD, id=first), pet("B", PetType.CAT, datetime.date(2000, 1, 1), id=second)]
     with pytest.raises(UnknownPet, match="no-such-id"):
@@ -134,7 +134,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize(("filters", "found"), SEARCHES.values(), ids=SEARCHES)
-async def test_search_takes_any_within_a_filter_and_all_filters(
+async def test_search_matches_any_value_of_a_filter_and_every_filter(
     store: LocalStore, filters: dict[str, Any], found: str
 ):
     await store.client.add(
@@ -155,7 +155,7 @@ async def test_add_returns_the_existing_pet_for_a_known_key(store: LocalStore):
     assert [found.name for found in await store.pets()] == ["Thor"]
 
 
-async def test_add_is_idempotent_for_a_key_in_parallel_and_within_a_call(store: LocalStore):
+async def test_add_is_idempotent_for_a_key_in_parallel_calls_and_within_one_call(store: LocalStore):
     pets = [pet("Thor", idempotency_key="uid-1"), pet("Tron", idempotency_key="uid-2")] * 2
     answers = await asyncio.gather(*(store.client.add(pets) for _ in range(50)))
     assert len({tuple(ids) for ids in answers}) == 1
@@ -185,7 +185,7 @@ async def test_update_sets_the_key_of_a_record_without_one(store: LocalStore):
     }
 
 
-async def test_store_of_the_published_contract_ignores_idempotency_keys():
+async def test_store_without_the_extensions_ignores_idempotency_keys():
     async with local_store(ignore_idempotency_keys=True) as store:
         first = await store.client.add([pet(idempotency_key="uid-1")])
         assert await store.client.add([pet(idempotency_key="uid-1")]) != first

@@ -1,4 +1,4 @@
-"""The file: what survives, what is refused, and what happens to operations together."""
+"""The database file: persistence, refused files, and concurrent operations."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_storage_skips_a_write_whose_caller_was_cancelled(tmp_path: Path):
         assert await found(storage) == ["kept"]
 
 
-async def test_pages_hold_together_while_pets_come_and_go(tmp_path: Path):
+async def test_search_pages_are_consistent_while_pets_are_added_and_deleted(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         ids = await storage.add([pet(str(number)) for number in range(1200)])
         seen: list[Pet] = []
@@ -155,7 +155,7 @@ async def test_storage_finishes_waiting_writes_when_it_closes(tmp_path: Path):
         assert len(await found(storage)) == 50
 
 
-async def test_write_to_a_full_disk_is_refused_as_such_and_keeps_nothing(tmp_path: Path):
+async def test_write_to_a_full_disk_raises_a_disk_full_error_and_stores_nothing(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         await storage.add([pet("before")])
         storage._database.execute("PRAGMA max_page_count=1")  # as many as the file has by now

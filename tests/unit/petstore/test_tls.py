@@ -93,7 +93,7 @@ async def test_client_refuses_store_with_another_authority_or_name(world: World)
                 await ask(address, files, name)
 
 
-async def test_renewed_certificates_are_used_and_wrong_ones_are_not(
+async def test_store_uses_renewed_certificates_and_ignores_invalid_certificates(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(Tls, "look_every", 0.0)
@@ -133,7 +133,7 @@ async def test_renewed_certificates_are_used_and_wrong_ones_are_not(
 
 
 async def until_served(address: str, files: TlsFiles) -> None:
-    """Until the store has looked at its files, too."""
+    """Wait until the store has checked its files."""
     async with asyncio.timeout(60):
         while True:
             with suppress(Unreachable):
@@ -156,7 +156,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("file", "content", "text"), WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("side", ["server", "client"])
-def test_wrong_files_are_one_line_that_names_the_flag(
+def test_invalid_tls_file_error_is_one_line_that_names_the_flag(
     world: World,
     side: str,
     file: str,
@@ -188,7 +188,7 @@ def test_wrong_files_are_one_line_that_names_the_flag(
     ("names", "missing"),
     [(("ca_file",), "cert_file"), (("cert_file",), "key_file"), (("key_file",), "cert_file")],
 )
-def test_server_tls_needs_certificate_and_key(world: World, names: tuple[str, ...], missing: str):
+def test_server_tls_requires_certificate_and_key(world: World, names: tuple[str, ...], missing: str):
     files = TlsFiles(**{name: getattr(world.server_files, name) for name in names})
     with pytest.raises(TlsUnusable, match="is missing") as caught:
         ServerTls.of_server(files)

@@ -1,4 +1,4 @@
-"""Collection of an object's state, and its cost at most."""
+"""Collection of an object's state, and the limit of its cost."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ async def test_collect_skips_child_that_was_deleted_meanwhile():
     assert [child.name for child in found.root.children] == ["web"]
 
 
-async def test_objects_that_own_each_other_are_shown_and_not_followed_without_end():
+async def test_explanation_of_objects_that_own_each_other_ends():
     cluster = Cluster()
     chain = [owned(f"foo-{each}", f"f{each}", f"f{each - 1}" if each else "f") for each in range(30)]
     chain += [owned("foo", "f", "f"), owned("foo", "f", "f0")]
@@ -218,7 +218,7 @@ async def test_collect_reads_limited_number_of_claims_per_pod():
     assert f"PersistentVolumeClaim: only the first {MOST_SHOWN} of a pod were looked at" in found.missing
 
 
-async def test_collect_reports_kind_that_user_may_not_list():
+async def test_collect_reports_a_kind_that_the_user_must_not_list():
     cluster = Cluster()
     refused = Reply.status(403, "Forbidden", "deployments is forbidden")
     cluster.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments", refused)
@@ -240,7 +240,7 @@ async def test_collect_requests_only_metadata_of_secrets():
 
 @pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
 @pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
-async def test_explanation_reasons_reflect_outcome_of_last_run(
+async def test_explanation_reasons_reflect_the_outcome_of_the_last_reconcile(
     outcome: str, reasons: list[str], metadata: dict[str, Any]
 ):
     cluster = Cluster()
@@ -253,7 +253,7 @@ async def test_explanation_reasons_reflect_outcome_of_last_run(
     assert [each.reason for each in explained.blocking] == reasons
 
 
-async def test_explanation_merges_conditions_into_deletion_of_same_message():
+async def test_explanation_merges_conditions_into_a_deletion_with_the_same_message():
     cluster = Cluster()
     cluster.foo["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"]}
     bad = {"status": "False", "message": "waits for the store"}
@@ -319,21 +319,21 @@ async def test_explanation_is_not_ready_while_an_update_is_stuck():
     assert "Deployment web not ready: RollingOut: 1 of 3 pods are up to date" in to_text(explained)
 
 
-async def test_explanation_is_ready_while_an_update_goes_on():
+async def test_explanation_is_ready_while_an_update_makes_progress():
     starting = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
     conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]
     new = {"phase": "Pending", "containerStatuses": [starting], "conditions": conditions}
     assert explanation_of(await Rollout(new).collect(DEPLOYMENT)).ready
 
 
-async def test_explanation_is_ready_beside_a_pod_that_was_evicted_and_replaced():
+async def test_explanation_is_ready_after_an_evicted_pod_was_replaced():
     evicted = {"phase": "Failed", "reason": "Evicted", "message": "The node had condition: [DiskPressure]."}
     explained = explanation_of(await Rollout(evicted, updated=3).collect(DEPLOYMENT))
     assert explained.ready
     assert "Evicted: The node had condition: [DiskPressure]." in to_text(explained)
 
 
-async def test_event_of_a_pod_that_is_not_ready_is_named_once():
+async def test_explanation_names_the_event_of_an_unready_pod_once():
     cluster = Cluster()
     conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "[main]"}]
     cluster.wire.on(
@@ -356,7 +356,7 @@ def crashed(name: str = "web", **ended: Any) -> dict[str, Any]:
     return owned(name, f"uid-{name}", "f", status={"phase": "Running", "containerStatuses": [container]})
 
 
-async def test_crash_loop_without_a_message_is_explained_by_the_last_line_of_the_log():
+async def test_explanation_of_a_crash_loop_without_a_message_quotes_the_last_log_line():
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", pages_of([crashed()]))
     cluster.wire.on("GET", f"{CORE}/pods/web/log*", Reply(body=b"\x1b[31mout of\x1b[0m luck\n"))
@@ -366,7 +366,7 @@ async def test_crash_loop_without_a_message_is_explained_by_the_last_line_of_the
     assert (sent.query["previous"], sent.query["tailLines"], sent.query["container"]) == ("true", "1", "main")
 
 
-async def test_log_that_may_not_be_read_or_is_not_needed_changes_nothing():
+async def test_explanation_is_the_same_without_a_readable_pod_log():
     cluster = Cluster()
     names = [f"web-{number}" for number in range(9)]
     cluster.wire.on("GET", f"{CORE}/pods*", pages_of([crashed("said", message="so"), *map(crashed, names)]))

@@ -1,4 +1,4 @@
-"""The owner of an object, by the Leases of replicas that share the work."""
+"""The owner of an object according to the Leases of the shards."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_leases_read_calls_a_crashed_replica_silent_until_its_shards_move(
     assert {(held.name, held.silent) for held in (await read(leases)).shards} == {("b", False)}
 
 
-async def test_leases_read_names_no_holder_of_shards_given_back(program: Program, leases: ShardLeases):
+async def test_leases_read_names_no_holder_of_released_shards(program: Program, leases: ShardLeases):
     (a,) = await program.start("a")
     await a.stop()
     holders = await read(leases)
@@ -84,7 +84,9 @@ async def test_leases_read_returns_none_without_shards(program: Program, leases:
     assert await leases.read() is None
 
 
-async def test_holders_choose_the_owner_by_the_shard_of_the_uid(program: Program, leases: ShardLeases):
+async def test_shard_holders_find_the_owner_of_an_object_by_the_shard_of_its_uid(
+    program: Program, leases: ShardLeases
+):
     await program.start("a", "b")
     holders = await read(leases)
     shared, first = (holders.owner("foo", UID, shared_out=each) for each in (True, False))
@@ -98,7 +100,7 @@ async def test_holders_choose_the_owner_by_the_shard_of_the_uid(program: Program
     assert owner_text(shared) == f"shard {number} of {COUNT}, which no replica holds"
 
 
-async def test_shard_holders_know_their_own_objects_and_read_the_leases_once_for_all_users(program: Program):
+async def test_shard_holders_read_the_leases_once_for_all_users_and_not_for_own_objects(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     (a,) = await program.start("a")

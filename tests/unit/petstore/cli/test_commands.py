@@ -1,4 +1,4 @@
-"""The command line: flags, exit codes, and what is said."""
+"""The command line: flags, exit codes, and messages."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def flags_of(*arguments: str) -> dict[str, Any]:
     return params_of(commands, "serve", arguments)
 
 
-def test_serve_listens_on_the_loopback_by_default():
+def test_serve_command_listens_on_loopback_by_default():
     for flag in ("bind_address", "metrics_bind_address"):
         assert ipaddress.ip_address(flags_of()[flag].host).is_loopback
 
 
 @pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])
-def test_unreachable_store_is_reported_in_one_line(arguments: list[str]):
+def test_command_reports_an_unreachable_store_in_one_line(arguments: list[str]):
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
         done = petstore(*arguments, "--timeout", "5s", environ={"PETSTORE_ADDRESS": address})
