@@ -1,4 +1,4 @@
-"""Interface of a control plane for integration tests, whichever kind it is."""
+"""Interface of every kind of control plane for integration tests."""
 
 from __future__ import annotations
 

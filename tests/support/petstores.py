@@ -48,7 +48,7 @@ class Faults(grpc.aio.ServerInterceptor):
         """How often each method with one answer was called."""
 
     def hold(self, method: str, when: str = "before") -> Held:
-        """Hold up the next call of `method`, such as "AddPets", until it is released or given up."""
+        """Hold the next call of `method`, such as "AddPets", until its release or cancellation."""
         held = Held()
         self._waiting.setdefault(method, []).append((when, held))
         return held

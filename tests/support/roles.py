@@ -85,7 +85,7 @@ class Roles:
 
 
 def is_allowed(plane: ControlPlane, user: str, **attributes: dict[str, str]) -> bool:
-    """Whether the user may do what these attributes, of a resource or of none, say in an access review."""
+    """Return whether an access review with these attributes allows the user's request."""
     body = {"spec": {"user": user, **attributes}}
     review = plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
     return bool(review["status"]["allowed"])

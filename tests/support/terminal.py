@@ -77,7 +77,7 @@ class Terminal:
         (self._folder / name).write_text(text)
 
     def follow(self, command: Command) -> None:
-        """Run a command of a page; it has to succeed, and to print what the page shows."""
+        """Run a command of a page; assert that it succeeds and prints the documented output."""
         if command.in_background:
             self._start(command)
         elif command.text.startswith(ONLY_LOOK):
@@ -151,7 +151,7 @@ _DIFFERS = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as one types it, and what the page shows below it."""
+    """A command, and its documented output."""
 
     where: str
     text: str
