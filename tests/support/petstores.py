@@ -40,7 +40,7 @@ class Held:
 
 
 class Faults(grpc.aio.ServerInterceptor):
-    """Fails or holds the next calls of a method: "before" their effect, or "after" it, before the answer."""
+    """Injector that fails or holds the next calls of a method "before" or "after" their effect."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[tuple[str, Held | None]]] = {}

@@ -34,7 +34,7 @@ class Roles:
     def grant(
         self, *files: str | Path, keep: Callable[[Permission], bool] = lambda permission: True
     ) -> set[Permission]:
-        """Let the user do what these files say, as far as `keep` lets it, and nothing else that they say.
+        """Grant the user the rules in these files that `keep` accepts.
 
         Returns the permissions that were granted.
         """

@@ -37,7 +37,7 @@ exec "{program}" "$@"
 
 
 class Terminal:
-    """Runs commands against a control plane, for the length of a `with` block; then what it started ends."""
+    """Shell against a control plane for a `with` block; the end of the block ends its processes."""
 
     def __init__(
         self, folder: Path, plane: ControlPlane | None = None, *, config: Path = ROOT / "config"
@@ -196,7 +196,7 @@ def _without_remark(line: str) -> str:
 
 
 def difference(shown: Iterable[str], came: str) -> str | None:
-    """None when what came is what is shown, apart from what is another each time; else both, for a message.
+    """Return None if the output matches the documented output except for variable parts, else a message.
 
     A shown line of three dots alone stands for any lines, and within a line they stand for anything.
     """

@@ -107,7 +107,7 @@ def pack(installed: Distribution, folder: Path) -> Path:
 
 
 def build_library(folder: Path) -> Path:
-    """Build the library's wheel into `folder`, of a copy of the sources, by what is installed here."""
+    """Build the library's wheel into `folder` from a copy of the sources, with the installed build tools."""
     with tempfile.TemporaryDirectory() as copy:
         for name in (*LIBRARY_PACKAGES, "pyproject.toml", "LICENSE", "README.md"):
             if (ROOT / name).is_dir():
