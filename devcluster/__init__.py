@@ -17,7 +17,7 @@ __all__ = ["DevCluster"]
 
 
 def __getattr__(name: str) -> Any:
-    # A program that needs a part only, such as the command line for a wrong flag, loads that part only.
+    # A program that needs only a part, such as the command line for a wrong flag, imports only that part.
     if name == "DevCluster":
         from devcluster.cluster import DevCluster  # noqa: PLC0415 - 150 ms, 27 MB
 

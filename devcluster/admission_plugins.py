@@ -1,4 +1,4 @@
-"""The admission plugins that can be chosen, by the names they have in the real API server."""
+"""The optional admission plugins, by their names in the real API server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 OWNER_REFERENCES: Final = "OwnerReferencesPermissionEnforcement"
-"""Not there unless asked for."""
+"""A plugin that is off by default."""
 _ALWAYS: Final = frozenset(
     {
         "DefaultStorageClass",

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class BackgroundCluster:
-    """A `DevCluster` in a thread, running within a `with` block; the arguments are the same.
+    """A `DevCluster` in a thread, which runs within a `with` block; it has the arguments of `DevCluster`.
 
     The cluster's own methods belong to its thread: `run` runs a coroutine there.
     """
@@ -30,7 +30,7 @@ class BackgroundCluster:
         self._thread = threading.Thread(target=self._work, name="devcluster", daemon=True)
 
     def __enter__(self) -> Self:
-        """Return once the cluster is ready; raises what `DevCluster` raises."""
+        """Start the cluster; raise the errors of `DevCluster`."""
         self._thread.start()
         self._started.result()
         return self
@@ -49,7 +49,7 @@ class BackgroundCluster:
         return self._cluster
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run it in the cluster's thread, and return its result; blocks until then."""
+        """Run a coroutine in the cluster's thread, and return the result; blocks until then."""
         assert self._loop is not None, "not started"
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 

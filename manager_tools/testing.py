@@ -1,4 +1,4 @@
-"""Operators under test: a manager that runs them, and a control plane, in the test's own process.
+"""A test environment for operators: a manager and a control plane in the test's own process.
 
     async def test_it_greets():
         async with operated(GreetingOperator) as world:
@@ -8,8 +8,8 @@
 
 The control plane is devcluster: definitions, defaults, validation, apply, watches, garbage collection,
 Deployments whose pods become ready, and it asks the operators' webhooks. Nothing is mocked but the network.
-With `clock=VirtualClock()` an hour of all of it takes no time.
-To call the methods that are webhooks by themselves, take those of an operator `without_manager`.
+With `clock=VirtualClock()` an hour takes no time. To call a webhook's method directly, use an operator from
+`without_manager`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ from manager_tools.simulation.loop import VirtualLoop, virtual_time
 from manager_tools.simulation.services import Handler, Services
 
 R = TypeVar("R", bound=Resource)
-O = TypeVar("O", bound=Operator[Any])  # noqa: E741 - the operator
+O = TypeVar("O", bound=Operator[Any])  # noqa: E741 - O is the operator's type
 
 _NAMESPACE = "default"
 
@@ -84,32 +84,32 @@ _SYSTEM = "test-system"
 _WEBHOOKS = "https://webhooks.test"
 
 _MOST_MESSAGES = 64
-"""Messages that may be on their way in a WebSocket."""
+"""The maximum number of messages in transit in a WebSocket."""
 
 _PAUSE = 0.005
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 _LOOKS_EVERY = 0.05
-"""The same where each is a request to a real API server."""
+"""Seconds between two checks if each is a request to a real API server."""
 _WITHIN = 30.0
-"""Seconds for what a real API server does in a moment."""
+"""The maximum seconds for an action that a real API server usually does at once."""
 _VIRTUAL_PAUSE = 1.0
-"""The same on a virtual clock, where a write ends it earlier."""
+"""Seconds between two checks on a virtual clock, where a write ends the wait earlier."""
 
 
 class VirtualClock:
-    """The clock of a test, its manager and its control plane, which jumps to whatever is due next.
+    """A clock for a test, its manager and its control plane, which jumps to the next timer.
 
         clock = VirtualClock(datetime(2026, 3, 1, 8, 59, tzinfo=UTC))
         async with operated(BackupOperator, clock=clock) as world:
             backup = await world.create(Backup(...))
             await clock.advance(hours=1)
 
-    When no task has anything to do, the clock jumps to the next timer. So `asyncio.sleep(3600)` takes no time
-    in a test and in an operator, and all is done that is due within the hour. There is no network meanwhile.
+    When no task can run, the clock jumps to the next timer. So `asyncio.sleep(3600)` takes no time in a test
+    or an operator, and all timers of that hour fire. The network is not available in virtual time.
     """
 
     def __init__(self, start: datetime | None = None) -> None:
-        """`start` is the time of day in the beginning, with a time zone; by default some day in 2027."""
+        """`start` is the first time of day, with a time zone; by default a day in 2027."""
         if start is not None and start.tzinfo is None:
             raise ValueError(f"VirtualClock needs a start with a time zone, such as UTC, not {start!r}")
         self.start = start
@@ -121,14 +121,14 @@ class VirtualClock:
     async def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Return when so much time has passed, and all is done that was due."""
+        """Return when this time has passed and all due timers have fired."""
         left = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
         if left < 0:
             raise ValueError(f"a clock does not go back, by {-left:g} s")
         await _pass(left)
 
     async def advance_to(self, moment: datetime) -> None:
-        """Return at that moment, which is not in the past."""
+        """Return at that time, which must not be in the past."""
         if moment.tzinfo is None:
             raise ValueError(f"VirtualClock needs a moment with a time zone, such as UTC, not {moment!r}")
         left = (moment - self.now()).total_seconds()
@@ -141,7 +141,7 @@ async def _pass(seconds: float) -> None:
     if getattr(asyncio.get_running_loop(), "wall_clock", None) is None:
         raise RuntimeError("a VirtualClock advances within `async with operated(..., clock=clock)` alone")
     await asyncio.sleep(seconds)
-    await asyncio.sleep(1e-6)  # it ends when nothing else is left to do at that moment
+    await asyncio.sleep(1e-6)  # this ends when no other task can run at that time
 
 
 @asynccontextmanager
@@ -155,10 +155,12 @@ async def operated(
     services: Mapping[str, Handler] | None = None,
     namespaces: Sequence[str] = (),
 ) -> AsyncIterator[World]:
-    """Run a control plane, and a manager with these operators on it; both have ended when the context exits.
+    """Run a control plane and a manager with these operators.
+
+    Leaving the context ends the manager and the control plane.
 
     Args:
-        operators: what the manager runs. Their kinds are defined, and their webhooks are called.
+        operators: the manager's operators. Their kinds are defined, and their webhooks are called.
         objects: created before the manager starts, in this order.
         settings: parsed values by key. The others have their defaults.
         kinds: further kinds to define.
@@ -202,7 +204,7 @@ async def operated(
         webhooks = webhooks_of(running_here)
         at = await stage.webhooks(endpoints_of(webhooks, metrics), metrics)
         defined = dict.fromkeys((*(kind for each in operators for kind in each.kinds()), *kinds))
-        # It reads the models' sources, for what is said of their fields.
+        # This reads the models' sources, for the fields' docstrings.
         definitions = await asyncio.to_thread(custom_resource_definitions, defined, webhooks.conversions, at)
         await stage.define(definitions)
         for configuration in stage.limited(webhook_configurations(webhooks, at, manager.program, prefix="")):
@@ -224,7 +226,7 @@ class NeedsDevcluster(Exception):
 
 
 def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> roles.Roles:
-    """Return what `generate` writes for a program of these operators."""
+    """Return the roles that `generate` writes for a program with these operators."""
     rules = [rule for operator in operators for rule in rights_of(operator)]
     webhooks = Webhooks([each for operator in operators for each in registrations(operator)])
     converted = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
@@ -232,7 +234,7 @@ def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> 
 
 
 def use_control_plane(plane: Envtest | None) -> None:
-    """Have `operated` use a real API server from now on, or with None devcluster."""
+    """Make `operated` use a real API server from now on or, with None, devcluster."""
     _Chosen.plane = plane
 
 
@@ -248,8 +250,8 @@ async def _stage(pod_ready_delay: float, namespaces: Sequence[str]) -> AsyncIter
             await asyncio.to_thread(_Chosen.plane.start)
             stage = _OnEnvtest(_Chosen.plane, closing, namespaces)
         else:
-            # The first one of a process reads what kinds there are.
-            # One time of day for both, also in virtual time. A thread has no loop that could tell it.
+            # The first control plane of a process reads the table of kinds. Both threads use one time of day,
+            # even in virtual time, because a thread has no loop with the time.
             loop = asyncio.get_running_loop()
             time_of_day = Clock(getattr(loop, "wall_clock", time.time))
             cluster = await asyncio.to_thread(
@@ -261,14 +263,14 @@ async def _stage(pod_ready_delay: float, namespaces: Sequence[str]) -> AsyncIter
 
 
 class _Stage:
-    """A control plane for one test; `closing` deletes the objects that were created."""
+    """A control plane for one test; `closing` deletes the objects that the test has created."""
 
     namespace = _NAMESPACE
-    """Where the objects of the test are."""
+    """The namespace of the test's objects."""
     cluster: DevCluster | None = None
     pause = _PAUSE
     tester: Transport
-    """Carries the requests of the test."""
+    """The transport for the test's own requests."""
 
     def __init__(self, closing: AsyncExitStack, namespaces: Sequence[str]) -> None:
         self.closing = closing
@@ -289,19 +291,19 @@ class _Stage:
         await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def limited(self, manifests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        """Return the manifests of a manager that watches the test's namespaces alone, if it has some."""
+        """Return the manifests limited to the test's namespaces, if it has some."""
         return [*limited_to(self._watched, manifests)] if self._watched else manifests
 
     async def wire(self, token: str) -> Wire:
-        """Return a wire for the user of a token; without one, for the administrator."""
+        """Return a wire for the user of a token or, without a token, for the administrator."""
         raise NotImplementedError
 
     async def account(self, found: roles.Roles) -> Wire:
-        """Install an account with these roles; return a wire for it."""
+        """Install a ServiceAccount with these roles; return a wire for it."""
         raise NotImplementedError
 
     async def webhooks(self, endpoints: Sequence[Endpoint[Any]], metrics: Metrics) -> ClientConfig:
-        """Have the API server reach the endpoints; return how."""
+        """Make the API server call the webhooks at the endpoints."""
         raise NotImplementedError
 
     async def create(self, manifest: dict[str, Any]) -> None:
@@ -313,7 +315,7 @@ class _Stage:
 
     @property
     def version(self) -> int:
-        """A number that changes with each write, or at each read if writes are unknown."""
+        """A number that increases with each write, or with each read if writes are not observed."""
         raise NotImplementedError
 
 
@@ -347,7 +349,7 @@ class _OnDevcluster(_Stage):
 
 
 class _OnEnvtest(_Stage):
-    """A namespace of a real API server, which is emptied in the end."""
+    """A namespace of a real API server, which is emptied at the end."""
 
     pause = _LOOKS_EVERY
 
@@ -370,7 +372,7 @@ class _OnEnvtest(_Stage):
         return HttpWire(config)
 
     async def account(self, found: roles.Roles) -> Wire:
-        # The account is in the namespace of the test, and goes with it.
+        # The ServiceAccount is in the test's namespace, and is deleted with it.
         manifests = self.limited(
             roles.installed(found, namespace=self.namespace, prefix=f"{self.namespace}-")
         )
@@ -451,7 +453,7 @@ class _OnEnvtest(_Stage):
 
     async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(_WITHIN):
-            while not await holds():  # noqa: ASYNC110 - no watch tells it
+            while not await holds():  # noqa: ASYNC110 - no watch reports it
                 await asyncio.sleep(_LOOKS_EVERY)
 
     async def _is_there(self, path: str) -> bool:
@@ -462,7 +464,7 @@ class _OnEnvtest(_Stage):
         return True
 
     async def _delete(self, path: str) -> None:
-        """Delete an object, and return when it is gone: the next test may need the name."""
+        """Delete an object, and return when it is gone: the next test may need its name."""
         with suppress(NotFound):
             await self.tester.request("DELETE", path)
 
@@ -472,7 +474,7 @@ class _OnEnvtest(_Stage):
         await self._until(is_gone)
 
     async def _empty(self, path: str) -> None:
-        """Delete all objects of a resource, whatever their finalizers wait for."""
+        """Delete all objects of a resource, and remove their finalizers."""
         try:
             listed = orjson.loads(await self.tester.request("GET", path))
         except (NotFound, MethodNotAllowed):
@@ -526,7 +528,7 @@ class _OnEnvtest(_Stage):
 
 
 class _Issued:
-    """`manager.tls.served.CertificateSource` of one certificate."""
+    """A `manager.tls.served.CertificateSource` with one certificate."""
 
     def __init__(self, pair: KeyPair) -> None:
         self._pair = pair
@@ -552,7 +554,7 @@ async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIter
 
 
 async def _answered(endpoint: Endpoint[Any], review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
-    """Answer a review like the webhook server, without a connection."""
+    """Respond to an AdmissionReview like the webhook server, without a connection."""
     try:
         return HTTPStatus.OK, await endpoint.answer(review, waits=seconds)
     except Unanswered as error:
@@ -571,12 +573,12 @@ def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] |
 
 
 class World:
-    """Test environment.
+    """The environment of a test.
 
-    Attributes: `namespace` is the default namespace of objects: the first of `namespaces`, else `default` on
-    devcluster, and on a real API server a namespace of this test's own. `cluster` is devcluster, `manager`
-    runs the operators with the roles that `generate` writes, `client` writes as an administrator would, and
-    reads from the server with `client.uncached`.
+    Attributes: `namespace` is the default namespace of objects: the first of `namespaces`. Without
+    `namespaces` it is `default` on devcluster, and a separate namespace for the test on a real API server.
+    `cluster` is devcluster, `manager` runs the operators with the roles that `generate` writes, `client`
+    writes as an administrator would, and reads from the server with `client.uncached`.
     """
 
     def __init__(self, stage: _Stage, manager: Manager) -> None:
@@ -600,11 +602,11 @@ class World:
         return await self.client.create(obj)
 
     async def get(self, kind: type[R], name: str, namespace: str = "") -> R:
-        """Read an object; raises NotFound."""
+        """Read an object; raise NotFound if it is missing."""
         return await self.client.uncached.get(kind, self._key(kind, name, namespace))
 
     async def find(self, kind: type[R], name: str, namespace: str = "") -> R | None:
-        """Read an object; None if there is none."""
+        """Read an object; return None if it is missing."""
         return await self.client.uncached.find(kind, self._key(kind, name, namespace))
 
     async def update(self, obj: R, change: Callable[[R], object]) -> R:
@@ -620,13 +622,13 @@ class World:
     async def until(self, obj: R, holds: Callable[[R], object], *, timeout: float = 10.0) -> R:
         """Wait until `holds` is true for the object, and return it.
 
-        It is read again whenever something was written, and `holds` may not change it. Fails with its last
-        state if that takes longer than `timeout` seconds.
+        The object is read again after each write, and `holds` must not change it. After `timeout` seconds,
+        the test fails with the last state of the object.
         """
         deadline, last = asyncio.get_running_loop().time() + timeout, obj
         version, found = -1, None
         while True:
-            if (now := self._stage.version) != version:  # or it is as it was
+            if (now := self._stage.version) != version:  # compare with the previous state
                 version = now
                 found = await self.client.uncached.find(type(obj), obj.key)
             if found is not None:
@@ -642,7 +644,7 @@ class World:
             await self._wait_to_look_again(version, deadline)
 
     async def until_gone(self, obj: Resource, *, timeout: float = 10.0) -> None:
-        """Return once the object is gone; fails when that takes longer than `timeout` seconds."""
+        """Return when the object is gone; fail if that takes longer than `timeout` seconds."""
         deadline, version = asyncio.get_running_loop().time() + timeout, self._stage.version
         while await self.client.uncached.find(type(obj), obj.key) is not None:
             if asyncio.get_running_loop().time() >= deadline:
@@ -651,7 +653,7 @@ class World:
             version = self._stage.version
 
     async def _wait_to_look_again(self, version: int, deadline: float) -> None:
-        """Wait for a moment; in virtual time, for a write after that version, and much longer."""
+        """Wait for a moment or, in virtual time, for a write after that version."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
             await asyncio.sleep(self._stage.pause)
@@ -685,7 +687,7 @@ def _recorded(event: Mapping[str, Any]) -> int:
 
 
 class LocalWire(Wire):
-    """`manager.kube.wire.Wire` to a control plane of the same process."""
+    """A `manager.kube.wire.Wire` to a control plane in the same process."""
 
     host = "devcluster"
 
@@ -697,7 +699,7 @@ class LocalWire(Wire):
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[WireResponse]:
-        """Have the control plane answer."""
+        """Send a request to the control plane."""
         if request.permit is not None:
             request.permit()
         try:
@@ -716,7 +718,7 @@ class LocalWire(Wire):
     async def websocket(
         self, request: WireRequest, protocols: Sequence[str], *, longest: int
     ) -> AsyncIterator[_Socket]:
-        """See `manager.kube.wire.Wire.websocket`; `world.cluster.sessions` says what it leads to."""
+        """Connect as `manager.kube.wire.Wire.websocket` does, to `world.cluster.sessions`."""
         permit = request.permit or (lambda: None)
         permit()
         headers = {
@@ -743,7 +745,7 @@ class LocalWire(Wire):
             serving.cancel()
             await asyncio.wait((serving, cutting))
             if not serving.cancelled() and (failure := serving.exception()) is not None:
-                raise failure  # of the script that a test has set
+                raise failure  # an error of the script that the test has set
 
     async def answer(self, request: WireRequest) -> ApiResponse:
         """Return the control plane's response; raise StatusError for a refusal."""
@@ -762,17 +764,17 @@ class LocalWire(Wire):
         )
 
     def abort(self) -> None:
-        """End what is being read."""
+        """Cancel the current reads."""
         self._cut.set()
         self._cut = asyncio.Event()
 
     async def aclose(self) -> None:
-        """End what is being read."""
+        """Cancel the current reads."""
         self.abort()
 
 
 class _Socket:
-    """`manager.kube.wire.WebSocket` with the control plane's side of it."""
+    """A `manager.kube.wire.WebSocket`, with the control plane's side of the connection."""
 
     def __init__(self, protocol: str, permit: Callable[[], None], longest: int) -> None:
         self.protocol = protocol
@@ -796,7 +798,7 @@ class _Socket:
             raise ProtocolError(f"a message is longer than {self._longest} bytes")
         return message
 
-    # The control plane's side.
+    # The control plane's side
 
     async def serve(self, handle: Callable[[_Socket], Awaitable[None]]) -> None:
         with suppress(ConnectionError):
@@ -805,7 +807,7 @@ class _Socket:
                 self._has_ended = True
             finally:
                 self._is_over = True
-                with suppress(asyncio.QueueFull):  # then the reader notices at the last message
+                with suppress(asyncio.QueueFull):  # so that the reader notices the end after the last message
                     self._coming.put_nowait(None)
 
     async def receive(self) -> bytes:
@@ -816,7 +818,7 @@ class _Socket:
 
 
 class _Answer:
-    """`manager.kube.wire.WireResponse` of a local control plane."""
+    """A `manager.kube.wire.WireResponse` of the local control plane."""
 
     def __init__(self, answer: ApiResponse, cut: asyncio.Event) -> None:
         self.status = answer.status

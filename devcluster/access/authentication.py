@@ -26,8 +26,7 @@ def impersonate(
     Line breaks separate the values of one header. `action` is the request's purpose; a refusal names it.
 
     Raises:
-        StatusError: 403 when the requester may not act as that user or group; 400 when the headers name
-            no user.
+        StatusError: 403 if the requester may not impersonate that user or group; 400 for invalid headers.
     """
     name = headers.get("impersonate-user", "").split("\n")[0]
     uid = headers.get("impersonate-uid", "").split("\n")[0]
@@ -112,7 +111,7 @@ ANONYMOUS = User("system:anonymous", (_UNAUTHENTICATED,))
 
 
 class Authenticator:
-    """An authenticator by tokens, and by client certificates that TLS has verified."""
+    """An authenticator for tokens, and for client certificates that TLS has verified."""
 
     def __init__(
         self,
@@ -140,7 +139,7 @@ class Authenticator:
         """Return the user that the request acts for, after any impersonation headers.
 
         Raises:
-            StatusError: 401 for an unknown token, 403 where impersonation is not allowed.
+            StatusError: 401 for an unknown token, 403 for forbidden impersonation.
         """
         user = self._requester(request)
         for name in request.headers:

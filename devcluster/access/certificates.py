@@ -1,4 +1,4 @@
-"""A certificate authority of the cluster's own, for its address and for users."""
+"""The cluster's certificate authority, which issues certificates for the server and for users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devcluster.access.tokens import private_pem
 
 _VALID = datetime.timedelta(days=3650)
 _SKEW = datetime.timedelta(hours=1)
-"""The tolerated lag of a client's clock."""
+"""The largest tolerated difference by which a client's clock may be late."""
 
 Identity = tuple[bytes, bytes]
 """A certificate and its private key, each as PEM."""
@@ -43,7 +43,7 @@ class Authority:
         """Load an authority from its certificate and key.
 
         Raises:
-            ValueError: This is not a certificate with its key.
+            ValueError: the texts are not a certificate with its key.
         """
         certificate = x509.load_pem_x509_certificate(identity[0])
         key = load_pem_private_key(identity[1], None)
@@ -80,7 +80,7 @@ class Authority:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, signs: bool
 ) -> x509.CertificateBuilder:
-    """Begin a certificate; `signs` says whether it may sign others."""
+    """Start building a certificate; `signs` says whether it may sign other certificates."""
     now = datetime.datetime.now(datetime.UTC)
     builder = x509.CertificateBuilder(
         issuer_name=issuer,

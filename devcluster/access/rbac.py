@@ -1,4 +1,4 @@
-"""Decisions by roles and bindings."""
+"""Authorization decisions by roles and bindings (RBAC)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 class Attributes:
     """An action on a resource or, with a `path`, on a server path that belongs to no resource.
 
-    `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or whatever a
-    role may say; for a path it is the HTTP method in lower case.
+    `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or another
+    verb of a role; for a path it is the HTTP method in lower case.
     """
 
     verb: str
@@ -71,7 +71,7 @@ _ANY = "*"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A PolicyRule, ready to be asked."""
+    """A PolicyRule, in a form for fast checks."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Rule:
 
     @classmethod
     def of(cls, rule: dict[str, Any]) -> Self:
-        """Read a rule from a role."""
+        """Parse a rule of a role."""
         return cls(
             verbs=tuple(rule.get("verbs") or ()),
             groups=tuple(rule.get("apiGroups") or ()),
@@ -111,7 +111,7 @@ class Rule:
             yield Rule(verbs=(verb,), paths=(path,))
 
     def covers(self, part: Rule) -> bool:
-        """Return whether the rule covers another one, which must be from `parts`."""
+        """Return whether the rule covers another rule, which must come from `parts`."""
         if not _has(self.verbs, part.verbs[0]):
             return False
         if part.paths:
@@ -159,7 +159,7 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 _GROUP = "rbac.authorization.k8s.io"
 _ALMIGHTY = "system:masters"
-"""The group that no role is asked for."""
+"""The group whose members may take every action, whatever roles say."""
 _MOST_CACHED = 1000
 
 _ALLOWED = Decision(allowed=True)
@@ -170,7 +170,7 @@ class _Grants(NamedTuple):
 
     rules: list[tuple[Rule, str]]
     problem: str
-    """Which bindings' roles cannot be read."""
+    """The names of bindings whose roles cannot be read."""
 
 
 class _Binding(NamedTuple):
@@ -180,7 +180,7 @@ class _Binding(NamedTuple):
     namespace: str
     role: dict[str, Any]
     head: str
-    """What it is, as the reason of a decision begins."""
+    """The binding's kind and name, as the reason of a decision begins."""
 
 
 class RbacAuthorizer:

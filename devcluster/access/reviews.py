@@ -15,11 +15,11 @@ from devcluster.http_call import User
 Object = dict[str, Any]
 
 _GROUP = "authorization.k8s.io"
-_INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- the status of an invalid one
+_INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- the status for an invalid token
 
 
 class AccessReviews:
-    """The answers to TokenReview, SelfSubjectReview, the access reviews and SelfSubjectRulesReview."""
+    """A handler of TokenReviews, SelfSubjectReviews, access reviews and SelfSubjectRulesReviews."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class AccessReviews:
         }
 
     async def review(self, kind: str, obj: Object, user: User) -> Object:
-        """Return the object with its status; `user` sent it.
+        """Return the review with its status; `user` is the sender.
 
         Raises:
-            StatusError: the question is invalid.
+            StatusError: the review is invalid.
         """
         return self._answers[kind](obj, user)
 
@@ -63,7 +63,7 @@ class AccessReviews:
             user = self._authenticator.user_of(token)
             if user is None:
                 return {"user": {}, "error": _INVALID_TOKEN}
-            # A token without audiences is for any server.
+            # A token without audiences is valid for any server.
             audiences = wanted
         else:
             user = self._tokens.user_of(claims)
@@ -130,7 +130,7 @@ class AccessReviews:
         status: Object = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": bool(problem)}
         if problem:
             status["evaluationError"] = problem
-        # The response has the status only: the server does not repeat the question.
+        # The response has only the status: the server does not repeat the spec.
         return {**obj, "spec": {}, "status": status}
 
 
@@ -161,5 +161,5 @@ def _check_attributes(spec: Object) -> list[FieldError]:
 
 
 def _invalid(errors: list[FieldError]) -> Exception:
-    # The real server omits the kind too.
+    # The real server omits the kind in this response too.
     return invalid(_GROUP, "", "", errors)

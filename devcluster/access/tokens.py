@@ -25,11 +25,11 @@ from devcluster.storage.records import Key
 from devcluster.storage.store import Store
 
 _WIDTH = 32
-"""The bytes of each of the two numbers in an ES256 signature."""
+"""The length in bytes of each of the two numbers in an ES256 signature."""
 
 
 class Signer:
-    """A signer and verifier with one key, which is generated or read at its first use."""
+    """A signer and verifier with one key, which is generated or read at the first use."""
 
     def __init__(self, file: Path | None = None) -> None:
         """Set up the signer; `file` keeps the key for the next run, None keeps it in memory."""
@@ -46,7 +46,7 @@ class Signer:
         return (signed + b"." + _encode(signature)).decode()
 
     def verify(self, token: str) -> dict[str, Any] | None:
-        """Return the token's claims, or None unless this key signed it."""
+        """Return the token's claims, or None if this key has not signed the token."""
         key = self._loaded()
         signed, _, last = token.encode("utf-8", "replace").rpartition(b".")
         head, _, payload = signed.partition(b".")
@@ -124,7 +124,7 @@ Object = dict[str, Any]
 class ServiceAccountTokens:
     """Issuer and verifier of ServiceAccount tokens.
 
-    A token becomes invalid with its time, its ServiceAccount, and the object it is bound to.
+    A token becomes invalid when it expires, or when its ServiceAccount or bound object is deleted.
     """
 
     def __init__(self, store: Store, clock: Clock, rng: random.Random, key_file: Path | None = None) -> None:
@@ -213,7 +213,7 @@ class ServiceAccountTokens:
         return User(claims["sub"], groups, private["serviceaccount"]["uid"], extra)
 
     def _bind(self, bound: Object, account: Object) -> Object:
-        """Return the claims for the object whose deletion ends the token."""
+        """Return the claims for the bound object, whose deletion invalidates the token."""
         api_version, kind, name = bound.get("apiVersion", ""), bound.get("kind", ""), bound.get("name", "")
         plural = _BOUND.get((api_version, kind))
         if plural is None:

@@ -46,8 +46,8 @@ class ClusterAdmission:
     ) -> None:
         """Set up the plugins; `service_accounts` says whether every pod must have a ServiceAccount.
 
-        Without controllers there are no ServiceAccounts. `plugins` are added to the usual ones. A plugin that
-        needs an `authorizer` does nothing without one.
+        Without controllers there are no ServiceAccounts. `plugins` are added to the default plugins. A plugin
+        that needs an `authorizer` does nothing without one.
 
         Raises:
             UnknownPlugin: one of `plugins` does not exist.
@@ -62,7 +62,7 @@ class ClusterAdmission:
         if authorizer is not None:
             self._plugins.insert(0, Escalation(authorizer))
         self.ledger = QuotaLedger(store)
-        """The sums of quotas, which the quotas' controller shows."""
+        """The sums of quotas, which the quota controller shows in their status."""
         self._quotas = ResourceQuotas(self.ledger)
         self._configuration = Configuration(store, registry)
         self._policies = AdmissionPolicies(store, registry, self._configuration, authorizer)
@@ -102,7 +102,8 @@ class ClusterAdmission:
             await self._policies.validate(info)
         if self._configuration.concerns(info):
             await self._webhooks.validate(info)
-        # No other task runs between this and the write, so two creations cannot both take what is left.
+        # No other task runs between this check and the write, so two creations cannot both use the same rest
+        # of a quota.
         if self._quotas.concerns(info):
             self._quotas.check(info)
 

@@ -1,4 +1,4 @@
-"""Calling webhooks: admission's, and those that convert between versions."""
+"""A client for admission webhooks and for conversion webhooks."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _REFUSALS = {
 
 
 class WebhookFailed(Exception):
-    """A webhook could not be called, or did not answer as it should; the text is the real server's."""
+    """A failed call of a webhook, or an invalid response; the text is the real server's."""
 
 
 class WebhookClient:
     """A client that posts reviews over persistent HTTPS connections. Call `close` at the end.
 
-    A service is called only if it leads out of the cluster: by its external name, or at endpoints that are no
-    pods. The addresses of pods here have no programs behind them.
+    A service is called only if it has an external name, or endpoints that are no pods: no programs listen at
+    the addresses of devcluster's pods.
     """
 
     def __init__(self, store: Store) -> None:
@@ -72,10 +72,10 @@ class WebhookClient:
             self._session = None
 
     async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
-        """Post `review`, and return what came back; `timeout` in seconds.
+        """Post `review`, and return the response; `timeout` is in seconds.
 
         Raises:
-            WebhookFailed: There is no answer, or none that can be read.
+            WebhookFailed: there is no response, or an unreadable one.
         """
         if (answer := self.here.get(client_config.get("url", ""))) is not None:
             status, found = await answer(orjson.dumps(review), timeout)
@@ -108,7 +108,7 @@ class WebhookClient:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
     def _where(self, client_config: Object, query: str) -> tuple[str, str, str]:
-        """Return the URL to show and, for a service, the `host:port` to dial and the name to verify."""
+        """Return the URL for messages and, for a service, the `host:port` to dial and the name to verify."""
         if client_config.get("url"):
             url = client_config["url"]
             return f"{url}{'&' if '?' in url else '?'}{query}", "", ""
@@ -151,7 +151,7 @@ class WebhookClient:
             try:
                 authorities = base64.b64decode(bundle).decode("ascii")
                 context = ssl.create_default_context(cadata=authorities or None)
-                # Go trusts any authority of a bundle, even one that violates RFC 5280.
+                # Go trusts every authority in a bundle, even one that violates RFC 5280.
                 context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
                 context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
@@ -171,7 +171,7 @@ def _decoded(status: int, body: bytes, *, is_text: bool) -> Object:
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
-        # The next attempt is YAML, where most texts are strings.
+        # The server then parses the response as YAML, which accepts most texts as strings.
         answer = ""
     if not isinstance(answer, dict):
         found = {list: "array", str: "string", bool: "bool"}.get(type(answer), "number")

@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 
 class Conditions:
-    """CEL expressions that all must hold for the webhook to be called; compiled when first needed."""
+    """CEL expressions that must all be true for a call of the webhook; compiled when first needed."""
 
     def __init__(self, conditions: Sequence[Object], *, ignores_failure: bool) -> None:
         self._conditions = conditions
@@ -33,8 +33,7 @@ class Conditions:
         """Return whether all conditions are true for the `request` of a review.
 
         Raises:
-            StatusError: a condition cannot be evaluated, none is false, and the webhook's failure policy
-                is Fail.
+            StatusError: a condition fails, none is false, and the webhook's failure policy is Fail.
         """
         errors = []
         values = {
@@ -73,18 +72,18 @@ _EXEMPT = frozenset(
     for flavour in ("validating", "mutating")
     for kind in ("webhookconfigurations", "admissionpolicies", "admissionpolicybindings")
 )
-"""No webhook can stand in the way of taking it down."""
+"""Resources that webhooks never intercept, so that a broken webhook can be removed."""
 _ANY = "*"
 MatcherT = TypeVar("MatcherT", bound="Matcher")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Matcher:
-    """The writes that a webhook or policy applies to."""
+    """The rules and selectors that decide to which writes a webhook or policy applies."""
 
     rules: tuple[Object, ...]
     excluded: tuple[Object, ...] = ()
-    """Rules for resources that it does not apply to."""
+    """Rules for resources that are excluded."""
     namespaces: LabelSelector
     objects: LabelSelector
     equivalent: bool
@@ -111,7 +110,7 @@ class Hook(Matcher):
     """A webhook of a webhook configuration."""
 
     identity: tuple[str, int]
-    """The name of its configuration, and its place there."""
+    """The name of the webhook's configuration, and the webhook's index in it."""
     name: str
     client_config: Object
     conditions: Conditions
@@ -143,7 +142,7 @@ class Hook(Matcher):
 
 @dataclasses.dataclass(slots=True)
 class Invocation(Generic[MatcherT]):
-    """A call to be made: the resource in the version that was asked for, and the objects in it."""
+    """A planned call: the resource in the version that the webhook requests, and its objects."""
 
     hook: MatcherT
     resource: Resource
@@ -153,14 +152,14 @@ class Invocation(Generic[MatcherT]):
 
 
 class Configuration:
-    """All webhooks in the store; read again when one changes."""
+    """All webhooks in the store; they are read again when a configuration changes."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store = store
         self._registry = registry
         self._hooks: dict[bool, tuple[Hook, ...]] = {}
         self._named: dict[tuple[str, str], bool] = {}
-        """Cached answers whether any rule names a resource in any version."""
+        """Cached results of `names_resource`: whether any rule names a resource in any version."""
         store.subscribe(self._forget)
 
     def concerns(self, info: AdmissionInfo) -> bool:
@@ -183,14 +182,14 @@ class Configuration:
         return hooks
 
     def match(self, hook: MatcherT, info: AdmissionInfo) -> Invocation[MatcherT] | None:
-        """Return the call to make, before match conditions; None when no rule matches the write."""
+        """Return the call for a write, before match conditions; None if no rule matches the write."""
         resource = self._resource_for(hook, info)
         if resource is None or not self._namespace_matches(hook, info):
             return None
         if not hook.objects.empty and not any(
             hook.objects.matches(obj["metadata"].get("labels") or {})
             for obj in (info.obj, info.old)
-            if obj is not None and "metadata" in obj  # the options of a connection have no metadata
+            if obj is not None and "metadata" in obj  # the options of a CONNECT have no metadata
         ):
             return None
         kind = info.kind

@@ -1,4 +1,4 @@
-"""LimitRanger and ResourceQuota: defaults and bounds of containers and claims, and sums of a namespace."""
+"""The plugins LimitRanger and ResourceQuota: bounds of containers and claims, sums per namespace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 PODS, CLAIMS = ("", "pods"), ("", "persistentvolumeclaims")
 UPDATED = frozenset({CLAIMS, ("", "services")})
-"""Resources whose updates can take more of a quota."""
+"""Resources whose updates may use more of a quota."""
 ANNOTATION = "kubernetes.io/limit-ranger"
 
 
@@ -35,7 +35,7 @@ class LimitRanger(Plugin):
         return is_ours and not info.subresource and bool(self._ranges(info.namespace))
 
     async def complete(self, info: AdmissionInfo) -> None:
-        """Give the containers of a new pod the requests and limits that they leave out."""
+        """Add missing requests and limits to the containers of a new pod."""
         if info.resource.stored != PODS:
             return
         assert info.obj is not None
@@ -87,7 +87,7 @@ def _fill(container: Object, part: str, defaults: list[Object]) -> list[str]:
 def _bounded(
     spec: Object, kind: str, place: tuple[str, str]
 ) -> Iterator[tuple[dict[str, Fraction], dict[str, Fraction] | None]]:
-    """Yield the requests and limits that a range of that type bounds; no limits for a claim."""
+    """Yield the requests and limits to check against a range of that type; a claim has no limits."""
     if place == CLAIMS:
         if kind == "PersistentVolumeClaim":
             yield _values((spec.get("resources") or {}).get("requests")), None
@@ -138,7 +138,7 @@ def _ratios(limit: Object, requests: dict[str, Fraction], ends: dict[str, Fracti
 
 
 class ResourceQuotas(Plugin):
-    """The plugin that refuses what exceeds a quota whose controller has taken it up."""
+    """The plugin that refuses writes beyond a quota, once the quota's controller has counted its usage."""
 
     def __init__(self, ledger: QuotaLedger) -> None:
         self._ledger = ledger
@@ -149,7 +149,7 @@ class ResourceQuotas(Plugin):
         return info.operation == "CREATE" or (info.operation == "UPDATE" and info.resource.stored in UPDATED)
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError if the write takes more than a quota has left."""
+        """Raise StatusError if the write uses more than the rest of a quota."""
         assert info.obj is not None
         place = info.resource.stored
         taken = usage_of(*place, info.obj)

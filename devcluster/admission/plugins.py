@@ -25,7 +25,7 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 class Plugin:
-    """A part of admission that may complete an object or refuse a write, if that `concerns` the plugin."""
+    """A part of admission that may complete an object or refuse a write if `concerns` returns true."""
 
     def concerns(self, info: AdmissionInfo) -> bool:
         """Return whether the plugin may apply to the write; a quick check, False for most writes."""
@@ -39,7 +39,7 @@ class Plugin:
 
 
 class StorageClasses(Plugin):
-    """The plugin that gives claims their default class, and lets them grow where their class allows it."""
+    """The plugin that gives claims a default class, and lets claims grow if their class allows it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class StorageClasses(Plugin):
         return info.creates("persistentvolumeclaims") or info.updates("persistentvolumeclaims")
 
     async def complete(self, info: AdmissionInfo) -> None:
-        """Give a new claim the default class, if there is one; of several, the newest."""
+        """Give a new claim the default class, if there is one; the newest default class wins."""
         if info.operation != "CREATE" or info.obj is None:
             return
         spec = info.obj.setdefault("spec", {})
@@ -65,7 +65,7 @@ class StorageClasses(Plugin):
             spec["storageClassName"] = min(name for created, name in classes if created == newest)
 
     def check(self, info: AdmissionInfo) -> None:
-        """Let a claim grow only where its class allows it."""
+        """Refuse the growth of a claim unless its class allows it."""
         before, after = _spec(info.old), _spec(info.obj)
         if info.operation != "UPDATE" or _storage(after) <= _storage(before):
             return
@@ -88,7 +88,7 @@ def _storage(spec: dict[str, Any]) -> Fraction:
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _FREE = "localsubjectaccessreviews.authorization.k8s.io"
-"""May be asked about any namespace, so that the answer tells nothing of it."""
+"""Kinds whose answers reveal nothing about a namespace, so that the namespace may be missing."""
 
 
 class NamespaceLifecycle:
@@ -190,7 +190,7 @@ class ServiceAccounts(Plugin):
         return None
 
     def _mount(self, spec: Object) -> None:
-        """Mount the token, the CA and the namespace in containers without a mount at that path."""
+        """Mount token, CA and namespace in each container that mounts nothing else at that path."""
         volumes = spec.setdefault("volumes", [])
         ours = [each["name"] for each in volumes if each.get("name", "").startswith("kube-api-access-")]
         name = ours[0] if ours else "kube-api-access-" + "".join(self._rng.choices(_SUFFIX, k=5))
@@ -238,7 +238,7 @@ _FULL = (
     Rule(verbs=("*",), paths=("*",)),
 )
 _NOT_GRANTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation")
-"""Metadata that may change although the rest is more than its writer may do."""
+"""Metadata that may change even if the role grants more than its writer may do."""
 
 
 class Escalation(Plugin):
@@ -320,7 +320,7 @@ def _compact(parts: Iterable[Rule]) -> Iterable[Rule]:
 _ANYTHING = Attributes(
     verb="update", group="*", version="*", resource="*", subresource="finalizers", name="*"
 )
-"""A user with this permission may set finalizers on every object."""
+"""Users with this permission may set finalizers on every object."""
 
 
 class OwnerReferences(Plugin):
@@ -341,7 +341,7 @@ class OwnerReferences(Plugin):
         return _owners(info.obj) != _owners(info.old)
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError if the user lacks a right that the new owner references need."""
+        """Raise StatusError if the user lacks a right for the new owner references."""
         resource = info.resource
         if info.operation != "CREATE":
             self._require(
@@ -401,7 +401,7 @@ def _owners(obj: Object | None) -> list[Object]:
 
 
 def _newly_blocking(info: AdmissionInfo) -> Iterable[Object]:
-    """Yield the references whose blockOwnerDeletion this write sets."""
+    """Yield the references that get blockOwnerDeletion by this write."""
     before = {owner.get("uid"): owner for owner in _owners(info.old)}
     for owner in _owners(info.obj):
         if owner.get("blockOwnerDeletion") and not before.get(owner.get("uid"), {}).get("blockOwnerDeletion"):

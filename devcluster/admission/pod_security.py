@@ -1,6 +1,6 @@
-"""PodSecurity: the levels `baseline` and `restricted` that a namespace's labels ask for.
+"""The plugin PodSecurity: the levels `baseline` and `restricted`, which a namespace's labels request.
 
-The checks are those of the newest version, whichever version the labels name.
+The checks are always from the newest version, even if the labels name another version.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _TEMPLATES = {
     ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template", "spec"),
     ("batch", "jobs"): ("spec", "template", "spec"),
 }
-"""Where the pod's specification is."""
+"""The path of the pod's specification in each kind of workload."""
 _NAMESPACES = ("", "namespaces")
 _SHOWN = 10
-"""How many groups of pods a warning about a namespace lists."""
+"""The maximum number of groups of pods in a warning about a namespace."""
 
 
 class Problem(NamedTuple):
-    """A failed check, with what is wrong in the pod."""
+    """A failed check, with the reason."""
 
     reason: str
     detail: str
 
 
 class PodSecurity(Plugin):
-    """The plugin that refuses pods, and warns of them and of workloads that would make them."""
+    """The plugin that refuses pods, and warns of pods and of workloads that would create them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class PodSecurity(Plugin):
         return info.resource.stored in _TEMPLATES and bool(self._labels(info.namespace))
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raise StatusError for a pod that the namespace's level forbids, or labels that are none."""
+        """Raise StatusError for a pod that the namespace's level forbids, or for invalid labels."""
         if info.obj is None:
             return
         if info.resource.stored == _NAMESPACES:
@@ -123,7 +123,7 @@ class PodSecurity(Plugin):
 
 
 def _images_differ(info: AdmissionInfo) -> bool:
-    """Return whether an update of a pod changes what is checked; other updates always pass."""
+    """Return whether an update of a pod changes its images; other updates always pass."""
     new, old = ((each or {}).get("spec") or {} for each in (info.obj, info.old))
     return any(
         [each.get("image") for each in new.get(field) or ()]
@@ -133,7 +133,7 @@ def _images_differ(info: AdmissionInfo) -> bool:
 
 
 def _level(labels: Object, mode: str) -> tuple[str, str]:
-    """Return the level of a mode, and its text with the version."""
+    """Return the level of a mode (`enforce`, `warn`), and the level's text with the version."""
     level = labels.get(_PREFIX + mode, "privileged")
     return level, f"{level}:{labels.get(f'{_PREFIX}{mode}-version', 'latest')}"
 
@@ -150,7 +150,7 @@ def _label_errors(labels: Object) -> Iterator[FieldError]:
 
 
 def violations(level: str, spec: Object, annotations: Object) -> list[Problem]:
-    """Return the failed checks of a level, in the order of their names."""
+    """Return the failed checks of a level, sorted by name."""
     checks: list[Callable[[_Pod], Problem | None]] = []
     if level == "baseline":
         checks = [
@@ -183,16 +183,16 @@ class _Pod:
 
     @property
     def on_windows(self) -> bool:
-        """Return whether the pod says that it is for Windows, where some checks make no sense."""
+        """Return whether the pod is for Windows, to which some checks do not apply."""
         return (self.spec.get("os") or {}).get("name") == "windows"
 
     def found(self, values: Callable[[Object, Object], Sequence[Any]]) -> tuple[list[str], list[Any]]:
-        """Return the names of the containers with forbidden values, and all these values."""
+        """Return the names of the containers with forbidden values, and all forbidden values."""
         found = [(name, values(container, context)) for name, container, context in self.containers]
         return [name for name, bad in found if bad], sorted({each for _, bad in found for each in bad})
 
     def named(self, bad: Callable[[Object, Object], Any]) -> list[str]:
-        """Return the names of the containers that are bad by their own fields or security context."""
+        """Return the names of the containers that fail by their own fields or security context."""
         return [name for name, container, context in self.containers if bad(container, context)]
 
 
@@ -214,7 +214,7 @@ def _setters(pod_is_bad: Any, containers: Sequence[str]) -> str:
     )
 
 
-# The baseline level.
+# The baseline level
 
 
 def _apparmor(pod: _Pod) -> Problem | None:
@@ -413,7 +413,7 @@ def _windows(pod: _Pod) -> Problem | None:
     return Problem("hostProcess", text) if setters else None
 
 
-# The restricted level.
+# The restricted level
 
 
 def _escalation(pod: _Pod) -> Problem | None:

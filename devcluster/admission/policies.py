@@ -1,4 +1,4 @@
-"""Admission policies: expressions that refuse writes, warn of them, or change objects."""
+"""Admission policies: CEL expressions that refuse writes, warn about writes, or change objects."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class _Policy:
     matcher: Matcher
     variables: dict[str, Program]
     programs: dict[str, Program]
-    """All other expressions, by their text."""
+    """All other expressions, by their source text."""
 
     @classmethod
     def of(cls, policy: Object) -> _Policy:
-        """Compile a policy; raises CompileError for one that an older server has stored."""
+        """Compile a policy; raise CompileError for an invalid one, which an older server may have stored."""
         spec = policy["spec"]
         scope = policy_scope(spec)
         texts = [each["expression"] for each in spec.get("matchConditions") or ()]
@@ -85,7 +85,7 @@ class _Policy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Binding:
-    """A policy that is in force, for the writes that its binding selects."""
+    """A policy with one of its bindings, which selects the writes."""
 
     name: str
     policy: _Policy
@@ -123,7 +123,8 @@ class AdmissionPolicies:
     async def mutate(self, info: AdmissionInfo) -> bool:
         """Let every mutating policy change `info.obj`, and return whether one did.
 
-        Those that ask for it are evaluated again after others have changed the object.
+        Policies with `reinvocationPolicy: IfNeeded` are evaluated again if a later policy has changed the
+        object.
 
         Raises:
             StatusError: an expression cannot be evaluated, and the policy does not ignore that.
@@ -158,7 +159,7 @@ class AdmissionPolicies:
             raise denials[0]
 
     async def _violations(self, binding: _Binding, info: AdmissionInfo) -> AsyncIterator[tuple[str, str]]:
-        """Yield the message and the reason of each validation that does not hold."""
+        """Yield the message and the reason of each failed validation."""
         policy = binding.policy
         invocation = await self._invocation(binding, info)
         if invocation is None:
@@ -216,7 +217,7 @@ class AdmissionPolicies:
     def _values(
         self, policy: _Policy, invocation: Invocation[Matcher], info: AdmissionInfo, params: Object | None
     ) -> Object:
-        """Return the values of the variables in the policy's expressions."""
+        """Return the values of the policy's variables for its expressions."""
         request = make_review("", "v1", info, invocation)["request"]
         namespace = None
         if info.namespace:
@@ -241,7 +242,7 @@ class AdmissionPolicies:
         return values
 
     def _decide(self, user: User, asked: Mapping[str, str]) -> tuple[bool, str]:
-        """Return whether a user, or the account that is asked about, may do something."""
+        """Return whether a user, or the ServiceAccount in question, may take the action."""
         wanted = dict(asked)
         if account := wanted.pop("account", ""):
             namespace = account.split(":")[2]
@@ -253,7 +254,7 @@ class AdmissionPolicies:
         return decision.allowed, decision.reason
 
     def _params(self, binding: _Binding, info: AdmissionInfo) -> Iterator[Object | None]:
-        """Yield the parameters that the binding names, None without any; raises _Failed."""
+        """Yield the parameters that the binding names, or None if it names none; raise _Failed."""
         kind, reference = binding.policy.spec.get("paramKind"), binding.spec.get("paramRef")
         if kind is None or reference is None:
             yield None
@@ -281,7 +282,7 @@ class AdmissionPolicies:
         yield from found
 
     def _bindings(self, *, mutating: bool) -> list[_Binding]:
-        """Return the bindings of one flavour whose policy exists."""
+        """Return the bindings of one type (validating or mutating) whose policy exists."""
         known = self._known.get(mutating)
         if known is None:
             known = self._known[mutating] = list(self._read(_FLAVOURS[mutating]))
@@ -309,7 +310,7 @@ class AdmissionPolicies:
 
 
 _EVERY = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
-"""The rule of a binding that selects by labels alone."""
+"""The rule of a binding without rules, which selects by labels alone."""
 
 
 def _conditions_hold(policy: _Policy, values: Object) -> bool:
@@ -327,7 +328,7 @@ def _conditions_hold(policy: _Policy, values: Object) -> bool:
 
 
 def _message(policy: _Policy, validation: Object, values: Object) -> str:
-    """Return what to say of a validation that does not hold."""
+    """Return the message of a failed validation."""
     if expression := validation.get("messageExpression"):
         try:
             text = policy.run(expression, values)
@@ -353,7 +354,7 @@ def _patched(policy: _Policy, mutation: Object, values: Object, invocation: Invo
             obj = json_patch(obj, [operation])
         except StatusError as error:
             if operation.get("op") == "test":
-                return invocation.obj or obj  # a failed test leaves the object as it is
+                return invocation.obj or obj  # a failed JSON Patch `test` leaves the object unchanged
             raise internal_error(
                 f"JSON Patch: {operation.get('op')} at {operation.get('path')} failed"
             ) from error

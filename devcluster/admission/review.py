@@ -25,7 +25,7 @@ _FAILURE = 400
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """A webhook's answer."""
+    """A webhook's decision."""
 
     allowed: bool
     patch: list[Object]

@@ -25,7 +25,7 @@ _KNOWN_VERSIONS = ("v1", "v1beta1")
 
 
 class Webhooks:
-    """Mutating webhooks one after the other, validating ones all at once."""
+    """A caller of mutating webhooks, one after the other, and of validating webhooks, all at once."""
 
     def __init__(self, configuration: Configuration, client: WebhookClient, rng: random.Random) -> None:
         self._configuration = configuration
@@ -33,12 +33,13 @@ class Webhooks:
         self._rng = rng
 
     async def mutate(self, info: AdmissionInfo) -> bool:
-        """Let every mutating webhook change `info.obj`; returns whether one did.
+        """Let every mutating webhook change `info.obj`; return whether one did.
 
-        Those that ask for it are called a second time if what came after them changed the object.
+        Webhooks with `reinvocationPolicy: IfNeeded` are called a second time if a later webhook changed the
+        object.
 
         Raises:
-            StatusError: One denied it, or could not be called and must not be left out.
+            StatusError: a webhook denied the write, or failed with failure policy Fail.
         """
         seen: list[Hook] = []
         again: list[Hook] = []
@@ -52,7 +53,7 @@ class Webhooks:
                 seen.append(hook)
         for hook in self._configuration.hooks(mutating=True):
             if hook in again and await self._mutate_by(hook, info):
-                # A webhook is called again for later changes, even if it has been reinvoked before.
+                # A webhook is also called again for later changes if it has been reinvoked before.
                 again += [each for each in seen if each not in again]
         return changed
 
@@ -60,7 +61,7 @@ class Webhooks:
         """Ask every validating webhook.
 
         Raises:
-            StatusError: The first refusal, in the order of the configurations.
+            StatusError: the first denial, in the order of the configurations.
         """
         invocations = []
         for hook in self._configuration.hooks(mutating=False):
@@ -85,8 +86,8 @@ class Webhooks:
         try:
             invocation.obj = await converted(info.obj, info.resource, invocation.resource)
             invocation.old = await converted(info.old, info.resource, invocation.resource)
-        except StatusError as error:  # regardless of the failure policy
-            # For mutating webhooks the real server's message says twice that it is an internal error.
+        except StatusError as error:  # this error ignores the failure policy
+            # For mutating webhooks the real server's message repeats "internal error".
             text = internal_error(error.message).message if mutating else error.message
             raise internal_error(text) from error
         if hook.conditions:
@@ -122,7 +123,7 @@ class Webhooks:
     async def _ask(
         self, invocation: Invocation[Hook], info: AdmissionInfo, *, mutating: bool
     ) -> Verdict | None:
-        """Call the webhook and return its verdict; None if it failed and its failure policy is Ignore."""
+        """Call the webhook and return its decision; None if it failed and its failure policy is Ignore."""
         hook = invocation.hook
         if info.dry_run and hook.side_effects:
             raise bad_request(f"admission webhook {quoted(hook.name)} does not support dry run")
@@ -156,7 +157,7 @@ class Webhooks:
 
 
 def _patched(obj: Object, operations: list[Object]) -> Object:
-    """Apply the patch; raises StatusError that names an operation that fails."""
+    """Apply the patch; raise StatusError with the name of an operation that fails."""
     for operation in operations:
         try:
             obj = json_patch(obj, [operation])

@@ -1,1 +1,1 @@
-"""The API server: requests in, answers out, whatever carries them."""
+"""The API server, from requests to responses, independent of the transport."""

@@ -34,7 +34,7 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 def decode_object(call: Call, registry: Registry, validation: str, *, kind: Resource | None = None) -> Object:
     """Decode the object in the body, of the call's kind or of `kind` for subresources with another kind.
 
-    Findings of field validation become an error or warnings of the call, as `validation` says.
+    Depending on `validation`, findings of field validation become an error or warnings of the call.
 
     Raises:
         StatusError: 400 or 415.
@@ -50,7 +50,7 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     if is_too_deep(document, body):
         raise refuse(f"couldn't get version/kind; json parse error: {TOO_DEEP}")
     if document is None and not resource.custom:
-        document = {}  # as Go reads it
+        document = {}  # as Go's decoder reads it
     if not isinstance(document, dict):
         raise refuse(_not_an_object(document))
     if wrong := untyped(document):
@@ -85,7 +85,7 @@ def _report_other_version(call: Call, validation: str, resource: Resource, docum
 
 
 def report(call: Call, validation: str, resource: Resource, problems: list[str]) -> None:
-    """Warn of what field validation found, or refuse for it.
+    """Report the findings of field validation as warnings or as an error.
 
     Raises:
         StatusError: 400, with strict validation.
@@ -118,7 +118,7 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
     head: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata or {}}
     given = document.get("metadata")
     if isinstance(given, dict) and given.get("managedFields") == []:
-        head["metadata"]["managedFields"] = []  # a reset of the managers
+        head["metadata"]["managedFields"] = []  # an empty list resets the field managers
     head.update(obj)
     return head, problems
 
@@ -151,10 +151,10 @@ def parse_document(
 ) -> tuple[Any, bytes | None]:
     """Parse the body; return the document, and its text if the body was JSON.
 
-    `resource` is the kind of a body in protobuf that does not say it; a custom kind has no such form.
+    `resource` is the kind of a protobuf body that does not name its kind; custom kinds have no protobuf form.
 
     Raises:
-        StatusError: 415; or as `refuse` makes it of the reason why the body cannot be parsed.
+        StatusError: 415; or the error that `refuse` builds from a parser's message.
     """
     body = call.request.body
     header = call.request.headers.get("content-type", "")
@@ -179,7 +179,7 @@ def parse_document(
 
 
 def check_kind(document: Object, resource: Resource, registry: Registry) -> None:
-    """Refuse a document of another kind or version; a missing kind or version is taken to be right.
+    """Refuse a document of another kind or version; a missing kind or version is accepted.
 
     Raises:
         StatusError: with the real server's message.

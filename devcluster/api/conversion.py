@@ -1,4 +1,4 @@
-"""Objects in the version of a request and in their storage version, with their managed fields."""
+"""Conversion of objects with their managedFields between the version of a request and the storage version."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from devcluster.storage.records import Stored
 Object = dict[str, Any]
 
 _BATCH: Final = 500
-"""The most objects in one review. The real server asks for each by itself, and only once: a list of thousands
-would take a webhook minutes here, where nothing is converted before it is wanted."""
+"""The maximum number of objects in one review. The real server sends each object in a review of its own, but
+only once; a list here may convert thousands of objects, for which separate reviews would take minutes."""
 _BATCH_BYTES: Final = 4 << 20
 
 
@@ -43,7 +43,7 @@ async def read(resource: Resource, stored: Stored, *, anew: bool = False) -> Obj
     Args:
         resource: the kind in the target version.
         stored: the object.
-        anew: convert it even where the result is cached, as the real server does for reads of one object.
+        anew: convert the object even if the result is cached, as the real server does to get one object.
 
     Raises:
         StatusError: 500, the conversion webhook failed.
@@ -97,7 +97,7 @@ async def to_storage(resource: Resource, obj: Object) -> Object:
     if is_stored_as(resource):
         return obj
     converted = await _convert(resource, obj, storage_api_version(resource))
-    if resource.custom_versions is not None:  # so that reads need not do it
+    if resource.custom_versions is not None:  # so that later reads need no conversion
         resource.custom_versions.tidy(converted)
     return converted
 
@@ -111,7 +111,7 @@ def storage_api_version(resource: Resource) -> str:
 
 
 def rewritten(resource: Resource, stored: Stored) -> bytes | None:
-    """Return a stored object's JSON in the version of `resource` if only the version's name differs."""
+    """Return a stored object's JSON with the version's name replaced, if conversion needs no more."""
     versions, data = resource.custom_versions, stored.data
     if versions is not None and versions.is_stale(stored.version):
         return None
@@ -127,7 +127,7 @@ def rewritten(resource: Resource, stored: Stored) -> bytes | None:
 
 
 def head(kind: str, api_version: str) -> bytes:
-    """Return the beginning of a stored object's JSON."""
+    """Return the first bytes of a stored object's JSON: its kind and apiVersion."""
     return f'{{"kind":"{kind}","apiVersion":"{api_version}",'.encode()
 
 
@@ -157,7 +157,7 @@ async def _convert_all(resource: Resource, items: Sequence[Stored]) -> list[Obje
 
 
 def _check_versions(resource: Resource, objects: Sequence[Object]) -> None:
-    """Refuse what is stored in a version that the definition no longer has."""
+    """Refuse an object that is stored in a version which its CRD no longer has."""
     versions = resource.custom_versions
     for each in objects:
         if versions is not None and not versions.has(each.get("apiVersion", "")):
@@ -181,7 +181,7 @@ async def _convert(resource: Resource, obj: Object, api_version: str) -> Object:
 
 
 def _tidied(resource: Resource, converted: Object) -> Object:
-    """Prune a converted object by its schema, and put its kind and apiVersion first."""
+    """Prune a converted object by its schema, and put kind and apiVersion first."""
     obj = {"kind": converted.pop("kind"), "apiVersion": converted.pop("apiVersion"), **converted}
     if resource.custom_versions is not None:
         resource.custom_versions.prune(obj)
@@ -192,7 +192,7 @@ Result = TypeVar("Result")
 
 
 class _Unconverted(Exception):
-    """An object is wanted in another version, and is not at hand in it."""
+    """An object whose conversion to another version is not cached."""
 
     def __init__(self, obj: Object, api_version: str, key: tuple[str, bytes]) -> None:
         super().__init__(api_version)
@@ -204,8 +204,8 @@ class _Unconverted(Exception):
 async def with_versions(resource: Resource, step: Callable[[Convert], Result]) -> Result:
     """Return the result of `step`, which receives a function that converts objects to other versions.
 
-    `step` is synchronous. When it needs a conversion that a webhook has to do, it is interrupted, and called
-    again from its beginning once the converted object is there.
+    `step` is synchronous. When it needs a webhook for a conversion, it is interrupted, and called again from
+    its beginning after the conversion.
     """
     convert_all, versions = resource.convert, resource.custom_versions
     if convert_all is None:

@@ -21,10 +21,10 @@ _CANNOT = 'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: '
 
 
 def decode_delete_options(call: Call) -> DeleteOptions:
-    """Read them, and warn of a delete without a propagation policy where the kind does.
+    """Read the options; for some kinds, warn of a delete without a propagation policy.
 
     Raises:
-        StatusError: they cannot be read, or make no sense.
+        StatusError: the options are unreadable or invalid.
     """
     options = _decoded(call) if call.request.body else DeleteOptions.of_query(call.request.query)
     if options.propagation is None and options.orphan is None:
@@ -58,7 +58,7 @@ _GRACE = "deletionGracePeriodSeconds"
 
 
 class Deleted(NamedTuple):
-    """The result of a delete: the object's last or current state, and whether it is gone."""
+    """The result of a delete: the object's last or current state, and whether the object is gone."""
 
     obj: Object
     version: int
@@ -73,12 +73,12 @@ class Deleter:
         self._store = writer.store
 
     async def delete(self, call: Call, options: DeleteOptions, *, admitted: bool = False) -> Deleted:
-        """Delete the object that `call` names, or mark it as to be deleted.
+        """Delete the object that `call` names, or set its deletionTimestamp.
 
-        `admitted` is what admission has been asked about in another form.
+        `admitted` is set if admission has already allowed the deletion in another form.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: the deletion is refused.
         """
         resource = call.resource
         for _ in range(ATTEMPTS):
@@ -102,7 +102,7 @@ class Deleter:
         raise conflict(resource.group, resource.plural, call.name)
 
     def _delete(self, call: Call, options: DeleteOptions, stored: Stored) -> Deleted:
-        """Delete the object or mark it; the result has it in its stored version."""
+        """Delete the object or set its deletionTimestamp; the result has the object in its stored version."""
         obj = conversion.decoded(call.resource, stored)
         metadata = obj["metadata"]
         if "deletionTimestamp" not in metadata and call.resource.strategy.prepare_delete(
@@ -145,7 +145,7 @@ class Deleter:
         return Deleted(obj, final.version, True)
 
     def _grace(self, call: Call, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
-        """Return whether the deletion is graceful, and whether it is pending already without a change."""
+        """Return whether the deletion is graceful, and whether it is already pending without a change."""
         strategy, metadata = call.resource.strategy, obj["metadata"]
         now = self._writer.clock.now().replace(microsecond=0)
         if "deletionTimestamp" in metadata:
@@ -209,7 +209,7 @@ class Deleter:
 
 
 def _set_finalizers(metadata: Object, options: DeleteOptions, strategy: Strategy) -> None:
-    """Have the garbage collector do what the propagation policy says."""
+    """Set the finalizers with which the garbage collector follows the propagation policy."""
     old = metadata.get("finalizers") or []
     wanted = ""
     if not strategy.supports_propagation:

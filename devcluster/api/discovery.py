@@ -21,7 +21,7 @@ _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-"""The content type of the aggregated documents, as a client asks for it and as it is answered."""
+"""The media type of aggregated documents, in Accept headers and in responses."""
 
 _MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
 VERSION = {
@@ -39,7 +39,7 @@ VERSION = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""The response of `/version`."""
+"""The response to `/version`."""
 
 CHANGE = ("get", "patch", "update")
 _CONNECT = ("create", "get")
@@ -54,7 +54,7 @@ FOREIGN = {
     "exec": ("", "", "PodExecOptions"),
     "portforward": ("", "", "PodPortForwardOptions"),
 }
-"""The subresources whose objects are of another kind than the resource's: (group, version, kind)."""
+"""Subresources whose objects have another kind than their resource: (group, version, kind)."""
 VERBS = {
     "attach": _CONNECT,
     "binding": ("create",),
@@ -66,14 +66,14 @@ VERBS = {
     "proxy": _PROXY,
     "token": ("create",),
 }
-"""Verbs of subresources that do more than get, update and patch their object."""
+"""Verbs of subresources that have other verbs than get, update and patch."""
 _CHANGES = ("create", "patch", "update")
 _CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _PATHS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
 
 class Discovery:
-    """The documents, made when they are asked for and kept until the registry changes."""
+    """The discovery documents, which are built at a request and cached until the registry changes."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -81,7 +81,7 @@ class Discovery:
         self._generation = registry.generation
 
     async def answer(self, request: ApiRequest) -> ApiResponse | None:
-        """Answer `/`, `/version`, `/api`, `/apis` and the paths below; None for other paths.
+        """Answer `/`, `/version`, `/api`, `/apis` and the paths below; return None for other paths.
 
         Raises:
             StatusError: 404 for an unknown path, 405 for other methods, 406 if no offered media type is
@@ -122,7 +122,7 @@ class Discovery:
         return all(each.custom for each in self._registry.all() if each.group == group)
 
     def _document(self, make: Callable[..., Any], *arguments: str) -> bytes | None:
-        """Return a document as JSON; None if there is nothing to describe."""
+        """Return a document as JSON; None if it would be empty."""
         if self._generation != self._registry.generation:
             self._made.clear()
             self._generation = self._registry.generation
@@ -154,7 +154,7 @@ class Discovery:
         entries = [entry for resource in served for entry in self._entries(resource)]
         group_version = f"{group}/{version}" if group else version
         head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
-        if not group:  # the oldest document has never had an apiVersion
+        if not group:  # the oldest document has no apiVersion
             del head["apiVersion"]
         return {**head, "resources": entries}
 
@@ -277,14 +277,14 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
 
 
 def _kind_of(resource: Resource, subresource: str) -> tuple[str, str, str]:
-    """Return the kind of a subresource's objects; an empty group and version are the resource's."""
+    """Return the kind of a subresource's objects; an empty group and version mean those of the resource."""
     if subresource == "proxy":
         return "", "", f"{resource.kind}ProxyOptions"
     return FOREIGN.get(subresource, ("", "", resource.kind))
 
 
 def _response_kind(resource: Resource, subresource: str = "") -> dict[str, str]:
-    """Return a response kind; the resource's group and version are spelt out for custom kinds."""
+    """Return the kind of a response; for custom kinds with the resource's group and version."""
     group, version, kind = _kind_of(resource, subresource)
     if resource.custom and not group:
         group, version = resource.group, resource.version
@@ -306,5 +306,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """Return the subresources by name, but `status` before `scale` for custom kinds, as the real server."""
+    """Return the subresources by name; custom kinds have `status` before `scale`, as in the real server."""
     return sorted(resource.subresources, reverse=resource.custom)

@@ -1,4 +1,4 @@
-"""A request as handlers get it, and the parts of the server that others provide."""
+"""Requests in the form for handlers, and protocols of the server's other parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Key
 
 _MOST_WARNINGS = 300
-"""More than fit into the headers of an answer."""
+"""The maximum number of warnings, which exceeds the room in a response's headers."""
 
 
 def add_warning(warnings: list[str], text: str) -> None:
@@ -58,7 +58,7 @@ class Call:
         return self.request.method == "PATCH"
 
     def warn(self, text: str) -> None:
-        """Tell the client, once."""
+        """Add a warning for the client, unless the call already has it."""
         add_warning(self.warnings, text)
 
 
@@ -67,7 +67,7 @@ Object = dict[str, Any]
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class AdmissionInfo:
-    """A write, as admission sees it. Objects are of the version of `resource`, the requested one."""
+    """A write in the form for admission. Objects have the version of `resource`, as requested."""
 
     operation: str
     """`CREATE`, `UPDATE`, `DELETE` or `CONNECT`."""
@@ -97,7 +97,7 @@ class AdmissionInfo:
         options: Object | None = None,
         dry_run: bool = False,
     ) -> AdmissionInfo:
-        """Describe what a request does, by default to an object of its resource's kind."""
+        """Describe the write of a request, by default on an object of its resource's kind."""
         resource = call.resource
         name = call.name or ((obj or {}).get("metadata") or {}).get("name", "")
         is_written = operation != "DELETE" and resource.name == "namespaces"
@@ -149,12 +149,12 @@ class LogOptions(NamedTuple):
     """The lines of a log to return."""
 
     follow: bool = False
-    """Also future ones."""
+    """Whether to include future lines."""
     tail_lines: int | None = None
     since: datetime.datetime | None = None
     timestamps: bool = False
     previous: bool = False
-    """Those of the container's run before."""
+    """Whether to read the previous run of the container."""
 
 
 ALL_LINES = LogOptions()

@@ -1,4 +1,4 @@
-"""The metadata of stored objects that only the server writes."""
+"""Metadata of stored objects that only the server sets."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def in_order(metadata: Object) -> Object:
 
 
 def restore(metadata: Object, before: Object) -> None:
-    """Keep what a writer may leave out, and cannot change."""
+    """Restore metadata that a writer may omit but cannot change."""
     if not metadata.get("uid"):
         metadata["uid"] = before.get("uid")
     if created := before.get("creationTimestamp"):
@@ -71,7 +71,7 @@ def restore(metadata: Object, before: Object) -> None:
 
 
 def last_finalizer_gone(metadata: Object, before: Object) -> bool:
-    """Return whether the last finalizer of an object under deletion is gone, and its grace period over."""
+    """Return whether an object under deletion has no finalizers left, and its grace period is over."""
     return (
         not metadata.get("finalizers")
         and bool(before.get("deletionTimestamp"))

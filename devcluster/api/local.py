@@ -54,7 +54,7 @@ class LocalClient:
     async def create(
         self, resource: str, namespace: str, obj: Object, *, name: str = "", subresource: str = ""
     ) -> Object:
-        """Create an object; or, with `name` and `subresource`, post to one, as a binding is."""
+        """Create an object; or, with `name` and `subresource`, post to a subresource, such as a binding."""
         if subresource:
             base = self._resource(resource).paths[-1].format(namespace=namespace)
             return await self._send("POST", f"{base}/{name}/{subresource}", obj)
@@ -64,7 +64,7 @@ class LocalClient:
         return written.obj
 
     async def update(self, resource: str, namespace: str, obj: Object, *, subresource: str = "") -> Object:
-        """Replace an object that is still at the resourceVersion it says."""
+        """Replace an object if its resourceVersion is still current."""
         call = self._call(resource, namespace, obj["metadata"]["name"], subresource)
 
         async def change(_: Object | None) -> Object:

@@ -34,7 +34,7 @@ _VERBS: Final = {
     "deletecollection": "DELETE",
 }
 _CONNECTING: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
-"""Subresources with the verb `CONNECT`, whatever the method."""
+"""Subresources whose requests have the verb `CONNECT`, for every HTTP method."""
 _READING: Final = frozenset({"GET", "LIST"})
 _READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGES: Final = {
@@ -45,7 +45,7 @@ _PAGES: Final = {
     "/apis": ("apis", _SERVER),
     "/openapi/v3": ("openapi/v3", ""),
 }
-"""Counted paths other than resources, each with its subresource and component labels."""
+"""Counted paths without resources, each with its labels `subresource` and `component`."""
 _OPENAPI: Final = "/openapi/v3/"
 _ONE_NAME: Final = re.compile(r"(?:^|,)metadata\.name==?[^,=]")
 _REMOVED: Final = re.compile(r"unavailable in v(\d+\.\d+)\+")
@@ -55,7 +55,7 @@ _SECOND: Final = 1.0
 
 @dataclasses.dataclass(slots=True)
 class Histogram:
-    """Counts of values up to each bound, and above the last."""
+    """Counts of values up to each bound, and of values above the last bound."""
 
     bounds: Sequence[float]
     counts: list[int] = dataclasses.field(init=False)
@@ -103,7 +103,7 @@ class InFlight:
         self._since = 0.0
 
     def enter(self, now: float) -> None:
-        """Count a request that begins."""
+        """Count the start of a request."""
         self._count += 1
         if now - self._since > _SECOND:
             self._since, self._most = now, self._count
@@ -111,7 +111,7 @@ class InFlight:
             self._most = self._count
 
     def leave(self) -> None:
-        """Count a request that ends."""
+        """Count the end of a request."""
         self._count -= 1
 
     def most(self, now: float) -> int:
@@ -141,7 +141,7 @@ class Metrics:
         return self.reading if request.method in _READING_METHODS else self.writing
 
     def count_page(self, target: Attributes, answer: ApiResponse, since: float) -> None:
-        """Count a request that was about no resource; `since`: the performance counter at its begin."""
+        """Count a request without a resource; `since` is the performance counter at its start."""
         path = target.path
         page = _PAGES.get(path) or (("openapi/v3/", "") if path.startswith(_OPENAPI) else None)
         if page is None:
@@ -154,9 +154,9 @@ class Metrics:
         series.count(answer.status, perf_counter() - since, len(answer.body))
 
     def count(self, call: Call, verb: str, answer: ApiResponse, since: float) -> None:
-        """Count a request to a resource, a stream once it ends; `since` as in `count_page`.
+        """Count a request to a resource, or a stream after its end; `since` as in `count_page`.
 
-        Methods that there are not are refused before they are counted.
+        Unknown methods are refused before this count.
         """
         if answer.status == _METHOD_NOT_ALLOWED:
             return
@@ -204,7 +204,7 @@ class Metrics:
     def _counted(
         self, call: Call, series: Series, answer: ApiResponse, stream: AsyncIterator[bytes], since: float
     ) -> AsyncIterator[bytes]:
-        """Pass the stream on, and count it as open until it ends or is closed."""
+        """Pass a stream on, and count it as open until it ends or is closed."""
         # The real server also counts a watch of one name in this scope here, but not in the request counters.
         scope = "resource" if _ONE_NAME.search(call.request.option("fieldSelector")) else series.scope
         where = (series.verb, series.group, series.version, series.resource, series.subresource, scope)
@@ -242,7 +242,7 @@ class _Stream(AsyncIterator[bytes]):
         return part
 
     async def aclose(self) -> None:
-        """End it."""
+        """Close the stream."""
         self._end()
         close = getattr(self._stream, "aclose", None)
         if close is not None:

@@ -1,4 +1,4 @@
-"""Content negotiation: selection of a response's representation by the Accept header."""
+"""Content negotiation: the choice of a response's representation by the Accept header."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TYPES = (_JSON, _YAML, _PROTOBUF)
 _TRANSFORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 _VERSIONS = frozenset({"v1", "v1beta1"})
 _LONG = 64 << 10
-"""Bytes of JSON from which a thread makes YAML of it, which takes 10 ms or more."""
+"""The size of JSON in bytes above which a thread converts it to YAML, which takes 10 ms or more."""
 _LISTED = frozenset({"items", "rows"})
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _items = msgspec.json.Decoder(list[msgspec.Raw])
@@ -35,7 +35,7 @@ class Representation:
     transform: str = ""
     """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList`, or empty for the object itself."""
     version: str = "v1"
-    """The version of the group meta.k8s.io, for a transform."""
+    """The version of the group meta.k8s.io, if there is a transform."""
 
     @property
     def api_version(self) -> str:
@@ -87,7 +87,7 @@ def negotiate(accept: str, *, custom: bool = False, stream: bool = False) -> Rep
 
 
 async def encode(value: Any, representation: Representation, *, status: int = 200) -> ApiResponse:
-    """Encode a response as JSON or, where asked for, YAML; `value` may be encoded JSON."""
+    """Encode a response as JSON or, if requested, YAML; `value` may be encoded JSON."""
     body = value if isinstance(value, bytes) else orjson.dumps(value)
     if representation.media_type != _YAML:
         return ApiResponse(status=status, body=body + b"\n")
@@ -114,7 +114,7 @@ def failure(error: StatusError, accept: str) -> ApiResponse:
 
 
 def _yaml(value: bytes) -> bytes:
-    """Return a JSON object as YAML; a list's items are decoded one by one, which bounds each step's time."""
+    """Convert a JSON object to YAML; a list's items are decoded one by one, which bounds each step's time."""
 
     def dump(part: Any) -> bytes:
         dumped: bytes = yaml.dump(part, Dumper=_yaml_dumper(), allow_unicode=True, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""OpenAPI documents: their paths, and the answers to requests for them."""
+"""OpenAPI documents: their paths, and responses to requests for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DELETE_OPTIONS = table.META + "DeleteOptions"
 _PATCH = table.META + "Patch"
 _STATUS = table.META + "Status"
 _CONNECTIONS = frozenset({"attach", "exec", "portforward", "proxy"})
-"""Subresources that are not described."""
+"""Subresources that the documents leave out."""
 
 _LIST_PARAMETERS = (
     ("allowWatchBookmarks", "boolean"),
@@ -71,11 +71,12 @@ _OPERATIONS = {
         (*_DELETE_PARAMETERS, *_LIST_PARAMETERS),
     ),
 }
-"""The action, the word in the name, the description and the query parameters of the operation of each verb.
+"""For each verb: the operation's action, the word in its name, its description and query parameters.
 
-The parameters of a patch tell clients whether the server validates fields."""
+By the parameters of a patch, clients find out whether the server validates fields.
+"""
 _CODES = {"create": ("200", "201", "202"), "update": ("200", "201"), "delete": ("200", "202")}
-"""The codes of success of an operation, if there is another one than 200."""
+"""The success codes of an operation, if it has other codes than 200."""
 _METHODS = {"get": "get", "update": "put", "delete": "delete", "patch": "patch", "create": "post"}
 _OF_COLLECTION = {"list": "get", "create": "post", "deletecollection": "delete"}
 
@@ -122,7 +123,7 @@ class _Describe:
         self._of = f"{subresource} of the specified {resource.kind}" if subresource else resource.kind
 
     def operation(self, verb: str, *, everywhere: bool = False) -> Operation:
-        """Return the operation of a verb, or with `everywhere` the one for all namespaces."""
+        """Return the operation of a verb or, with `everywhere`, the operation for all namespaces."""
         action, word, description, parameters = _OPERATIONS[verb]
         resource = self._resource
         name = ("" if everywhere or not resource.namespaced else "Namespaced") + resource.kind
@@ -197,7 +198,7 @@ _BEARER = {
 
 
 class OpenApi:
-    """The documents of one registry. A document's hash is in its address and, in quotes, its entity tag."""
+    """The documents of one registry. A document's hash is in its address and, in quotes, its ETag."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -205,7 +206,7 @@ class OpenApi:
         self._groups: dict[str, list[Resource]] = {}
         self._hashes: dict[str, str] = {}
         self._made: dict[str, tuple[str, asyncio.Task[bytes]]] = {}
-        """The hash and the body of each document; a request that is cancelled does not end its making."""
+        """The hash and body of each document; a cancelled request does not cancel the document's creation."""
         self._making = asyncio.Lock()
 
     async def answer(self, request: ApiRequest) -> ApiResponse | None:
@@ -262,7 +263,7 @@ class OpenApi:
         return answer
 
     async def _body(self, name: str, current: str, make: Callable[[], bytes]) -> bytes:
-        """Return a document of that hash; a thread makes it anew if it has changed, which takes seconds."""
+        """Return a document by its hash; a thread, which takes seconds, builds a changed document again."""
         made = self._made.get(name)
         if made is None or made[0] != current or _has_failed(made[1]):
             made = self._made[name] = current, asyncio.create_task(self._in_thread(make))
@@ -311,7 +312,7 @@ def _not_acceptable() -> ApiResponse:
 
 
 def _encode(document: dict[str, Any]) -> bytes:
-    """Return the JSON of a document; orjson holds the interpreter, so each schema is encoded alone."""
+    """Encode a document as JSON, one schema at a time, because orjson does not release the GIL."""
     where, name = (
         (document, "definitions") if "definitions" in document else (document["components"], "schemas")
     )
@@ -339,7 +340,7 @@ def _make(resources: list[Resource]) -> dict[str, Any]:
 
 
 def _mentioned(value: Any) -> set[str]:
-    """Collect the names of the components that operations refer to."""
+    """Collect the names of the components to which operations refer."""
     if isinstance(value, dict):
         if isinstance(reference := value.get("$ref"), str):
             return {reference.rpartition("/")[2]}
@@ -350,7 +351,7 @@ def _mentioned(value: Any) -> set[str]:
 
 
 def _fingerprint(resources: list[Resource]) -> str:
-    """Return a hash that changes with anything that the document shows."""
+    """Return a hash that changes with any content of the document."""
     shown = [
         (
             each.group,

@@ -1,8 +1,8 @@
 """The protobuf form of OpenAPI documents of version 2, for clients that accept no other form.
 
-kubectl reads it where version 3 is not enough: to validate the items of a `List`, and for kinds that it does
-not know. The field numbers are from the public description of the wire format (`openapi.v2` of gnostic). The
-table has only the fields that occur in these documents.
+kubectl uses this form to validate the items of a `List`, and for unknown kinds. The field numbers are from
+the public description of the wire format (`openapi.v2` of gnostic). The table has only fields that occur in
+these documents.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import orjson
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 Write = Callable[[int, Any], bytes]
-"""The bytes of a field with this number and value."""
+"""Encodes a field with this number and value."""
 
 Fields = Mapping[str, tuple[int, Write]]
 """The fields of a message, by their JSON names."""
@@ -66,17 +66,17 @@ def _repeated(write: Write) -> Write:
 
 
 def _of(fields: Fields, extensions: int = 0) -> Write:
-    """Return a writer of messages; `extensions` is the number of the field for all names with `x-`."""
+    """Return an encoder of messages; `extensions` is the number of the field for all names with `x-`."""
     return lambda number, value: _bytes(number, _message(value, fields, extensions))
 
 
 def _named(write: Write, field: int = 1) -> Write:
-    """Return a writer of maps: each entry has the key, and the value as `write` encodes it."""
+    """Return an encoder of maps: each entry has the key, and the value as `write` encodes it."""
     return lambda number, value: _bytes(number, _entries(value.items(), write, field))
 
 
 def _inside(only: int, write: Write) -> Write:
-    """Return a writer of messages that have a single field."""
+    """Return an encoder of messages that have a single field."""
     return lambda number, value: _bytes(number, write(only, value))
 
 

@@ -1,4 +1,4 @@
-"""Schemas in OpenAPI documents, of version 3 and version 2."""
+"""Schemas in OpenAPI documents of version 3 and version 2."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def component_of(resource: Resource) -> str:
 
 
 def list_component_of(resource: Resource) -> str:
-    """Return the component's name for the kind's lists."""
+    """Return the component's name for lists of the kind."""
     if resource.custom:
         return f"{_package(resource)}.{resource.list_kind}"
     name = table.name_of(resource.group, resource.version, resource.list_kind)
@@ -74,7 +74,7 @@ def own_components(resource: Resource) -> dict[str, dict[str, Any]]:
 
 
 def components(roots: Iterable[str], custom: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the schemas of these names, and of all names they refer to, by name."""
+    """Return the schemas of these components, and of all components to which they refer, by name."""
     found: dict[str, Any] = {}
     waiting = list(roots)
     while waiting:
@@ -103,7 +103,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _published(source: Any) -> dict[str, Any]:
-    """Return a definition's schema with the implied fields of embedded objects added."""
+    """Return a type's schema with the implied fields of embedded objects added."""
     schema = dict(source)
     if properties := schema.get("properties"):
         schema["properties"] = {name: _published(each) for name, each in properties.items()}
@@ -133,7 +133,7 @@ _LOOSE = ("description", "x-kubernetes-embedded-resource", "x-kubernetes-preserv
 
 
 def to_v2(document: dict[str, Any]) -> dict[str, Any]:
-    """Convert a whole document."""
+    """Convert a whole document to version 2."""
     schemas = document["components"]["schemas"]
     return {
         "swagger": "2.0",

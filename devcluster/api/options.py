@@ -1,4 +1,4 @@
-"""The parameters of requests, read and checked as the server does it."""
+"""The parameters of requests, with the real server's checks."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class WriteOptions:
 
     @classmethod
     def of(cls, query: Query, kind: str, *, apply: bool = False) -> WriteOptions:
-        """Read them; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+        """Read the options; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
 
         Raises:
-            StatusError: they make no sense.
+            StatusError: the options are invalid.
         """
         dry_run = query.get("dryRun", [])
         manager = _first(query, "fieldManager")
@@ -70,7 +70,7 @@ class WriteOptions:
         )
 
     def to_object(self, kind: str = "") -> dict[str, Any]:
-        """Return the options as admission webhooks see them."""
+        """Return the options in the form for admission webhooks."""
         options: dict[str, Any] = {"kind": kind or self.kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]
@@ -85,7 +85,7 @@ class WriteOptions:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class DeleteOptions:
-    """The options of a delete, from its body or else from its query parameters."""
+    """The options of a delete, from its body or, without a body, from its query parameters."""
 
     dry_run: bool = False
     grace: int | None = None
@@ -99,7 +99,7 @@ class DeleteOptions:
         """Read the parameters.
 
         Raises:
-            StatusError: they make no sense.
+            StatusError: the parameters are invalid.
         """
         return cls.of(
             {
@@ -115,7 +115,7 @@ class DeleteOptions:
         """Read a decoded body.
 
         Raises:
-            StatusError: 422, it makes no sense.
+            StatusError: 422, the body is invalid.
         """
         policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
         dry_run = options.get("dryRun") or []
@@ -143,7 +143,7 @@ class DeleteOptions:
         )
 
     def to_object(self) -> dict[str, Any]:
-        """Return the options as admission webhooks see them."""
+        """Return the options in the form for admission webhooks."""
         preconditions = {"uid": self.uid, "resourceVersion": self.version}
         options = {
             "gracePeriodSeconds": self.grace,
@@ -178,7 +178,7 @@ class ListOptions:
         """Read the parameters.
 
         Raises:
-            StatusError: they make no sense.
+            StatusError: the parameters are invalid.
         """
         if not query:
             return cls()
@@ -234,7 +234,7 @@ class ListOptions:
 
 
 def manager_of(options: WriteOptions, user_agent: str) -> str:
-    """Return a write's field manager: from its options, or else from its user agent."""
+    """Return a write's field manager, from its options or, by default, from its user agent."""
     if options.field_manager:
         return options.field_manager
     program = user_agent.partition("/")[0]
@@ -256,13 +256,13 @@ def _first(query: Query, name: str) -> str:
 
 
 def boolean_of(query: Query, name: str) -> bool | None:
-    """Return the value of a parameter, None if it is not given."""
+    """Return the value of a boolean parameter, or None if it is missing."""
     values = query.get(name)
     return None if not values else values[0].lower() not in {"false", "0"}
 
 
 def integer_of(query: Query, name: str) -> int | None:
-    """Return the value of a parameter, None if it is not given; raises StatusError, 400."""
+    """Return the value of an integer parameter, or None if it is missing; raise StatusError, 400."""
     values = query.get(name)
     if not values:
         return None

@@ -1,4 +1,4 @@
-"""Patches of all types, as changes for the writer."""
+"""Patches of all types, in the form of changes for the writer."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _patched(call: Call, registry: Registry, options: WriteOptions, media_type: 
 
 
 def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str]]:
-    """Parse the patch; return it with the fields that occur twice."""
+    """Parse the patch; return it with the names of duplicate fields."""
     prefix = "" if media_type == STRATEGIC else "error decoding patch: "
     try:
         patch, body = read_json(body)
@@ -125,14 +125,14 @@ def _wrong_type(value: Any, media_type: str) -> str:
 
 
 def _shown(patched: Any, *, custom: bool) -> str:
-    """Format the document for errors: built-in kinds with nested fields in the order of Go's structs."""
+    """Format a document for errors: for built-in kinds, nested fields have the order of Go's structs."""
     if custom:
         return orjson.dumps(patched, option=orjson.OPT_SORT_KEYS).decode()
     return orjson.dumps(dict(sorted(patched.items())) if isinstance(patched, dict) else patched).decode()
 
 
 def _check_identity(call: Call, patched: Object) -> None:
-    """Refuse a patch that makes a custom object another kind of thing."""
+    """Refuse a patch that changes the kind or version of a custom object."""
     resource = call.resource
     wrong = [
         field_invalid(field, patched[field], f"must be {right}")
@@ -210,7 +210,7 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
             if resource.custom or not isinstance(error.__cause__, DecodeError):
                 raise
             raise _not_converted(config, resource, str(error.__cause__)) from None
-        if not resource.custom:  # the real server drops unknown fields below free-form ones without a word
+        if not resource.custom:  # the real server silently drops unknown fields below free-form ones
             report(call, options.field_validation, resource, problems)
         return obj
 
@@ -218,7 +218,7 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
 
 
 def _not_converted(config: Object, resource: Resource, why: str) -> StatusError:
-    """Build the answer to an applied value that has the right JSON type and is none of its Go type."""
+    """Build the error for an applied value with the right JSON type that its Go type does not accept."""
     named = object_text(config, resource.api_version)
     kind = kind_text(resource.api_version, resource.kind)
     why = f"unable to convert unstructured object to {kind}: error decoding from json: {why}"
@@ -226,7 +226,7 @@ def _not_converted(config: Object, resource: Resource, why: str) -> StatusError:
 
 
 def _report_repeated(call: Call, validation: str) -> None:
-    """Warn of repeated keys in an applied configuration, or refuse it for them."""
+    """Report repeated keys in an applied configuration as warnings or as an error."""
     repeated = [] if validation == "Ignore" else repeated_keys(call.request.body)
     if repeated and validation == "Strict":
         listed = "".join(f"\n  {each}" for each in repeated)

@@ -1,4 +1,4 @@
-"""Paths without a resource: health, metrics, documents; and the answers for unknown paths."""
+"""Paths without a resource: health, metrics, documents; and responses for unknown paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHARED: Final = ("group", "version", "resource", "subresource", "scope", "compo
 
 
 class _Collector(Collector):
-    """Collector of the metrics of requests and of stored objects."""
+    """A collector of metrics about requests and stored objects."""
 
     def __init__(self, metrics: Metrics, store: Store, registry: Registry) -> None:
         self._metrics = metrics
@@ -102,7 +102,7 @@ def _finished(known: list[Series]) -> Iterator[Metric]:
             total.add_metric((each.verb, each.dry_run, *shared, str(code)), count)
         if each.codes:
             _add(seconds, (each.verb, each.dry_run, *shared), each.seconds)
-        if any(each.sizes.counts):  # of reads alone
+        if any(each.sizes.counts):  # the verbs of reads only
             _add(sizes, (each.verb, *shared), each.sizes)
     yield total
     yield seconds
@@ -121,7 +121,7 @@ _CHECKS = ("ping", "log", "etcd")
 
 
 class PlainPaths:
-    """The answers to requests without a resource."""
+    """A handler of requests without a resource."""
 
     def __init__(self, registry: Registry, store: Store, metrics: Metrics) -> None:
         self._registry = registry

@@ -42,7 +42,7 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 class PodRequests:
-    """The answers to requests of pods' subresources."""
+    """A handler of requests to pods' subresources."""
 
     def __init__(self, writer: Writer, deleter: Deleter, registry: Registry) -> None:
         self._writer = writer
@@ -52,7 +52,7 @@ class PodRequests:
         self.sessions = PodSessions()
 
     async def bind(self, call: Call) -> ApiResponse:
-        """Assign a pod to a node, which is not to be undone."""
+        """Assign a pod to a node; the assignment is final."""
         options, binding = self._decode(call, "", "Binding")
         name = call.name or binding["metadata"].get("name", "")
         if name != (binding["metadata"].get("name") or name):
@@ -89,7 +89,7 @@ class PodRequests:
         return _success()
 
     async def evict(self, call: Call) -> ApiResponse:
-        """Delete a pod, if its disruption budget has room for that."""
+        """Evict a pod, if its disruption budget allows a further disruption."""
         options, eviction = self._decode(call, "policy", "Eviction")
         if eviction["metadata"].get("name", "") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -103,14 +103,14 @@ class PodRequests:
         if phase not in {"Succeeded", "Failed", "Pending"} and "deletionTimestamp" not in pod["metadata"]:
             self._check_budget(stored, pod, dry_run=deletion.dry_run)
         deletion.uid = deletion.uid or stored.uid
-        # Admission has allowed the eviction already, so the deletion skips it.
+        # Admission has already allowed the eviction, so the deletion skips admission.
         plain = dataclasses.replace(call, subresource="")
         deleted = await self._deleter.delete(plain, deletion, admitted=True)
         await self._store.durable(deleted.version)
         return _success()
 
     def _decode(self, call: Call, group: str, kind: str) -> tuple[WriteOptions, Object]:
-        """Return the options of a creation, and the object of another kind in its body."""
+        """Return the options of a creation, and the object in the body, which is of another kind."""
         options = WriteOptions.of(call.request.query, "CreateOptions")
         internal = internal_resource(group, "v1", kind)
         return options, decode_object(call, self._registry, options.field_validation, kind=internal)
@@ -142,11 +142,11 @@ class PodRequests:
         return self._into_process(call, pod, asked)
 
     def _check_may_create(self, call: Call) -> None:
-        """Raise StatusError 403 without the right to create, which a GET by WebSocket needs, too."""
+        """Raise StatusError 403 without the right to create, which a GET by WebSocket needs too."""
         try:
             self._writer.may_create(call)
         except StatusError:
-            raise forbidden("", "pods", call.name, "") from None  # the real server does not say which right
+            raise forbidden("", "pods", call.name, "") from None  # the real server names no right either
 
     def _into_process(self, call: Call, pod: Object, asked: Object) -> ApiResponse:
         _check_process(call, asked)
@@ -190,10 +190,10 @@ class PodRequests:
         return stored
 
     def _check_budget(self, stored: Stored, pod: Object, *, dry_run: bool) -> None:
-        """Use up one of the disruptions that the pod's budget allows.
+        """Subtract one from the disruptions that the pod's budget allows.
 
         Raises:
-            StatusError: 429, there is none left.
+            StatusError: 429, no disruption is left.
         """
         budgets = [
             each for each in self._store.select(*_BUDGETS, stored.key.namespace) if _covers(each, stored)

@@ -24,37 +24,37 @@ T = TypeVar("T")
 
 
 class CannotConnect(Exception):
-    """A process or a port cannot be reached; the message is the node's."""
+    """A process or port to which no connection is possible; the message is the kubelet's."""
 
 
 class Session(Protocol):
-    """A client that has come to a process, or to a port."""
+    """A client that is connected to a process or to a port."""
 
     async def read(self) -> bytes:
-        """Return more of what the client sends, nothing at the end."""
+        """Return more bytes from the client, or nothing at the end."""
         ...
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
-        """Send it more; of a port, `stderr` is an error."""
+        """Send bytes to the client; for a port, `stderr` carries an error."""
         ...
 
 
 Run = Callable[[Session], Awaitable[int]]
-"""A process: returns its exit code."""
+"""A function that simulates a process and returns its exit code."""
 
 
 def process_response(request: ApiRequest, run: Run) -> ApiResponse:
-    """Return the answer that lets a client into a process, whose exit code it is told at the end.
+    """Return the response that connects a client to a process, and reports its exit code at the end.
 
     Raises:
-        StatusError: 400, the request asks for no WebSocket, or for none of the protocols.
+        StatusError: 400, the request is for no WebSocket, or for no known protocol.
     """
     chosen = _protocol(request, (_V5, _V4))
 
     async def serve(socket: WebSocket) -> None:
         asked = {name for name in _STREAMS if request.option(name).lower() in {"true", "1"}}
         channels = _Channels(socket, discards={*_STREAMS} - asked)
-        await channels.send(channels.lowest, b"")  # the kubelet announces the start like this
+        await channels.send(channels.lowest, b"")  # the kubelet reports the start in this form
         try:
             (code,) = await _run_while_listening(socket, [channels], [run(channels)])
         except CannotConnect as error:
@@ -69,7 +69,7 @@ def process_response(request: ApiRequest, run: Run) -> ApiResponse:
 def tunnel_response(
     request: ApiRequest, ports: Sequence[int], run: Callable[[int, Session], Awaitable[None]]
 ) -> ApiResponse:
-    """Return the answer that connects a client with ports: two channels for each, of data and of errors.
+    """Return the response that connects a client to ports: each has a data and an error channel.
 
     Raises:
         StatusError: 400, as above.
@@ -130,7 +130,7 @@ class _Channels:
         await self._socket.send(bytes([channel]) + data)
 
     async def take(self, message: bytes) -> None:
-        """Take a message of the client, if it is for this."""
+        """Process a message of the client, if it is for this port."""
         if message[:1] == bytes([self._stdin]) and len(message) > 1:
             await self._pieces.put(message[1:])
         elif message == bytes([_CLOSE, self._stdin]):
@@ -140,7 +140,7 @@ class _Channels:
 async def _run_while_listening(
     socket: WebSocket, channels: Sequence[_Channels], work: Sequence[Awaitable[T]]
 ) -> list[T]:
-    """Return the results of the work; when the client goes meanwhile, the work is cancelled."""
+    """Return the result of the work; cancel the work if the client disconnects."""
 
     async def listen() -> None:
         while (message := await socket.receive()) is not None:
@@ -167,7 +167,7 @@ def _accepted(protocol: str, serve: Callable[[WebSocket], Awaitable[None]]) -> A
 
 
 def _protocol(request: ApiRequest, known: Sequence[str]) -> str:
-    """Return the first protocol of the client's that is known."""
+    """Return the first of the client's protocols that is supported."""
     headers = request.headers
     if "upgrade" not in headers.get("connection", "").lower():
         raise bad_request("Upgrade request required")
@@ -193,33 +193,33 @@ def _ended(code: int) -> Object:
 
 
 EXEC, EXEC_CODE = "devcluster.local/exec", "devcluster.local/exec-code"
-"""The annotations with the output and the exit code of a process, for tests without a script."""
+"""Annotations with the output and the exit code of a process, for tests without a script."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Process:
-    """A process that a client has come to."""
+    """A simulated process with a connected client."""
 
     pod: Object
     container: str
     command: Sequence[str]
-    """Empty for the container's own, which attach leads to."""
+    """The command; empty for the container's main process, to which `attach` connects."""
     session: Session
 
     async def read(self) -> bytes:
-        """Return more of stdin, nothing at its end."""
+        """Return more bytes of stdin, or nothing at its end."""
         return await self.session.read()
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
-        """Print to stdout, or to stderr."""
+        """Write to stdout or to stderr."""
         await self.session.write(data, stderr=stderr)
 
 
 ExecScript = Callable[[Process], Awaitable[int]]
-"""Simulates a process, and returns its exit code."""
+"""A script that simulates a process, and returns the exit code."""
 
 PortScript = Callable[[Object, int, Session], Awaitable[None]]
-"""Simulates a server on a port of a pod, until it closes the connection."""
+"""A script that simulates a server on a pod's port, until the connection is closed."""
 
 
 class PodSessions:
@@ -231,8 +231,8 @@ class PodSessions:
 
         cluster.sessions.exec = run
 
-    Without one, exec prints the annotation `devcluster.local/exec` or finds no program, attach shows what the
-    container prints, and no port is open.
+    Without a script, exec prints the annotation `devcluster.local/exec` or fails, attach shows the
+    container's output, and no port is open.
     """
 
     def __init__(self) -> None:
@@ -242,10 +242,10 @@ class PodSessions:
         self.logs: LogSource | None = None
 
     async def run(self, pod: Object, container: str, command: Sequence[str], session: Session) -> int:
-        """Let a client into a process, and return its exit code; without a command, into the container's own.
+        """Connect a client to a process (without a command: the main process); return its exit code.
 
         Raises:
-            CannotConnect: there is none.
+            CannotConnect: there is no such process.
         """
         _check_runs(pod, container)
         process = Process(pod, container, command, session)
@@ -255,10 +255,10 @@ class PodSessions:
         return 0  # a kubelet does not report the end of the process to attach
 
     async def connect(self, pod: Object, port: int, session: Session) -> None:
-        """Let a client talk to a port.
+        """Connect a client to a port.
 
         Raises:
-            CannotConnect: nothing listens there.
+            CannotConnect: no server listens at the port.
         """
         if self.port is None:
             raise CannotConnect(
@@ -278,7 +278,7 @@ class PodSessions:
 
 
 async def _say(process: Process) -> int:
-    """Print what the pod's annotations say, and return their exit code."""
+    """Print the output in the pod's annotations, and return their exit code."""
     annotations = process.pod["metadata"].get("annotations") or {}
     code = str(annotations.get(EXEC_CODE, "0"))
     if EXEC in annotations:

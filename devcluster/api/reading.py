@@ -1,4 +1,4 @@
-"""Gets and lists: selectors, pages, and the answers."""
+"""Gets and lists: selectors, pages, and responses."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Selection:
     fields: FieldSelector | None = None
     shards: ShardSelector | None = None
     decodes: bool = False
-    """Whether matching needs the decoded object."""
+    """Whether `matches` needs the decoded object."""
 
     @classmethod
     def of(cls, resource: Resource, options: ListOptions, *, name: str = "") -> Selection:
         """Read the selectors of the options, and the `name` of a path that names one object.
 
         Raises:
-            StatusError: they make no sense, or name fields that cannot be selected by.
+            StatusError: a selector is invalid, or names a field without support for selectors.
         """
         try:
             labels = LabelSelector.parse(options.label_selector) if options.label_selector else None
@@ -78,7 +78,7 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        """Whether the selection has all objects."""
+        """Whether the selection includes all objects."""
         return self.whole and self.shards is None
 
     @property
@@ -98,14 +98,14 @@ class Selection:
 
     @property
     def converts(self) -> bool:
-        """Whether the selected fields may differ between the stored and the requested version."""
+        """Whether the requested and the stored version may differ in the selected fields."""
         resource = self.resource
         if not resource.custom:
             return False
         return self.decodes or (self.labels is not None and resource.convert is not None)
 
     async def ready(self, items: Iterable[Stored | None]) -> None:
-        """Do what `matches` needs for these objects.
+        """Prepare these objects for `matches`.
 
         Raises:
             StatusError: 500, the conversion webhook failed.
@@ -114,7 +114,7 @@ class Selection:
             await conversion.data_of(self.resource, [each for each in items if each is not None])
 
     def matches(self, stored: Stored) -> bool:
-        """Return whether an object is selected; call `ready` with it before."""
+        """Return whether an object is selected; call `ready` with the object first."""
         if self.shards is not None and not self.shards.matches(stored):
             return False
         data = conversion.known(self.resource, stored) if self.converts else None
@@ -170,7 +170,7 @@ class Continuation:
 
     version: int
     after: tuple[str, str]
-    """(namespace, name)."""
+    """The object before the page, as (namespace, name)."""
 
     def encode(self, *, in_namespace: bool) -> str:
         """Encode the token; `in_namespace` for a list of one namespace or of a cluster-scoped resource."""
@@ -184,7 +184,7 @@ class Continuation:
         """Read a token.
 
         Raises:
-            StatusError: 400, it is none.
+            StatusError: 400, the token is invalid.
         """
         if (bad := _bad_byte(token)) < len(token):
             raise bad_request(f"{_NOT_VALID}illegal base64 data at input byte {bad}")
@@ -231,21 +231,21 @@ def _bad_byte(token: str) -> int:
 
 
 _PORTION: Final = 500
-"""How many objects are converted for selection at a time: a list with a limit may not need all of them."""
+"""The number of objects that are converted at a time for a selection: a list with a limit may need few."""
 _TURN: Final = 1 << 20
-"""Bytes of JSON that a request decodes before others get their turn, which takes about 10 ms."""
+"""Bytes of JSON that a request decodes before other requests run, which takes about 10 ms."""
 _LEAST: Final = 2 << 10
-"""Bytes of JSON whose decoding takes as long as the smallest object's."""
+"""The bytes of JSON whose decoding takes as long as for the smallest object."""
 
 
 class _Turns:
-    """Turns of other requests while one of them works on many objects."""
+    """A counter that lets other requests run while one request processes many objects."""
 
     def __init__(self) -> None:
         self._left = _TURN
 
     async def worked(self, size: int) -> None:
-        """Note work on an object of `size` bytes, after which others may get a turn."""
+        """Count work on an object of `size` bytes; other requests may run afterwards."""
         self._left -= max(size, _LEAST)
         if self._left < 0:
             self._left = _TURN
@@ -253,7 +253,7 @@ class _Turns:
 
 
 class Reader:
-    """Gets and lists from the store, without decoding objects if their JSON is enough."""
+    """A reader of objects and lists from the store, which decodes objects only if necessary."""
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
@@ -275,7 +275,7 @@ class Reader:
         if stored is None or not (resource.shows is None or resource.shows(stored)):
             raise not_found(resource.group, resource.plural, call.name)
         await self._store.settled(stored.version)
-        # A read of any version uses cached conversions; a read of the latest asks the webhook.
+        # A read at any version uses cached conversions; a read at the latest version calls the webhook.
         data = (conversion.known if version else conversion.rewritten)(resource, stored)
         if data is None:
             data = orjson.dumps(await conversion.read(resource, stored, anew=not version))
@@ -338,7 +338,7 @@ class Reader:
         """Return the version of a list, its objects, and its metadata.
 
         Raises:
-            StatusError: as `list`.
+            StatusError: the real server's error for an invalid version, token or selector.
         """
         namespace = call.namespace or (selection.namespace if call.resource.namespaced else "")
         in_namespace = bool(call.namespace) or not call.resource.namespaced
@@ -379,7 +379,7 @@ class Reader:
         return version, items, metadata
 
     def _start(self, call: Call, options: ListOptions) -> tuple[int, tuple[str, str]]:
-        """Return the version to list, and the object after which the list starts."""
+        """Return the resource version of a list, and the object after which the list starts."""
         current = self._store.version
         if options.continued:
             token = Continuation.decode(options.continued, call.namespace)
@@ -402,26 +402,26 @@ class Reader:
         resource = call.resource
         if representation.transform:
             kind, api_version = "PartialObjectMetadataList", representation.api_version
-            # A conversion may have changed the labels and the annotations.
+            # A conversion may have changed labels and annotations.
             converts = resource.custom and resource.convert is not None
             objects = await conversion.data_of(resource, items) if converts else [each.data for each in items]
             shown = [tables.partial_metadata(each, representation) for each in objects]
         else:
             kind, api_version = resource.list_kind, resource.api_version
-            if resource.custom:  # custom lists always have the token, empty at the end
+            if resource.custom:  # lists of custom objects always have a token, which is empty at the end
                 metadata = {"continue": "", **metadata}
             shown = await self._items(call, items)
         head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()
         head += orjson.dumps(metadata) + b',"items":'
         if not shown:
             return head + (b"null}" if representation.transform else b"[]}")
-        # One copy of a long list.
+        # Copy a long list only once.
         shown[0] = head + b"[" + shown[0]
         shown[-1] += b"]}"
         return b",".join(shown)
 
     async def _items(self, call: Call, items: Sequence[Stored]) -> list[bytes]:
-        """Return the objects as a list contains them: built-in kinds without kind and apiVersion."""
+        """Return the objects in the form of list items: built-in kinds without kind and apiVersion."""
         resource = call.resource
         if resource.custom:
             return await conversion.data_of(resource, items)

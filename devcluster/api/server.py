@@ -1,4 +1,4 @@
-"""The API server itself: from a request to its answer."""
+"""The API server itself: from a request to its response."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ MINIMUM_WATCH_TIMEOUT = 1800.0
 # The verbs of a collection and of an object, by the method of the request.
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 _PARTS = frozenset({"status", "finalize", "approval", "ephemeralcontainers", "resize"})
-"""Subresources that show the whole object and change a part of it."""
+"""Subresources that return the whole object and change only a part of it."""
 _COLLECTION = frozenset({"list", "watch", "create", "deletecollection"})
 
 
 class ApiServer:
-    """The API server: it answers requests.
+    """The API server, which answers requests.
 
-    Parts that are not given are skipped: without an authorizer everything is allowed.
+    Missing parts are skipped: without an authorizer, every action is allowed.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ApiServer:
         except (RecursionError, orjson.JSONEncodeError) as error:
             _log.warning("%s %s leads to an object that is too deep: %s", request.method, request.path, error)
             return negotiation.failure(bad_request(TOO_DEEP), request.headers.get("accept", ""))
-        except JournalFailed as error:  # the journal has logged it
+        except JournalFailed as error:  # the journal has already logged the error
             return ApiResponse.failure(internal_error(str(error)))
         except Exception:  # noqa: BLE001 -- no request may stop the server
             _log.exception("request failed: %s %s", request.method, request.path)
@@ -206,7 +206,7 @@ class ApiServer:
         )
 
     def _refused(self, call: Call, target: Attributes) -> ApiResponse:
-        """Answer a verb that the resource does not have."""
+        """Build the response for a verb that the resource does not have."""
         if call.resource.custom:
             if call.resource.namespaced and not target.namespace:
                 return page_not_found()
@@ -223,7 +223,7 @@ class ApiServer:
             return verb in _NAMED or verb == "watch" or (verb == "create" and resource.custom)
         if verb not in _COLLECTION:
             return False
-        # Across namespaces a namespaced resource can only be read.
+        # A namespaced resource can only be read across namespaces.
         return not resource.namespaced or bool(target.namespace) or verb in {"list", "watch"}
 
     def _list_options(self, call: Call) -> ListOptions:
@@ -261,7 +261,7 @@ class ApiServer:
 
         async def change(_: Object | None) -> Object:
             nonlocal given
-            if given is None:  # a retry: the first attempt has changed it
+            if given is None:  # a retry of an operation whose first attempt has changed the object
                 return decode_object(call, self.registry, "Ignore")
             first, given = given, None
             return first
@@ -308,9 +308,9 @@ class ApiServer:
             one = dataclasses.replace(call, namespace=stored.key.namespace, name=stored.key.name)
             try:
                 last = max(last, (await self.deleter.delete(one, options)).version)
-                await asyncio.sleep(0)  # other requests get their turn
+                await asyncio.sleep(0)  # other requests may run here
             except StatusError as error:
-                if error.code != 404:  # noqa: PLR2004 -- gone meanwhile
+                if error.code != 404:  # noqa: PLR2004 -- the object is already gone
                     raise
         await self.store.durable(last)
         return await self.reader.listed(call, items, metadata, representation)
@@ -344,7 +344,7 @@ def _not_allowed(resource: Resource, target: Attributes) -> StatusError:
 
 
 def _with_selected_name(request: ApiRequest, target: Attributes) -> Attributes:
-    """Add the name that a list or watch selects, since RBAC can grant single names."""
+    """Add the name in a list's or watch's field selector, since RBAC can grant single names."""
     text = request.option("fieldSelector")
     if not text or target.name or target.verb not in {"list", "watch", "deletecollection"}:
         return target

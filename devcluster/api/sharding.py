@@ -1,4 +1,4 @@
-"""A part of all objects, by the hash of a field, as KEP-5866 has it."""
+"""Selection of a share of the objects by the hash of a field (KEP-5866)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIELDS: Final[dict[str, Callable[[Stored], str]]] = {
 }
 _DIGITS: Final = 16
 _END: Final = "1" + "0" * _DIGITS
-# The real parser's numbers of the kinds of expressions.
+# The numbers of expression kinds in the real parser, for its messages.
 _KINDS: Final = {Call: 1, Index: 1, Ident: 3, ListLiteral: 4, Literal: 5, MapLiteral: 6, Select: 7}
 _TYPES: Final = {bool: "bool", int: "int64", UInt: "uint64", float: "float64", bytes: "[]uint8"}
 
@@ -46,7 +46,7 @@ class ShardSelector:
         """Read `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || ...`.
 
         Raises:
-            StatusError: 500, as the real server has it.
+            StatusError: 500, as from the real server.
         """
         if not text.strip():
             raise _refused("empty shard selector is not allowed; omit the parameter for unfiltered lists")
@@ -63,7 +63,7 @@ class ShardSelector:
         return cls(first, tuple((start, end) for _, start, end in found))
 
     def matches(self, stored: Stored) -> bool:
-        """Return whether an object matches."""
+        """Return whether the selector selects the object."""
         hashed = _hash(_FIELDS[self.field](stored))
         return any(start <= hashed < end for start, end in self.ranges)
 

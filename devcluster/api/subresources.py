@@ -1,4 +1,4 @@
-"""The subresources other than status, with their verbs."""
+"""Subresources other than status, with their verbs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _ScaleStrategy(Strategy):
 
 
 class ScaleRequests:
-    """The answers to requests of the scale subresource."""
+    """A handler of requests to the scale subresource."""
 
     def __init__(self, writer: Writer, reader: Reader, registry: Registry) -> None:
         self._writer = writer
@@ -67,7 +67,7 @@ class ScaleRequests:
         )
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
-        """Answer the request; None when a Scale does not have the verb."""
+        """Answer the request; return None for a verb that a Scale does not support."""
         if verb not in {"get", "update", "patch"}:
             return None
         representation = negotiate(call.request.headers.get("accept", ""), custom=call.resource.custom)
@@ -93,7 +93,7 @@ class ScaleRequests:
             return copy.deepcopy(scale)
 
         if call.resource.custom and not names_kind(part):
-            # The real server fails to convert such a Scale for comparison, and loses the replicas' managers.
+            # The real server fails to convert such a Scale for comparison, and drops the replicas' managers.
             scale["metadata"].pop("managedFields", None)
             return await self._write(call, change, options)
         return await self._write(call, self._recorded(call, change, options), options)
@@ -109,7 +109,7 @@ class ScaleRequests:
         return await self._write(call, change, options)
 
     def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
-        """Wrap a change other than an apply, so that it also updates managedFields."""
+        """Wrap a change other than an apply, so that it updates managedFields too."""
 
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)
@@ -122,7 +122,7 @@ class ScaleRequests:
 
     async def _write(self, call: Call, change: Change, options: WriteOptions) -> Written:
         resource = call.resource
-        # The path of the desired replicas in each version of the kind with a scale.
+        # The path of the desired replicas in each version of the kind that has a scale.
         paths = {
             each.api_version: tuple(_paths(each)[0].lstrip(".").split("."))
             for each in self._registry.versions(resource.group, resource.plural)
@@ -155,7 +155,7 @@ class ScaleRequests:
         return await self._writer.update(call, change_parent, options, managed=True, part=part)
 
     def _part(self, call: Call, subresource: str = "") -> Call:
-        """Return the same request with the Scale as its resource."""
+        """Return a copy of the request with the Scale as its resource."""
         return dataclasses.replace(call, resource=self._resource, subresource=subresource)
 
     @functools.cached_property
@@ -244,7 +244,7 @@ _AN_HOUR = 3600
 
 
 class Subresources:
-    """The answers to requests of subresources."""
+    """A handler of requests to subresources."""
 
     def __init__(self, writer: Writer, deleter: Deleter, reader: Reader, registry: Registry) -> None:
         self._writer = writer
@@ -255,7 +255,7 @@ class Subresources:
         self.tokens: ServiceAccountTokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
-        """Answer the request; None when the subresource does not have the verb.
+        """Answer the request; return None for a verb that the subresource does not support.
 
         Raises:
             StatusError: the request is refused.

@@ -1,4 +1,4 @@
-"""Documents in requests: JSON and YAML, with the real server's errors."""
+"""Parsing of JSON and YAML in requests, with the real server's errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _END = "unexpected end of JSON input"
 
 
 class _Malformed(Exception):
-    """The text is not JSON; the message is Go's."""
+    """A text that is not JSON; the message is Go's."""
 
 
 def describe(text: bytes) -> str:
@@ -140,8 +140,8 @@ def _bad(text: bytes, place: int, where: str) -> _Malformed:
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 # `surrogateescape` turns a byte that is not valid UTF-8 into one of these.
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
-# A surrogate pair, a lone surrogate, or any other escape, so that the text behind `\\` is not mistaken for
-# one.
+# Match surrogate pairs, lone surrogates and all other escapes, so that text after `\\` is not mistaken for an
+# escape.
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<alone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
@@ -171,18 +171,18 @@ def _mended(body: bytes) -> bytes:
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = ("str", "binary", "timestamp", "value", "merge")
-"""YAML types of scalars that remain text here."""
+"""YAML scalar types that stay text here."""
 _ESCAPED_SLASH = re.compile(r'"(?:[^\\]|\\[^/])*+\\/', re.DOTALL)
 _INT64_AND_UINT64 = range(-(1 << 63), 1 << 64)
 _MOST_VALUES = 400_000
-"""The maximum of values beyond a document's bytes: aliases multiply values."""
+"""The maximum number of values beyond the document's bytes, because aliases multiply values."""
 
 
 def parse_yaml(body: bytes) -> Any:
     """Parse a YAML document into JSON values.
 
     Raises:
-        ValueError: the text is not YAML; the message says why.
+        ValueError: the text is not YAML; the message has the reason.
     """
     if (plain := _plain_json(body)) is not None:
         return plain
@@ -200,7 +200,7 @@ def parse_yaml(body: bytes) -> Any:
 
 
 def _check_slashes(text: str) -> None:
-    """Raise ValueError for a slash that is escaped in a quoted scalar: Go's library knows no such escape."""
+    """Raise ValueError for an escaped slash in a quoted scalar, which Go's library does not support."""
     for token in yaml.scan(text, Loader=_yaml_loader()):
         if isinstance(token, yaml.ScalarToken) and token.style == '"':
             start = token.start_mark
@@ -210,14 +210,14 @@ def _check_slashes(text: str) -> None:
 
 
 def repeated_keys(body: bytes) -> list[str]:
-    """Return where a key of a parsed document repeats another one: `line 6: key "a" already set in map`."""
+    """Return the places of repeated keys in a parsed document: `line 6: key "a" already set in map`."""
     if _plain_json(body) is not None:
         return []
     found: list[str] = []
     seen: set[int] = set()
 
     def visit(node: Any) -> None:
-        if id(node) in seen:  # an alias
+        if id(node) in seen:  # an alias may lead to a visited node
             return
         seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
@@ -238,9 +238,9 @@ def repeated_keys(body: bytes) -> list[str]:
 
 
 def _plain_json(body: bytes) -> dict[str, Any] | None:
-    """Parse `body` as JSON, which most programs send; None where YAML could mean something else.
+    """Parse `body` as JSON, which most programs send; return None if its meaning in YAML could differ.
 
-    Such cases are a repeated name, a fractional number, and an unprintable character.
+    The meaning differs for a repeated name, a fractional number, or an unprintable character.
     """
     if not body.startswith(b"{") or not body.isascii() or b"\x7f" in body:
         return None
@@ -260,7 +260,7 @@ def _has_floats(value: Any) -> bool:
 
 
 def _to_json(document: Any, limit: int) -> Any:
-    """Convert the loader's values to JSON values; `limit` is their maximum, counted again for each alias.
+    """Convert the loader's values to JSON values; at most `limit`, with each alias counted again.
 
     Raises:
         ValueError: there are more values, or JSON cannot express one.
@@ -317,7 +317,7 @@ def _yaml_loader() -> Any:
     }
     # Go's library also reads `y` and `n` as booleans.
     loader.add_implicit_resolver(f"{_TAG}bool", re.compile("[yYnN]$"), list("yYnN"))
-    # A float needs neither a point nor a sign: `1e-07` is a number in JSON, which is a part of YAML.
+    # A JSON number such as `1e-07` is a float in YAML, even without point and sign.
     loader.add_implicit_resolver(
         f"{_TAG}float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
     )
@@ -336,7 +336,7 @@ def _boolean(loader: Any, node: Any) -> bool:
 
 def _integer(loader: Any, node: Any) -> int | float | str:
     text = str(loader.construct_scalar(node))
-    if ":" in text:  # a number to the base of 60 in YAML 1.1, not in Go
+    if ":" in text:  # a base-60 number in YAML 1.1, but not in Go
         return text
     number: int = loader.construct_yaml_int(node)
     try:

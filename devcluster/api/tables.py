@@ -29,7 +29,7 @@ _decoder = msgspec.json.Decoder(_Metadata)
 
 
 def partial_metadata(data: bytes, representation: Representation) -> bytes:
-    """Return the PartialObjectMetadata of an object, both as JSON."""
+    """Return the PartialObjectMetadata of an object; argument and result are JSON."""
     metadata = bytes(_decoder.decode(data).metadata)
     head = f'{{"kind":"PartialObjectMetadata","apiVersion":"{representation.api_version}","metadata":'
     return b"".join((head.encode(), metadata, b"}"))
@@ -85,7 +85,7 @@ def table_row(
 def table(
     columns: list[Object] | None, rows: Iterable[Object], metadata: Object, representation: Representation
 ) -> Object:
-    """Build the Table; `columns` is None for every event of a watch but the first."""
+    """Build the Table; `columns` is None for all events of a watch except the first."""
     return {
         "kind": "Table",
         "apiVersion": representation.api_version,
@@ -110,7 +110,7 @@ def _cells(resource: Resource, obj: Object, clock: Clock) -> list[Any]:
 
 
 def not_transformed(resource: Resource, *, is_list: bool) -> StatusError:
-    """Build the 406 for one object's metadata requested of a list, or for a list's of one object."""
+    """Build the 406 for a list that is requested as one object's metadata, or the reverse."""
     suffix, found = ("", "a list") if is_list else ("List", "not a list")
     kind = resource.list_kind if is_list else resource.kind
     internal = f"{resource.group.partition('.')[0] or 'core'}.{kind}"

@@ -34,13 +34,13 @@ _CHUNK: Final = 256 << 10
 _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 _CACHED_LINES: Final = 4096
 _RETRIES: Final = (0.1, 5.0)
-"""Seconds between attempts to convert a change, initially and at most."""
+"""Seconds between attempts to convert a change: the first and the longest delay."""
 _PATIENCE: Final = 3.0
 """Seconds for which the conversion of a watch's initial objects is retried."""
 
 
 class Watcher:
-    """The source of watches, which share encoded lines.
+    """A factory of watches, which share encoded lines.
 
     A watch without its own timeout lasts one to two times `minimum_timeout` seconds.
     """
@@ -95,7 +95,7 @@ class Watcher:
         elif representation.transform:
             data = tables.partial_metadata(data, representation)
         line = b'{"type":"%b","object":%b}\n' % (event.encode(), data)
-        if shared and representation.transform != "Table":  # tables have ages, which change with time
+        if shared and representation.transform != "Table":  # the ages in tables change with time
             self._lines[identity] = line
             if len(self._lines) > _CACHED_LINES:
                 self._lines.popitem(last=False)
@@ -114,7 +114,7 @@ class _Stream:
         selection: Selection,
     ) -> None:
         self._watcher = watcher
-        self._store = watcher._store  # noqa: SLF001 -- a part of it
+        self._store = watcher._store  # noqa: SLF001 -- the class belongs to Watcher
         self._call = call
         self._options = options
         self._representation = representation
@@ -205,14 +205,14 @@ class _Stream:
         return b"".join([line for change in changes for line in await self._events(change)])
 
     async def _initial_lines(self, initial: Sequence[Stored], end: float) -> AsyncGenerator[bytes]:
-        """Yield the lines of the selected objects; raises StatusError if they are not converted at `end`."""
+        """Yield the lines of the selected objects; raise StatusError if they cannot be converted in time."""
         resource, selection = self._call.resource, self._selection
         if not selection.converts:
             initial, _ = await matching(initial, selection)
         try:
             await self._patiently(functools.partial(conversion.data_of, resource, initial), end)
         except StatusError:
-            # The version is one that a watch cache without the latest changes would have.
+            # The version is older, as from a watch cache without the latest changes.
             unknown = [each.version for each in initial if conversion.known(resource, each) is None]
             raise future_version(self._seen, min(unknown) - 1) from None
         if selection.converts:
@@ -231,7 +231,7 @@ class _Stream:
             yield b"".join(lines)
 
     async def _events(self, change: Change) -> list[bytes]:
-        """Return the lines of one change, as a watcher of the selected objects sees it."""
+        """Return the lines of one change for a watcher of the selected objects."""
         if change.version <= self._not_before:
             return []
         self._seen = change.version
@@ -275,7 +275,8 @@ class _Stream:
         elif representation.transform == "Table":
             columns = tables.column_definitions(resource) if self._head else None
             self._head = False
-            # Their end is marked in the metadata, which is included for that even if not requested.
+            # The end of the initial events is marked in the metadata, so the metadata is sent even if not
+            # requested.
             include = self._include if self._include == "Object" or not annotations else "Metadata"
             row = tables.table_row(resource, obj, include, representation, self._watcher._clock)  # noqa: SLF001
             obj = tables.table(columns, [row], {"resourceVersion": str(self._seen)}, representation)
@@ -289,7 +290,7 @@ class _Stream:
 
 
 class _Lines(AsyncIterator[bytes]):
-    """The lines of a watch, which is closed with them even if none was read."""
+    """The lines of a watch; closing the lines closes the watch, even if none was read."""
 
     def __init__(self, lines: AsyncGenerator[bytes], watch: Watch) -> None:
         self._lines = lines
@@ -299,7 +300,7 @@ class _Lines(AsyncIterator[bytes]):
         return self._lines.__anext__()
 
     async def aclose(self) -> None:
-        """End the watch."""
+        """Close the watch."""
         self._watch.close()
         await self._lines.aclose()
 

@@ -1,4 +1,4 @@
-"""Creating and changing objects: the steps between a decoded body and the store."""
+"""Creation and change of objects: the steps between a decoded body and the store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from devcluster.storage.store import Store
 
 Object = dict[str, Any]
 Change = Callable[[Object | None], Awaitable[Object]]
-"""Makes the new object from a copy of the old one, None for a new object."""
+"""A function that returns the new object, given a copy of the old one, or None for a new object."""
 
 ATTEMPTS = 5
 GENERATED_NAMES = 8
@@ -54,17 +54,17 @@ _BASE_LENGTH = 63 - _SUFFIX_LENGTH
 
 @dataclasses.dataclass(slots=True)
 class Part:
-    """The object of a subresource, such as a Scale, as admission sees it; the change fills it in."""
+    """The object of a subresource, such as a Scale, for admission; the change sets it."""
 
     kind: tuple[str, str, str]
     put: Callable[[Object, Object], None]
-    """Write it, as admission left it, into the object."""
+    """Write the part, as admission returned it, into the object."""
     new: Object = dataclasses.field(default_factory=dict)
     old: Object = dataclasses.field(default_factory=dict)
 
 
 class Written(NamedTuple):
-    """The result of a write: the object, and its JSON if already encoded."""
+    """The result of a write: the object, and its JSON if that is already encoded."""
 
     obj: Object
     created: bool = False
@@ -73,7 +73,7 @@ class Written(NamedTuple):
 
 
 class Writer:
-    """Writes through strategies, admission, validation and field management into the store."""
+    """A writer of objects through strategies, admission, validation and field management to the store."""
 
     def __init__(self, store: Store, *, clock: Clock, rng: random.Random) -> None:
         self.store = store
@@ -81,17 +81,17 @@ class Writer:
         self.rng = rng
         self.admission: Admission | None = None
         self.may_create: Callable[[Call], None] = lambda _: None
-        """Raises StatusError if the user may not create the object that an update or apply would create."""
+        """A check that raises StatusError if the user may not create the object of an update or apply."""
 
     async def create(
         self, call: Call, obj: Object, options: WriteOptions, *, managed: bool = False
     ) -> Written:
-        """Store a new object, which is the caller's to give away.
+        """Store a new object; the caller must not use it afterwards.
 
-        `managed`: its managedFields are right already, as those of an applied object are.
+        `managed` means that managedFields are already correct, as after an apply.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: the write is refused.
         """
         wipe(obj["metadata"])
         match_namespace(obj["metadata"], call.namespace if call.resource.namespaced else "")
@@ -108,13 +108,13 @@ class Writer:
         part: Part | None = None,
         anew: bool = False,
     ) -> Written:
-        """Replace the object that `call` names by what `change` makes of it, and again after a conflict.
+        """Replace the object that `call` names by the result of `change`; retry after a conflict.
 
         With `may_create`, an object that does not exist is created. `managed` as in `create`. With `anew`,
-        `change` does not look at what there is.
+        `change` ignores the current object.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: the write is refused.
         """
         resource = call.resource
         may_create = may_create or (resource.strategy.create_on_update and not call.subresource)
@@ -155,7 +155,7 @@ class Writer:
         self.may_create(call)
 
     async def record_new(self, call: Call, obj: Object, options: WriteOptions) -> None:
-        """Set the managedFields of an object that is answered without being stored."""
+        """Set the managedFields of an object that is returned without being stored."""
         await _Attempt(self, call, options).record(obj, None)
 
     async def admit(
@@ -188,7 +188,7 @@ class Writer:
 
 
 class _Attempt:
-    """Attempt to create or update an object; `stored` is the present object, None for a new one."""
+    """An attempt to create or update an object; `stored` is the current object, or None for a new one."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class _Attempt:
         )
 
     def check_preconditions(self, obj: Object, stored: Stored) -> None:
-        """Refuse an update of another object, or of an older version; set a missing version."""
+        """Refuse an update of another object or of an older version; fill in a missing version."""
         call, metadata = self._call, obj["metadata"]
         resource, version = call.resource, metadata.get("resourceVersion", "")
         match_namespace(metadata, call.namespace if resource.namespaced else "")
@@ -239,12 +239,12 @@ class _Attempt:
             raise conflict(resource.group, resource.plural, call.name)
 
     async def run(self, obj: Object, old: Object | None = None) -> Written:
-        """Take a new or changed object through all steps into the store; `old` is None for a new one.
+        """Take a new or changed object through all steps to the store; `old` is None for a new one.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: the write is refused.
             VersionConflict: another write was faster.
-            Missing: the object that is updated has gone.
+            Missing: the object of an update is gone.
         """
         call, resource, strategy, stored = self._call, self._resource, self._strategy, self._stored
         generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
@@ -258,7 +258,7 @@ class _Attempt:
         ends = old is not None and last_finalizer_gone(metadata, old["metadata"]) and not strategy.holds(obj)
         if ends and stored is not None:
             return self._finish_deletion(obj, stored)
-        # The conversions may have taken time; nothing runs between this check and the write.
+        # The conversions may have taken time; no other task runs between this check and the write.
         before: Object | None = None
         if stored is None:
             self._check_absent(key, generated=generated)
@@ -309,17 +309,17 @@ class _Attempt:
         if info is not None and self._admission is not None:
             info.obj = obj if part is None else part.new
             await self._admission.validate(info)
-            if resource.custom_versions is not None:  # drop what webhooks have added beside the schema
+            if resource.custom_versions is not None:  # drop fields that webhooks have added without a schema
                 resource.custom_versions.prune(obj)
         if self._managed:
             self._default(obj)
         return obj
 
     async def _validate(self, obj: Object, old: Object | None) -> None:
-        """Check the kind's rules, and warn of what they discourage.
+        """Check the kind's rules, and add their warnings.
 
         Raises:
-            StatusError: 422, with all that is wrong.
+            StatusError: 422, with all errors.
         """
         call, resource, strategy = self._call, self._resource, self._strategy
         if strategy.slow_checks:
@@ -354,7 +354,7 @@ class _Attempt:
         return info
 
     def _default(self, obj: Object, *, managed: bool = False) -> None:
-        """Fill in what was left out; a write of the scale of a custom object does not do that."""
+        """Fill in defaults, except for a write to the scale of a custom object."""
         if self._part is None or not self._resource.custom:
             (self._strategy.default_applied if managed else self._strategy.default)(obj)
 
@@ -380,7 +380,7 @@ class _Attempt:
             strategy.prepare_update(obj, old, context)
 
     def _free_name(self, base: str) -> str:
-        """Generate a name from `base`, a free one unless several attempts find none."""
+        """Generate a free name from `base`; after several attempts, the name may be in use."""
         name = ""
         for _ in range(GENERATED_NAMES):
             name = base[:_BASE_LENGTH] + "".join(self._rng.choices(_SUFFIX, k=_SUFFIX_LENGTH))
@@ -401,7 +401,7 @@ class _Attempt:
             return errors + strategy.validate_create(obj, context)
         before = old["metadata"]
         changed = validate_metadata_update(metadata, before)
-        # The real server checks the change in general, and each kind checks again: causes occur twice.
+        # The real server checks the change twice, in general and for the kind, so causes are reported twice.
         errors = validate_metadata(
             metadata, namespaced=resource.namespaced, name_rule=path_segment, before=before
         )
@@ -425,7 +425,7 @@ class _Attempt:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
     def _check_absent(self, key: Key, *, generated: bool) -> None:
-        """Raise StatusError, 409, if there is an object of that name."""
+        """Raise StatusError, 409, if an object with that name exists."""
         existing = self._store.get(key)
         if existing is None:
             return
@@ -472,7 +472,7 @@ def check_name(call: Call, obj: Object) -> None:
 
 
 def field_write(call: Call, options: WriteOptions, now: str, convert: Convert | None = None) -> Write:
-    """Describe a write for field management."""
+    """Describe a write in the form for field management."""
     resource, subresource = call.resource, call.subresource
     reset: Sequence[str | tuple[str, ...]] = ()
     if not subresource:

@@ -1,4 +1,4 @@
-"""Managers and a control plane in one process and in virtual time, where anything may go wrong.
+"""Simulation of managers and a control plane in one process, in virtual time, with injected faults.
 
 def test_it_holds_whatever_goes_wrong():
 assert_holds(GreetingOperator, seeds=range(50))

@@ -1,4 +1,4 @@
-"""Many runs: their progress, the first that does not hold, and a page about all faults and operators."""
+"""Many simulation runs: their progress, the first failing run, and a page about all faults and operators."""
 # ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from manager_tools.simulation.seeds import (
 
 _TOLD_EVERY = 5.0
 _ENOUGH = 10
-"""Runs in which something of every kind should have been created; of one kind at least, in any."""
+"""The number of runs after which an object of every kind should have been created."""
 
 _SHARDS = 4
-"""The number of shards, with faults that make no difference where one manager works."""
+"""The number of shards in runs with faults that need several active managers."""
 
 _INTRODUCTION = """\
 # Faults
@@ -62,10 +62,10 @@ row's runs, compared with a fresh install.
 
 
 def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Run what the flags of `simulate` ask for; returns 1 when one run does not hold.
+    """Run the simulations that the flags of `simulate` request; return 1 if a run fails.
 
-    Raises `UsageError` for files that cannot be read or written, `ClickException` for an operator whose runs
-    differ.
+    Raises `UsageError` if a file cannot be read or written, and `ClickException` if an operator is not
+    deterministic.
     """
     samples = specs_of(_samples(Path("config/samples")))
     jobs = given["jobs"]
@@ -161,7 +161,7 @@ def _matrix(
 ) -> int:
     page = Path(given["matrix"])
     try:
-        page.open("a").close()  # a page that cannot be written is not worth its runs
+        page.open("a").close()  # an unwritable page must not end the runs
     except OSError as error:
         raise click.UsageError(f"--matrix {page}: {error.strerror}") from None
     first, count, minutes = given.get("seed", 0), given.get("seeds", 3), given.get("minutes", 5)
@@ -190,7 +190,7 @@ def _matrix(
 
 @contextmanager
 def _asked_to_stop() -> Iterator[list[int]]:
-    """Collect signals instead of ending, so that simulations in progress run to their ends."""
+    """Collect signals instead of ending at once, so that running simulations complete."""
     asked: list[int] = []
     both = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(each, lambda number, _: asked.append(number)) for each in both]
@@ -202,7 +202,7 @@ def _asked_to_stop() -> Iterator[list[int]]:
 
 
 class _Progress:
-    """Occasional report of the progress; `count` is 0 if the total is unknown."""
+    """A periodic report of the progress; `count` is 0 if the total is unknown."""
 
     def __init__(self, count: int, first: int) -> None:
         self.done = 0
@@ -232,7 +232,7 @@ class _Progress:
         )
 
     def interrupted(self, by: int) -> int:
-        """Say what was done, and where to go on; returns what programs end with that a signal has ended."""
+        """Print the finished work and how to continue; return the exit code after a signal."""
         print(f"\ninterrupted: {self.summary(self._of)}")
         print(f"to go on: --seed {self._next_seed}")
         return 128 + by
@@ -254,7 +254,7 @@ def _print_failure(
     if asked:
         print("interrupted: it could be smaller")
     print(story_of(small))
-    # Steps are drawn for these operators, and with others they are other steps.
+    # The steps depend on the operators: other operators lead to other steps.
     chosen = "".join(f" --operator {name}" for name in only)
     print(f"\nto see this again: simulate{chosen} --replay {_save_plan(small.plan)}")
 
@@ -273,7 +273,7 @@ def _plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: fl
 
 
 def fault_page(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: float) -> str:
-    """Return the page about the runs, which come with their operators' names."""
+    """Return the page about the runs, each with the names of its operators."""
     cells: dict[tuple[str, str], list[Outcome]] = {}
     for name, outcome in outcomes:
         cells.setdefault((outcome.plan.faults[0].what, name), []).append(outcome)

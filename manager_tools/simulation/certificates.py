@@ -1,7 +1,6 @@
-"""The certificates of webhooks: each replica keeps them as in a pod, and the API server trusts as it is told.
+"""Webhook certificates in a simulation: replicas rotate them, API servers trust the CA bundles.
 
-Lifetimes are short, so that they are renewed, and the CA as well, within a run. The steps of a renewal, and
-their order, are the manager's own.
+Lifetimes are short, so that certificates and CA are renewed within a run. The manager's own code renews them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ import orjson
 
 from devcluster.storage import Change, Key
 from manager.certificates.factory import Certificates, secret_certificates
-from manager.certificates.rotation import Lifetimes  # also: no leader of a run waits for this import
+from manager.certificates.rotation import (
+    Lifetimes,
+)  # import now, so that no simulated leader waits for the import
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.kube.transport import Transport
 from manager.tls.certificate import Chance, certificates_in
@@ -33,20 +34,20 @@ LIFETIMES = Lifetimes(
     settle=timedelta(seconds=8),
     retire=timedelta(minutes=5),
 )
-"""A third of the shorter one is more than any two clocks of a run differ."""
+"""Lifetimes; a third of the shorter one is longer than the difference between any two clocks of a run."""
 
-# In virtual seconds.
+# Durations in virtual seconds.
 LOOK_EVERY, READ_EVERY = 60.0, 30.0
-"""Both are longer than by default: most of what they cost is half an hour in which nothing happens."""
+"""Longer intervals than the defaults, because most of a run is half an hour without events."""
 HEARD_WITHIN = 4.0
-"""In which every API server hears of a bundle."""
+"""Seconds within which every API server knows a new CA bundle."""
 TRUSTED_WITHIN = 240.0
-"""After the last fault, each replica has a certificate, and each API server trusts it from then on."""
+"""Seconds after the last fault until each replica has a certificate that each API server trusts."""
 CHECKED_EVERY = 5.0
 _RENEWED_AT_MOST = 240.0
-"""On average: a certificate is renewed after 8 minutes, and a CA in two more writes after 24."""
+"""The maximum rate of renewals: a certificate every 8 minutes, a CA every 24 (two more writes)."""
 _TOGETHER = 60.0
-"""For which a second keeper may still be heard of."""
+"""Seconds for which writes of a second certificate rotator may still arrive."""
 
 _TARGETS = {
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
@@ -54,34 +55,34 @@ _TARGETS = {
     ("apiextensions.k8s.io", "customresourcedefinitions"),
 }
 _PRIVATE = (b"PRIVATE KEY", base64.b64encode(b"-----BEGIN PRIVATE KEY")[:28])
-"""A key begins with it, as it is, and as a Secret has it."""
+"""The first characters of a private key, as plain text and as in a Secret."""
 
 _Span = tuple[float, float]
 
 
 class WebhookCertificates:
-    """Observations of a world about its webhook certificates."""
+    """An observer of a world's webhook certificates."""
 
     def __init__(self, world: Scene, webhooks: Webhooks, program: Program, namespace: str) -> None:
         self.namespace, self.name = namespace, f"{program.prefix}{SECRET}"
         self.spoilt_with: list[bytes] = []
-        """Bundles that there were, for people who put them back."""
+        """Earlier CA bundles, which simulated users write back."""
         self.two_keep_until = 0.0
-        """Until then two replicas may write, whoever has the lease."""
+        """Until this time two replicas may write certificates, whichever of them has the Lease."""
         self._world, self._webhooks, self._program = world, webhooks, program
         self._bundles: dict[Key, list[tuple[float, frozenset[tuple[bytes, str]]]]] = {}
-        """Of each object that has some, what API servers may know: the last is there, the others were."""
+        """The CA bundles that API servers may know, by object; the current bundle is last."""
         self._stored: list[float] = []
-        """When managers have written the Secret."""
+        """The times at which managers have written the Secret."""
         self._spans: dict[tuple[bytes, bytes, str], Sequence[_Span]] = {}
 
     @property
     def converted(self) -> Sequence[str]:
-        """Return the names of the definitions whose objects a webhook converts."""
+        """Return the names of the CRDs with a conversion webhook."""
         return [f"{each.hub.plural}.{each.hub.gvk.group}" for each in self._webhooks.conversions]
 
     def certificates_for(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
-        """Return the runnables and the source for a replica's certificates."""
+        """Return the runnables and the certificate source of a replica."""
         return secret_certificates(
             transport,
             webhooks,
@@ -99,10 +100,10 @@ class WebhookCertificates:
         """Return the keys of the objects that have, or should have, a CA bundle."""
         return list(self._bundles)
 
-    # What is seen
+    # Observations
 
     def seen(self, change: Change, sent: Sent | None) -> bool:
-        """Observe a write, during the write; return whether it is about certificates."""
+        """Observe a write while it happens; return whether the write changes certificates."""
         key, kept = change.key, change.new
         if (key.group, key.plural, key.namespace, key.name) == ("", "secrets", self.namespace, self.name):
             if sent is not None:
@@ -123,7 +124,7 @@ class WebhookCertificates:
         return True
 
     def started(self) -> None:
-        """Read the bundles after a start of the cluster, which may have lost states that were seen."""
+        """Read the CA bundles after a start of the cluster, which may have lost observed states."""
         self._bundles.clear()
         for group, plural in sorted(_TARGETS):
             for kept in self._world.cluster.store.select(group, plural):
@@ -131,7 +132,7 @@ class WebhookCertificates:
                     self._bundles[kept.key] = [(self._world.now, found)]
 
     def may_be_written_by_two(self, path: str) -> bool:
-        """Return whether two replicas may write the path now, as a second keeper was started."""
+        """Return whether two replicas may write the path now, because a second rotator was started."""
         path = path.partition("?")[0]
         return self._world.now < self.two_keep_until and (
             path.endswith((f"/{self.name}", f"/namespaces/{self.namespace}/secrets"))
@@ -139,13 +140,13 @@ class WebhookCertificates:
         )
 
     def keep_twice(self, seconds: float) -> None:
-        """Run a second keeper of certificates for `seconds`."""
+        """Run a second certificate rotator for `seconds`."""
         self.two_keep_until = max(self.two_keep_until, self._world.now + seconds + _TOGETHER)
 
-    # What has to hold
+    # Invariants
 
     def why_untrusted(self, served: bytes | None, bundle: bytes, host: str) -> str | None:
-        """Why an API server that has this bundle does not trust what is `served`; None if it does."""
+        """Return why an API server with this bundle does not trust the certificate `served`, or None."""
         if served is None:
             return "connection refused"
         now = EPOCH + self._world.now + self._world.plane.skew
@@ -160,7 +161,7 @@ class WebhookCertificates:
         return None
 
     def problems(self, served: bytes | None) -> Iterator[str]:
-        """Why reviews would fail that any API server sends to who presents this certificate."""
+        """Return why webhook calls by any API server to a replica with this certificate would fail."""
         now = self._world.now
         for key, known in self._bundles.items():
             while len(known) > 1 and known[1][0] <= now - HEARD_WITHIN:
@@ -170,7 +171,7 @@ class WebhookCertificates:
                     yield f"for {key.plural} {key.name}: {why}"
 
     def check_renewals(self, since: float) -> None:
-        """Check that there were not too many renewals since the calm began."""
+        """Check that there were not too many renewals in the calm phase."""
         count = sum(each > since for each in self._stored)
         most = 4 + (self._world.now - since) / _RENEWED_AT_MOST
         if count > most:
@@ -178,7 +179,7 @@ class WebhookCertificates:
 
 
 def tells_a_key(text: bytes) -> bool:
-    """Return whether there is a private key in it."""
+    """Return whether the text contains a private key."""
     return any(each in text for each in _PRIVATE)
 
 

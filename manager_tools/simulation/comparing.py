@@ -1,4 +1,4 @@
-"""Comparison of a cluster's final state with a fresh install of the users' requests."""
+"""Comparison of a cluster's final state with a fresh cluster that gets the same user requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from manager_tools.simulation.plan import PROGRAM
 Object = dict[str, Any]
 
 EVICT = "devcluster.local/evict"
-"""The annotation by which people have a pod evicted."""
+"""The annotation with which a user makes devcluster evict a pod."""
 
 _CHANCE = frozenset(
     (
@@ -40,11 +40,11 @@ _CHANCE = frozenset(
             "hostIPs",
         ),
         *("nodeName", "volumeName", "volume.kubernetes.io/selected-node"),
-        "imagePullPolicy",  # it stays what it became with the first image
+        "imagePullPolicy",  # the pod keeps its result from the first image
         *("deletionGracePeriodSeconds", "deployment.kubernetes.io/revision", "spoilt", EVICT),
     )
 )
-"""Fields that the control plane chooses, and what people have added to what is not theirs."""
+"""Fields that the control plane chooses, and additions by users to objects of others."""
 
 _ABSENT = object()
 
@@ -53,7 +53,7 @@ _OF_THE_SERVER = frozenset(("managedFields", "resourceVersion"))
 _CHOSEN = frozenset(
     ("uid", "clusterIP", "clusterIPs", "podIP", "podIPs", "hostIP", "hostIPs", "ip", "nodeName", "volumeName")
 )
-"""Fields whose values the control plane chooses, and which operators copy to other places."""
+"""Fields that the control plane chooses, and that operators copy to other fields."""
 _CHOSEN_IN = ("nodes", "pods", "services", "persistentvolumeclaims")
 _SHORTEST_TOKEN = 8
 
@@ -65,16 +65,16 @@ _LABEL = label_key(PROGRAM.name)
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _POD = re.compile(r"\b([a-z0-9-]+)-[bcdf4-9]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
-"""The name of a ReplicaSet's pod."""
+"""The pattern of the names of a ReplicaSet's pods."""
 _SHORT_UID = re.compile(r"(?<![0-9a-z])[0-9a-f]{8}(?![0-9a-z])")
 _TOKEN_VOLUME = re.compile(r"\bkube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _TIME = re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 _BEFORE, _LONGEST = 86_400.0, 30 * 86_400.0
-"""Seconds around the beginning of a run, in which every time is one of the run itself."""
+"""Times within these seconds around the start of a run count as times of the run."""
 
 
 class Asked(NamedTuple):
-    """An object that a fresh install gets, and when it was created, in virtual seconds."""
+    """An object that a fresh cluster gets, with its creation time in virtual seconds."""
 
     resource: str
     object: Object
@@ -85,19 +85,19 @@ class State(NamedTuple):
     """The objects of a cluster at one moment."""
 
     objects: Object
-    """Each as it is compared, by its place."""
+    """The objects in the form for the comparison, by place."""
     born: Mapping[str, float]
-    """When each of the objects in the cluster was created, in virtual seconds, by its place."""
+    """The creation time of each object in the cluster, in virtual seconds, by place."""
 
 
 @dataclass(frozen=True)
 class Chance:
-    """Fields by their names, and values anywhere, that no comparison looks at."""
+    """Random fields (by name) and random values, which a comparison ignores."""
 
     fields: frozenset[str] = _CHANCE
     values: re.Pattern[str] | None = None
     short_uids: frozenset[str] = frozenset()
-    """The first parts of uids, of which names are made."""
+    """The beginnings of UIDs, which operators use in names."""
 
     def text(self, text: str) -> str:
         """Return the text without its random parts."""
@@ -107,9 +107,9 @@ class Chance:
 
 
 def chance_in(cluster: DevCluster, ignored: frozenset[str], drawn: Iterable[str] = ()) -> Chance:
-    """Return what is up to chance in a cluster: addresses, nodes, and the uids and tokens that were `drawn`.
+    """Return the random values in a cluster: addresses, nodes, and the UIDs and tokens in `drawn`.
 
-    An operator may have copied them to a status, or have made a name of the first part of a uid.
+    An operator may have copied them to a status, or used the first part of a UID in a name.
     """
     chosen, short_uids = set[str](), set[str]()
     for text in drawn:
@@ -153,13 +153,13 @@ def _is_of_the_run(seconds: float) -> bool:
 
 
 def resource_of_manifest(manifest: Object) -> str:
-    """Return the resource of a role, a binding or an account."""
+    """Return the resource of a Role, a binding or a ServiceAccount."""
     group, _, _ = manifest["apiVersion"].rpartition("/")
     return f"{manifest['kind'].lower()}s.{group}".rstrip(".")
 
 
 def resource_of(kind: type[Resource]) -> str:
-    """How the cluster's own client names it."""
+    """Return the resource's name for the cluster's own client."""
     return f"{kind.plural}.{kind.gvk.group}".rstrip(".")
 
 
@@ -170,7 +170,7 @@ def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
 
 
 def controller_of(obj: Object) -> Object | None:
-    """Return the owner reference of the controller."""
+    """Return the owner reference with `controller: true`."""
     references = obj.get("metadata", {}).get("ownerReferences") or ()
     return next((each for each in references if each.get("controller")), None)
 
@@ -185,11 +185,11 @@ def state_of(
     kept: frozenset[str] = frozenset(),
     born: Mapping[str, float] | None = None,
 ) -> State:
-    """Return the operators' objects, their children, and whatever else managers `made`, without random parts.
+    """Return the operators' objects, their children and all objects in `made`, without random parts.
 
-    Objects of other controllers, such as the pods of a Deployment, do not count as children, unless
-    managers `made` them; nor do other kinds that are `kept`. With `shared`, children have the label of their
-    owner's shard. `born` is when each object was created, by uid.
+    `made` has the objects that managers created. Objects of other controllers, such as a Deployment's pods,
+    are included only if they are in `made`; kinds in `kept` are not. With `shared`, children have the label
+    of their owner's shard. `born` has the creation times by UID.
     """
     found: list[tuple[str, str, Object]] = []
     given_up = _owners_of_what_gave_up(cluster)
@@ -219,7 +219,7 @@ def state_of(
             found.append((place, obj["metadata"]["uid"], _comparable(obj, chance)))
     states: dict[str, tuple[str, Object]] = {}
     for place, uid, state in sorted(found, key=lambda each: (each[0], str(each[2]))):
-        # Places that differ only in random parts get numbers.
+        # Places that differ only in random parts are numbered.
         numbered = (f"{place} ({number})" if number > 1 else place for number in count(1))
         states[next(each for each in numbered if each not in states)] = uid, state
     return State(
@@ -236,7 +236,7 @@ def _shown(resource: str, metadata: Object) -> str:
 
 
 def _with_label_judged(obj: Object, *, shared: bool) -> Object:
-    """Remove the label of the owner's shard if it is correct, as the owner's UID is random."""
+    """Remove the label of the owner's shard if it is correct, since it depends on a random UID."""
     if (owner := controller_of(obj)) is None:
         return obj
     metadata = obj["metadata"]
@@ -249,7 +249,7 @@ def _with_label_judged(obj: Object, *, shared: bool) -> Object:
 
 
 def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:
-    """Return the uids of objects whose Deployment no longer waits for its pods."""
+    """Return the UIDs of objects with a Deployment that has exceeded its progress deadline."""
     return {
         owner["uid"]
         for each in cluster.client.list("deployments.apps")
@@ -267,10 +267,10 @@ def asked_for(
     born: Mapping[str, float],
     scheduled: Container[str] = (),
 ) -> list[Asked]:
-    """Return the requests of people, as they stand: objects without an owner, then the operators' objects.
+    """Return the users' objects in their current form: objects without an owner, then the operators' objects.
 
-    Of the resources `given` it is what is not `made` by managers. So it is of the `scheduled` ones: their
-    orphans belong to the past. `born` is when each object was created, by uid.
+    Of the resources in `given` and `scheduled`, objects that managers created (`made`) are left out. `born`
+    has the creation times by UID.
     """
     brought = [
         Asked(resource, _bare(each))
@@ -289,7 +289,7 @@ def asked_for(
         Asked(resource, _bare(each), born.get(each["metadata"]["uid"], 0.0))
         for resource in map(resource_of, (each.kind for each in operators))
         for each in cluster.client.list(resource)
-        # One operator's object may be the child of another's.
+        # An operator's object may be a child of another operator's object.
         if controller_of(each) is None
     ]
     return brought + free + own
@@ -298,8 +298,9 @@ def asked_for(
 def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
     """Yield the differences from a fresh install, except where a status depends on the history.
 
-    A Deployment that was ever complete does not give up, even if it was complete for a moment with no pod. An
-    object whose child's name is taken keeps its earlier status and children.
+    A Deployment that was ever complete does not exceed its deadline, even if it was complete only for a
+    moment without pods. If another object has the name of an object's child, the object keeps its earlier
+    status and children.
     """
     have, fresh = dict(have), dict(fresh)
     stuck = {_named(each) for each in fresh.values() if _name_taken(each)}
@@ -323,10 +324,10 @@ def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
 def without_history(
     have: State, fresh: State, resources: Container[str], since: float
 ) -> tuple[Object, Object]:
-    """Return both states without what the clock had caused before that moment.
+    """Return two states without the effects that the clock had before that time.
 
-    Of the `resources`, objects are created and deleted as time passes. Those that people, or the managers'
-    absence, have kept from being as they would have been are not made good: they belong to the past.
+    Managers create and delete objects of `resources` by schedule. If users or a manager's absence prevented
+    that, managers do not catch up later, so earlier objects are left out.
     """
     past = {
         place
@@ -363,7 +364,7 @@ def _with_status(obj: Object, compared: frozenset[str]) -> Object:
 
 
 def differences(have: Any, fresh: Any) -> Iterator[str]:
-    """Where two states differ, in words."""
+    """List the differences between two states in words."""
     for path, one, other in _differing(have, fresh):
         where = ": ".join(map(str, path))
         if other is _ABSENT:
@@ -375,7 +376,7 @@ def differences(have: Any, fresh: Any) -> Iterator[str]:
 
 
 def changed_fields(change: Change) -> list[str]:
-    """Return the paths of the fields that a write has changed, except those of the server."""
+    """Return the paths of the fields that a write has changed, except fields that the API server sets."""
     before, after = (
         {} if each is None else orjson.loads(each.data) for each in (change.old, change.new or change.final)
     )
@@ -385,7 +386,7 @@ def changed_fields(change: Change) -> list[str]:
 
 
 def _differing(one: Any, other: Any, *path: str | int) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
-    """Yield the paths at which two values differ, with what is there; `_ABSENT` where nothing is."""
+    """Yield the paths at which two values differ, with the values; `_ABSENT` is a missing value."""
     names: Iterable[Any]
     if isinstance(one, dict) and isinstance(other, dict):
         names = sorted({*one, *other})
@@ -402,7 +403,7 @@ def _differing(one: Any, other: Any, *path: str | int) -> Iterator[tuple[tuple[s
 
 
 def missing(whole: Mapping[str, Any], part: Mapping[str, Any]) -> int:
-    """How many objects, and items of lists outside of the cluster, only the first one has."""
+    """Count the objects, and the external items, that only the first state has."""
     count = len(whole.keys() - part.keys())
     for place, value in whole.items():
         if isinstance(value, list) and isinstance(part.get(place), list):
@@ -417,7 +418,7 @@ def _comparable(value: Any, chance: Chance) -> Any:
             for name, inner in value.items()
             if name not in chance.fields
         }
-        # Of what has nothing else in it, nothing is left.
+        # A container without other content is removed.
         return {name: inner for name, inner in kept.items() if inner != {} or not value.get(name, True)}
     if isinstance(value, list):
         return sorted((_comparable(each, chance) for each in value), key=_type_of)
@@ -429,7 +430,7 @@ def _comparable(value: Any, chance: Chance) -> Any:
 
 
 def _type_of(item: Any) -> str:
-    """Return the type of a condition, to sort by: their own order tells only which was set first."""
+    """Return a condition's type as sort key: the stored order only shows which condition was set first."""
     return str(item.get("type", "")) if isinstance(item, dict) else ""
 
 
@@ -444,11 +445,11 @@ _OF_JOBS = (
     "batch.kubernetes.io/controller-uid",
     "batch.kubernetes.io/job-name",
 )
-"""Labels that the control plane gives a Job and its pods. It refuses those of another Job."""
+"""Labels that the control plane gives a Job and its pods, and refuses on other Jobs."""
 
 
 def _without_selector(spec: Object) -> Object:
-    """Return the spec of a Job as it was before the control plane chose its selector."""
+    """Return a Job's spec as it was before the control plane set its selector."""
     template = dict(spec["template"])
     template["metadata"] = _unlabelled(template.get("metadata") or {})
     return {**spec, "template": template, "selector": None}

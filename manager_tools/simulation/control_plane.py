@@ -1,4 +1,4 @@
-"""The cluster of a world, and the disk that outlives it."""
+"""The cluster of a simulated world, and the disk that survives the cluster's restarts."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _SET_UP = {
     *("clusterroles", "clusterrolebindings", "roles", "rolebindings"),
 }
 _FLUSHED_WITHIN = 0.004
-"""Longest time between a write to the disk and its being there, in seconds."""
+"""The maximum seconds from a write until the disk has it."""
 
 
 _SHARDED = 0.5
-"""The part of clusters that serve lists and watches of some shards."""
+"""The share of clusters that support sharded lists and watches."""
 
 
 class Disk:
-    """Simulated disk of a cluster. A power failure loses changes that are not flushed."""
+    """A simulated disk of a cluster. A power failure loses changes that are not flushed."""
 
     def __init__(self, rng: random.Random) -> None:
         self.version = 0
         self.highest = 0
-        """No version up to it is given a second time."""
+        """The highest resource version ever; versions up to it are never used again."""
         self.stuck = False
-        """Nothing gets flushed."""
+        """Whether flushing is blocked."""
         self._is_off = False
         self._rng = rng
         self._objects: dict[Key, Stored] = {}
@@ -46,11 +46,11 @@ class Disk:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def load(self) -> Iterator[Stored]:
-        """All objects."""
+        """Return all objects."""
         return iter(tuple(self._objects.values()))
 
     def write(self, change: Change) -> None:
-        """Take in a change, to be flushed soon."""
+        """Accept a change, and flush it soon."""
         if self._is_off:
             return
         self._unflushed.append(change)
@@ -59,7 +59,7 @@ class Disk:
             self._flushing = asyncio.get_running_loop().call_later(delay, self._flush)
 
     async def durable(self, version: int) -> None:
-        """Return once everything up to that version is flushed; raises JournalFailed when it is lost."""
+        """Return when all changes up to that version are flushed; raise JournalFailed if they are lost."""
         if self._is_off:
             raise JournalFailed("the power has failed (simulated)")
         if version > self.version and self._unflushed:
@@ -73,7 +73,7 @@ class Disk:
             self._flush()
 
     def lose(self) -> tuple[Disk, int]:
-        """Fail the power; return the disk as the next cluster finds it, and the number of lost changes."""
+        """Simulate a power failure; return the disk after it, and the number of lost changes."""
         lost, self._unflushed = self._unflushed, []
         self._is_off = True
         if self._flushing is not None:
@@ -89,11 +89,10 @@ class Disk:
         return left, len(lost)
 
     def rewind(self, then: float, *, versions_too: bool = False) -> set[str]:
-        """Have what was there then, as when a backup is restored; the uids of what came since.
+        """Restore the state of that time, as from a backup; return the UIDs of the objects created later.
 
-        Versions go on beyond those that there have been, as etcd is told to when it is restored; or they go
-        back as well, if they had gone far ahead since. It does not go back to before the last change of what
-        people set up.
+        Resource versions continue above all earlier ones, as with etcd's `--bump-revision`, or go back if
+        they had jumped far ahead. The restored state always includes the last change of the users' setup.
         """
         lost = set()
         while self._flushed and self._flushed[-1][0] > then:
@@ -135,10 +134,10 @@ class Disk:
 
 
 class ControlPlane:
-    """A cluster that can be killed, and started again on its disk."""
+    """A cluster that can be killed, and restarted from its disk."""
 
     cluster: DevCluster
-    """The one that is there, or was the last."""
+    """The running cluster, or the last one."""
 
     def __init__(
         self,
@@ -152,17 +151,17 @@ class ControlPlane:
     ) -> None:
         """Create a control plane.
 
-        `account` is namespace and name of the managers' account. `seen` gets each change, during the write;
-        `started` is called after each start.
+        `account` is namespace and name of the managers' account. `seen` is called with each change, during
+        the write; `started` is called after each start.
         """
         self.disk = Disk(random.Random(f"{seed}/disk"))
         namespace, name = account
         self._user = f"system:serviceaccount:{namespace}:{name}"
         self._groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
         self.token = token
-        """The only one that it takes from managers."""
+        """The only token that the cluster accepts from managers."""
         self.skew = 0.0
-        """Seconds by which its wall clock is wrong."""
+        """The error of the cluster's wall clock in seconds."""
         self._rng = random.Random(f"{seed}/cluster")
         self._gates = random.Random(f"{seed}/gates")
         self._webhooks = webhooks
@@ -173,7 +172,7 @@ class ControlPlane:
 
     @property
     def is_up(self) -> bool:
-        """Return whether it answers."""
+        """Return whether the cluster responds."""
         return self._up.is_set()
 
     @property
@@ -185,13 +184,12 @@ class ControlPlane:
         return self.cluster.client
 
     async def start(self) -> None:
-        """Start with the objects that are on the disk."""
+        """Start the cluster with the objects on the disk."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        # Each request may reach another server: one that omits objects outside the requested shards, or
-        # not.
+        # Requests go to one of two servers; one of them filters by shard, the other one ignores shards.
         gates = ["ShardedListAndWatch"] if self._gates.random() < _SHARDED else []
-        # The first one of a process reads what kinds there are.
+        # The first cluster of a process reads the table of kinds.
         self.cluster = await asyncio.to_thread(
             DevCluster,
             port=None,
@@ -209,19 +207,19 @@ class ControlPlane:
         self._started()
 
     def go_ahead(self) -> float:
-        """Advance the resource version by a lot; return the time until which other writes must wait."""
+        """Increase the resource version by a lot; return the time until which other writes must wait."""
         self.disk.highest = max(self.disk.highest, self.cluster.store.version) + _BUMP
         self.cluster.store.version = self.disk.highest
         return asyncio.get_running_loop().time() + _FLUSHED_WITHIN
 
     def take_only(self, token: str) -> None:
-        """From now on managers need that one."""
+        """Accept only this token from managers from now on."""
         self.cluster.authenticator.remove(self.token)
         self.token = token
         self.cluster.add_user(self._user, self._groups, token=token)
 
     async def kill(self) -> int:
-        """Be gone at once; how many changes are lost."""
+        """Kill the cluster at once; return the number of lost changes."""
         self._up.clear()
         self._unsubscribe()
         self.disk, lost = self.disk.lose()
@@ -229,12 +227,12 @@ class ControlPlane:
         return lost
 
     async def stop(self) -> None:
-        """End in order."""
+        """Stop the cluster in order."""
         if self.is_up:
             await self.cluster.stop()
 
     async def lasting(self, write: Callable[[LocalClient], Awaitable[object]]) -> None:
-        """Write something that is there afterwards, whatever happens to the disk."""
+        """Make a write that survives all faults of the disk."""
         while True:
             client = await self.there()
             store = self.cluster.store
@@ -250,6 +248,6 @@ class ControlPlane:
                 return
 
     async def there(self) -> LocalClient:
-        """Wait until it answers."""
+        """Wait until the cluster responds."""
         await self._up.wait()
         return self.cluster.client

@@ -1,4 +1,4 @@
-"""Effects of faults on the processes, the network and the control plane of a world."""
+"""The effects of faults on the processes, the network and the control plane of a world."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from manager_tools.simulation.replica import TIMING, Replica
 from manager_tools.simulation.world import World
 
 _BACKUP = 120.0
-"""Seconds that a backup is old at most."""
+"""The maximum age of a backup in seconds."""
 _AHEAD = 0.3
-"""The part of backups that take the versions back as well."""
+"""The share of restored backups that also set resource versions back."""
 _SLOW = (1.0, 5.0, 15.0, 60.0)
-"""Seconds for which a server takes its time at most: more than anybody waits, and less."""
+"""The maximum delay of a server in seconds: some delays exceed all timeouts, others none."""
 _STUCK = (0.0, 0.5, 3.0)
-"""Seconds for which a disk takes nothing any more before the power fails."""
+"""Seconds without flushes before a power failure."""
 _GOES_WITHIN = 600.0
-"""Seconds in which all objects of a kind go whose definition is deleted."""
+"""Seconds within which a deleted CRD's objects disappear."""
 _HELD_FOR = 30.0
-"""Seconds after which people let go of such objects."""
+"""Seconds after which users remove their finalizers from such objects."""
 _ROLLS_EVERY = 5.0
-"""Seconds from one replica to the next in a rolling update."""
+"""Seconds between two replicas in a rolling update."""
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
@@ -42,7 +42,7 @@ def _alive(world: World, number: int) -> list[Replica]:
 
 
 async def befall(world: World, fault: Fault) -> None:
-    """Have it go wrong, and right again after its time."""
+    """Start the fault, and end it after its duration."""
     here = _alive(world, fault.replica)
     await _BEFALLING.get(fault.what, _be_bad_weather)(world, fault, here)
 
@@ -118,7 +118,7 @@ async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
         world.note("cluster", "goes far ahead")
         await asyncio.sleep(fault.seconds)
     if not world.plane.is_up or world.plane.disk.stuck:
-        return  # it is down already, or about to be
+        return  # the cluster is down already, or about to be
     world.plane.disk.stuck = True
     await asyncio.sleep(random.Random(fault.draw).choice(_STUCK))
     await _cut(world, fault, world.running)
@@ -140,7 +140,7 @@ async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None
     bindings = [each for each in world.manifests if each["kind"].endswith("Binding")]
     client = await world.plane.there()
     if any(client.peek(*_place_of(each)) is None for each in bindings):
-        return  # another fault has taken them already
+        return  # another fault has taken the rights already
     world.rights_taken += 1
     for each in bindings:
         with suppress(StatusError):
@@ -152,7 +152,7 @@ async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None
 
 
 async def _take_some_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
-    """All that has one verb, or is about one kind."""
+    """Return all rights with one verb, or for one kind."""
     rng = random.Random(fault.draw)
     field = rng.choice(("verbs", "resources"))
     granted = [each for each in world.manifests if each["kind"].endswith("Role")]
@@ -271,7 +271,7 @@ async def _replace_token(world: World, fault: Fault, _: Sequence[Replica]) -> No
 
 
 async def _jump(world: World, fault: Fault, here: Sequence[Replica]) -> None:
-    """Forward by hours, or back by minutes."""
+    """Set a clock forward by hours, or back by minutes."""
     clocks = [world.plane] if fault.what == "server_jump" else [each.clock for each in here]
     rng = random.Random(fault.draw)
     seconds = rng.choice((3600.0, -60.0)) * rng.uniform(1.0, 30.0)
@@ -304,7 +304,7 @@ async def _be_bad_weather(world: World, fault: Fault, here: Sequence[Replica]) -
     }
     undo = world.weathers[fault.replica].change(**{fault.what: sizes.get(fault.what, True)})
     if fault.what == "behind":
-        await _cut(world, fault, here)  # new connections are to either server
+        await _cut(world, fault, here)  # new connections go to either server
     await asyncio.sleep(fault.seconds)
     undo()
     if fault.what == "silent":
@@ -333,4 +333,4 @@ _BEFALLING: dict[str, Callable[[World, Fault, Sequence[Replica]], Awaitable[None
     "server_jump": _jump,
     "drift": _drift,
 }
-"""What is done by more than a `Weather`."""
+"""The faults that need more than a change of the `Weather`."""

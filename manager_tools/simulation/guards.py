@@ -2,7 +2,7 @@
 
 During a run, functions that read the machine's clock or randomness, start threads or processes, or open
 sockets check their caller. The caller is the nearest frame outside of the standard library and installed
-packages. The runtime itself may call them, an operator may not.
+packages. The library itself may call such functions, an operator may not.
 """
 
 from __future__ import annotations
@@ -79,22 +79,22 @@ _STARTED_IN = f"{Path.cwd()}{os.sep}"
 
 _RUNTIME = ("manager", "manager_kinds", "manager_shards", "manager_tools", "devcluster")
 _MAY = {*_RUNTIME, "logging", "structlog", "importlib", "warnings"}
-"""Packages that may do it, whoever has called them: those that run the simulation, and what only tells."""
+"""Packages that may call guarded functions, whatever called them: they run the simulation or only report."""
 _LOOP, _IN_THREAD = "manager_tools.simulation.loop", "work"
 _RUNS_OTHERS = ("_run_once", _IN_THREAD)
-"""Functions of that module that run what others do, in the loop and in a thread."""
+"""Functions of a module that run other code, in the loop and in a thread."""
 
 _in_thread = threading.local()
-"""`line` is the operator's line for which the thread works."""
+"""The operator's source line on whose behalf the current thread works."""
 
 
 class NotRepeatable(AssertionError):
-    """An operator does what differs from run to run."""
+    """An operator's action whose result differs from run to run."""
 
 
 @contextmanager
 def guarded() -> Iterator[list[str]]:
-    """Raise NotRepeatable in an operator that does such a thing, and again in the end."""
+    """Raise NotRepeatable in an operator that calls a guarded function, and again at the end."""
     found: list[str] = []
     with ExitStack() as stack:
         replaced: dict[int, Any] = {}
@@ -185,7 +185,7 @@ def _dates(found: list[str]) -> dict[int, Any]:
 
 
 def _ask(shown: str, why: str, found: list[str]) -> None:
-    """Refuse a guarded call by an operator's code, and any network call."""
+    """Refuse a guarded call by an operator's code, and any network access."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -206,9 +206,9 @@ def _ask(shown: str, why: str, found: list[str]) -> None:
 
 
 def operators_line() -> str | None:
-    """Return file and line of the operator's code that the caller works for; None if it is not known.
+    """Return file and line of the operator's code on whose behalf the caller runs; None if unknown.
 
-    It is in the stack; or the task of the stack, or of the thread, was started by a task that is there.
+    The code is on the stack, or it started the task of the stack or thread.
     """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -241,7 +241,7 @@ def _line(frame: types.FrameType) -> str:
 
 @contextmanager
 def in_thread(line: str | None) -> Iterator[None]:
-    """Have this thread work for that line of an operator."""
+    """Run the thread on behalf of this source line of an operator."""
     _in_thread.line = line
     try:
         yield

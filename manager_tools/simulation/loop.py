@@ -1,15 +1,15 @@
-"""An event loop in virtual time: nothing waits; when there is nothing to do, time jumps to the next timer.
+"""An event loop in virtual time: when no callback is ready, time jumps to the next timer.
 
-It has no network but its `services`, and a thread that the loop is asked for takes no time: it has ended
-before anything else happens. So what happens in it happens in the same order each time; with a source of
-chance, tasks that are ready at the same time run in the order that it draws.
+The loop has no network except its `services`. A thread of `run_in_executor` takes no time: it ends before the
+next callback runs. So all callbacks run in the same order each time. With a random generator, tasks that are
+ready at the same time run in a random order.
 
 `virtual_time` puts the running loop of asyncio into virtual time for a while, so that a test needs no loop of
 its own.
 
-A task started in a context in which `process_clock` is set sees time pass at that clock's rate, and so does
-everything it starts; its timers fire when its own clock says so, and nothing of it runs while that clock is
-paused. So several processes in one loop can have clocks that drift apart, and can freeze.
+A task that is started in a context with `process_clock` uses that clock, and so do all tasks it starts. Its
+timers follow that clock, and its callbacks do not run while the clock is paused. So several simulated
+processes in one loop can have different clocks, and can freeze.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ Ts = TypeVarTuple("Ts")
 
 EPOCH = 1_800_000_000.0
 TICKS = 1_000_000
-"""Time goes on in microseconds: sums of what a test waits for are as a person would write them."""
+"""The number of steps of time per second: microseconds, so that sums of durations are exact."""
 ROUNDING = 1e-3
-"""The part of a tick that is an error of floating point."""
+"""The share of a step that may be an error of floating-point rounding."""
 
 
 @dataclass(eq=False)
 class ProcessClock:
-    """A clock that gains `rate` seconds a second, starts at `offset`, and is `skew` off in wall time."""
+    """A clock that gains `rate` s/s and starts at `offset`; its wall time is wrong by `skew` seconds."""
 
     rate: float = 1.0
     offset: float = 0.0
     skew: float = 0.0
     paused: list[asyncio.Handle] | None = field(default=None, repr=False)
-    """What would have run while the process is frozen; None while it is not."""
+    """The callbacks that wait while the process is frozen; None if it is not frozen."""
     most_turns: int = 2**62
-    """How many callbacks may run in a minute before `overworked` is called, which is to pause or to raise."""
+    """The maximum number of callbacks per minute; above it `overworked` is called, to pause or raise."""
     overworked: Callable[[], None] = field(default=lambda: None, repr=False)
     turns: int = 0
     minute: int = 0
 
     def drift(self, rate: float) -> None:
-        """Change the rate of the clock without a jump of the shown time."""
+        """Change the rate of the clock without a jump of its time."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         now, before = loop.true_time, self.rate
@@ -73,12 +73,12 @@ class ProcessClock:
         heapq.heapify(loop._scheduled)
 
     def be_right(self) -> None:
-        """Go at the true rate from now on, and show the true time of day."""
+        """Use the true rate from now on, and show the true time of day."""
         self.drift(1.0)
         self.skew = 0.0
 
     def resume(self) -> None:
-        """End a freeze, and schedule the callbacks that became due meanwhile."""
+        """End a freeze, and schedule the callbacks that became due during the freeze."""
         waiting, self.paused = self.paused or (), None
         loop: Any = asyncio.get_running_loop()
         loop._ready.extend(waiting)
@@ -97,13 +97,13 @@ def _refused(method: str) -> Any:
 
 
 class NotVirtual(RuntimeError):
-    """The running loop cannot go on in virtual time."""
+    """The running loop does not support virtual time."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """See the top of this file."""
+    """An event loop in virtual time; the module's docstring describes it."""
 
-    # Attributes of the standard library's event loops that no stub declares.
+    # Attributes of the standard library's event loops that type stubs lack.
     _ready: Any
     _closed: bool
     _debug: bool
@@ -111,11 +111,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _default_executor: Any
     _selector: Any
     _scheduled: list[Any]
-    """Each timer behind its time and its number, so that none of them is asked which is earlier."""
+    """The timers, each after its time and number, so that timers themselves are never compared."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
         """Create a loop; `rng` shuffles tasks that are ready at the same time, None keeps their order."""
-        super().__init__(selectors.SelectSelector())  # it is never polled
+        super().__init__(selectors.SelectSelector())  # the selector is never polled
         self._begin(0, rng)
 
     def _begin(self, ticks: int, rng: random.Random | None = None) -> None:
@@ -124,9 +124,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._rng = rng
         self._epoch = EPOCH - ticks / TICKS
         self.on_wall_clock: Callable[[], None] = lambda: None
-        """Called whenever somebody asks for the time of day."""
+        """A callback for each read of the time of day."""
         self.services = Services()
-        """What can be reached by name."""
+        """The services that can be reached by name."""
         self._clock_resolution = 0.5 / TICKS
 
     @property
@@ -135,7 +135,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._ticks / TICKS
 
     def time(self) -> float:
-        """Seconds on the clock of the process that asks."""
+        """Return the seconds on the clock of the calling process."""
         clock = process_clock.get()
         return self._ticks / TICKS * clock.rate + clock.offset
 
@@ -146,7 +146,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._epoch + self.true_time * clock.rate + clock.skew
 
     def set_wall_clock(self, seconds: float) -> None:
-        """Have `wall_clock` show so many seconds since the epoch now, and go on from there."""
+        """Set `wall_clock` to this number of seconds since the epoch; it continues from there."""
         self._epoch += seconds - self.wall_clock()
 
     def call_at(
@@ -155,7 +155,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Schedule a timer like any loop; `when` is on the clock of the calling process."""
         clock = process_clock.get()
         if clock is not TRUE_CLOCK:
-            # Late by a trifle rather than early by a rounding error.
+            # Fire slightly late rather than early after rounding errors.
             when = (when - clock.offset) / clock.rate + 1 / TICKS
         if self._closed:
             raise RuntimeError("Event loop is closed")
@@ -200,7 +200,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run `func` in a thread, but return only after it has ended or waits for a `ThreadHold`."""
+        """Run `func` in a thread, and return when it has ended or waits for a `ThreadHold`."""
         if executor is None:
             executor = self._default_executor or ThreadPoolExecutor()
             self._default_executor = executor
@@ -219,15 +219,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if hold is not None:
             hold.held.append(running)
             return asyncio.wrap_future(running, loop=self)
-        # Of what has ended, some Pythons would tell at once, and others in the next turn.
+        # Python versions differ in whether a done future calls back at once or in the next turn.
         ended: asyncio.Future[T] = self.create_future()
         self.call_soon(_settle, ended, running)
         return ended
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """None of its threads has anything to do."""
+        """Do nothing: no thread of the executor is running."""
 
-    # There is no network.
+    # The network
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
         """Look up the name of a service."""
@@ -254,11 +254,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.services.connect(protocol_factory, where, ssl)
 
     async def start_tls(self, transport: Any, *_: Any, **__: Any) -> Any:
-        """Go on in the clear."""
+        """Continue without encryption."""
         return transport
 
     async def getnameinfo(self, sockaddr: Any, *_: Any) -> NoReturn:
-        """Refuse, as anything that needs a network."""
+        """Refuse the call, because it needs a network."""
         self.services.refuse(f"the name of {sockaddr[0]} is looked up")
 
     create_datagram_endpoint = _refused("create_datagram_endpoint")
@@ -269,7 +269,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         """Run turns like the standard library's loops, apart from time, order and freezes.
 
-        One call runs all turns until the loop stops, as each run has some ten thousand.
+        One call runs all turns until the loop stops, because a simulation has some ten thousand turns.
         """
         ready, shuffles = self._ready, self._rng is not None
         while True:
@@ -303,7 +303,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 return
 
     def _add_due(self) -> None:
-        """Move due timers to the ready callbacks; with nothing ready, advance the time to the next timer.
+        """Move due timers to the ready callbacks; if none is ready, advance the time to the next timer.
 
         Time always advances, as rounding on a process's clock may make a timer slightly later.
         """
@@ -320,7 +320,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             ready.append(heapq.heappop(scheduled)[2])
 
     def _shuffle(self, turn: list[Any]) -> None:
-        """Shuffle the tasks of a turn; other callbacks keep their places, whose order asyncio promises."""
+        """Shuffle the tasks of a turn; other callbacks keep their order, as asyncio guarantees."""
         assert self._rng is not None
         places = [place for place, each in enumerate(turn) if _is_task(each)]
         if len(places) > 1:
@@ -352,7 +352,7 @@ _thread = threading.local()
 
 
 class ThreadHold:
-    """Hold that keeps threads from ending while time goes on; they call `wait`."""
+    """A hold that keeps threads from ending while time passes; the threads call `wait`."""
 
     def __init__(self) -> None:
         self.held: list[Future[Any]] = []
@@ -362,10 +362,10 @@ class ThreadHold:
         """Block the calling thread until the hold is released."""
         if not self._released.is_set():
             _thread.heard.put(self)
-            self._released.wait(30)  # a test that fails before is not to hang
+            self._released.wait(30)  # do not hang if the test fails earlier
 
     def release(self) -> None:
-        """Release the threads, and return after they have ended."""
+        """Release the threads, and return when they have ended."""
         ended: SimpleQueue[Future[Any]] = SimpleQueue()
         for each in self.held:
             each.add_done_callback(ended.put)
@@ -375,7 +375,7 @@ class ThreadHold:
 
 
 def freeze(seconds: float) -> None:
-    """Let time pass in the middle of whatever runs, as when a process computes for long."""
+    """Let time pass in the middle of the running code, as during a long computation."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop._ticks += round(seconds * TICKS)
@@ -383,10 +383,10 @@ def freeze(seconds: float) -> None:
 
 @contextmanager
 def virtual_time(start: float | None = None) -> Iterator[VirtualLoop]:
-    """Put the running loop into virtual time while this lasts; its wall clock shows `start` in the beginning.
+    """Put the running loop into virtual time during the block; its wall clock begins at `start`.
 
-    Timers that are set keep their times. Nothing is read from sockets that the loop knows already.
-    Raises NotVirtual for a loop that is not asyncio's own.
+    Timers that are already set keep their times. The loop does not read from its open sockets during the
+    block. Raises NotVirtual for a loop that is not asyncio's own.
     """
     running: Any = asyncio.get_running_loop()
     kind: Any = type(running)
@@ -420,6 +420,6 @@ def virtual_time(start: float | None = None) -> Iterator[VirtualLoop]:
 
 
 def simulate(main: Coroutine[Any, Any, T], rng: random.Random | None = None) -> T:
-    """Run it in a loop of its own; see `VirtualLoop`."""
+    """Run a coroutine in a loop of its own; see `VirtualLoop`."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(rng)) as runner:
         return runner.run(main)

@@ -1,4 +1,4 @@
-"""Simulated network between one process and the API server, with all faults of networks and servers.
+"""A simulated network between one process and the API server, with faults of networks and servers.
 
 Requests and responses take time, get lost, and may arrive after their sender has given up. All faults are
 drawn from one source of randomness; the `Weather` defines how frequent they are.
@@ -28,19 +28,19 @@ from manager.util.author_code import line_that_asks
 from manager_tools.simulation.scene import Scene, Sent, Weather, sender
 
 _Arrived = deque[tuple[float, bytes] | None]
-"""Pieces of a stream, with the time at which each is there; None after the last one."""
+"""Parts of a stream, with the time at which each arrives; None comes after the last part."""
 
 
 _TO_THE_SECOND = 0.5
 _AT_ONCE = 1e-6
-"""Seconds that the rounding of a timer may make."""
+"""The rounding error of a timer in seconds."""
 _LOOKS_EVERY = 5.0
-"""Seconds after which a stream that is behind may have caught up."""
+"""Seconds between checks whether a delayed stream has caught up."""
 _NEVER_SENT = 0.2
-"""The part of requests that do not arrive when the sender gives up meanwhile."""
+"""The share of requests that never arrive if the sender gives up in the meantime."""
 
 _SPLIT = 0.05
-"""The part of a stream's pieces that come in two."""
+"""The share of a stream's parts that arrive in two pieces."""
 
 _REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
@@ -63,8 +63,8 @@ class Network(Wire):
     ) -> None:
         """Connect one process to the control plane of a scene.
 
-        `crash` returns, before and after each write takes effect, whether the process dies there. `counted`
-        is called for each request.
+        `crash` is called before and after each write takes effect, and returns whether the process dies at
+        that time. `counted` is called for each request.
         """
         self.weather = weather
         self.writes = 0
@@ -77,12 +77,12 @@ class Network(Wire):
         self._counted = counted
         self._open: dict[_Exchange, None] = {}
         self._dead = False
-        # The server's: its work continues when the client is frozen or dead.
+        # This task belongs to the server: it continues when the client is frozen or dead.
         self._context = scene.context
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[_Exchange]:
-        """See `Wire`. Sent again once if the credentials were rejected and there are new ones."""
+        """Send a request as `Wire.exchange` does; repeat it with new credentials if they are rejected."""
         header = (await self._credentials.current()).header
         exchange = _Exchange(self, request, header)
         try:
@@ -100,7 +100,7 @@ class Network(Wire):
             self._leave(exchange)
 
     async def _send(self, exchange: _Exchange) -> None:
-        """Return once there is an answer; the caller must leave `exchange` in any case."""
+        """Return when a response has arrived; the caller must leave `exchange` in any case."""
         self._counted()
         self._open[exchange] = None
         if self._dead:
@@ -127,16 +127,16 @@ class Network(Wire):
         return [exchange.request.path for exchange in self._open]
 
     def abort(self, why: str = "the connection was aborted") -> None:
-        """See `Wire`."""
+        """Abort as `Wire.abort` does."""
         for exchange in list(self._open):
             exchange.fail(why)
 
     async def aclose(self) -> None:
-        """See `Wire`."""
+        """Close as `Wire.aclose` does."""
         self.abort()
 
     def unplug(self) -> None:
-        """Disconnect the dead process: only requests already on their way may still take effect."""
+        """Disconnect the dead process: only requests that are already sent may still take effect."""
         self._dead = True
 
     def _is_silent(self) -> bool:
@@ -178,7 +178,7 @@ class Network(Wire):
         asyncio.get_running_loop().call_later(self._delay(), exchange.answer, answer)
 
     async def _served(self, exchange: _Exchange) -> ApiResponse:
-        """Return the answer after the server's processing time."""
+        """Return the response after the server's processing time."""
         chance, request = self._rng.random, exchange.request
         if chance() < self.weather.refusals:
             answer = self._refusal()
@@ -190,7 +190,7 @@ class Network(Wire):
             if answer.status == HTTPStatus.FORBIDDEN and not self._scene.rights_taken:
                 exchange.forbidden = orjson.loads(answer.body)["message"]
         if self.weather.slow:
-            # The write has taken effect already. A delay before it could let it happen under another
+            # The write has already taken effect. A delay before it could move it to the time of another
             # leader.
             await asyncio.sleep(self._rng.uniform(0.0, self.weather.slow))
         return answer
@@ -218,7 +218,7 @@ class Network(Wire):
             return ApiResponse.failure(refusal)
 
     async def _ask_second(self, exchange: _Exchange, request: ApiRequest) -> ApiResponse:
-        """Answer like a server with a stale watch cache; its reads from storage are current."""
+        """Respond like a server with a stale watch cache, whose reads from storage are current."""
         handle, asked = self._plane.cluster.handle, dict(request.query)
         version = self._past(self.weather.behind)
         exchange.behind = "watch" in asked
@@ -245,7 +245,7 @@ class Network(Wire):
         return await handle(replace(request, query=followed))
 
     def _past(self, seconds: float) -> int | None:
-        """Return the newest resource version of `seconds` ago that is still known."""
+        """Return the newest known resource version from `seconds` ago."""
         then = self._scene.now - seconds
         found = None
         for when, version in self._scene.versions:
@@ -265,7 +265,7 @@ class Network(Wire):
         return self._rng.uniform(0.0, self.weather.delay)
 
     async def pieces(self, stream: AsyncIterator[bytes], exchange: _Exchange) -> AsyncGenerator[bytes, None]:
-        """Yield the pieces of a stream in order, each delayed by the current lag."""
+        """Yield the parts of a stream in order, each delayed by the current lag."""
         arrived: _Arrived = deque()
         pumping = asyncio.get_running_loop().create_task(
             self._pump(stream, arrived, exchange), context=self._context.copy()
@@ -305,7 +305,7 @@ class Network(Wire):
             exchange.wake()
 
     async def _next(self, arrived: _Arrived, exchange: _Exchange) -> bytes | None:
-        """Return the next piece once it has reached the process; None at the end."""
+        """Return the next part when it has reached the process; None at the end."""
         while not arrived:
             await exchange.wait()
         exchange.check()
@@ -327,7 +327,7 @@ class Network(Wire):
         return self.weather.lag + (self.weather.behind if exchange.behind else 0.0)
 
     async def _skip(self, piece: bytes, arrived: _Arrived, exchange: _Exchange) -> bytes:
-        """Wait until the stream goes on, and return the latest states of all pieces that have arrived."""
+        """Wait until the stream continues; return the latest states in all parts that have arrived."""
         while self.weather.skips:
             await exchange.wait(1.0)
         pieces = [piece]
@@ -388,7 +388,7 @@ def _without_bookmarks(piece: bytes) -> bytes:
 
 
 class _Exchange:
-    """Request and response in transit: `manager.kube.wire.WireResponse` once it is answered."""
+    """A request and its response in transit; with a response, a `manager.kube.wire.WireResponse`."""
 
     status: int
     headers: dict[str, str]
@@ -400,11 +400,11 @@ class _Exchange:
         self.carrying: asyncio.Task[None] | None = None
         self.arrived = False
         self.first = b""
-        """What a stream begins with."""
+        """The first content of a stream."""
         self.forbidden = ""
-        """Why it was forbidden, when its process had all rights."""
+        """The reason for a 403 although the process had all rights."""
         self.behind = False
-        """It is answered by a server that is behind."""
+        """Whether the server that responds is behind."""
         self._network = network
         self._lost = ""
         self._waiter: asyncio.Future[None] | None = None
@@ -436,7 +436,7 @@ class _Exchange:
         self.wake()
 
     def leave(self, rng: random.Random) -> None:
-        """Give up on the answer; a request already on its way may still arrive."""
+        """Give up on the response; a request that is already sent may still arrive."""
         if self.answered.done() and not self.answered.cancelled():
             self.answered.exception()
         else:
@@ -453,9 +453,9 @@ class _Exchange:
             self._waiter.set_result(None)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Return when woken, or after so long; raises ConnectionLost once it has failed.
+        """Return when woken or after the timeout; raise ConnectionLost if the connection has failed.
 
-        A stream takes no task for that, as there are some thousand pieces in each run.
+        This needs no task per wait, because a run has some thousand parts of streams.
         """
         self.check()
         self._waiter = self._loop.create_future()

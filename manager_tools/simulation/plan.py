@@ -1,4 +1,4 @@
-"""Plan of a simulation run: the actions of people and the faults with their times, drawn from a seed."""
+"""The plan of a simulation run: user actions and faults with their times, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PROGRAM = Program("simulated", "0")
 LEASE_NAMESPACE = "kube-system"
 
 PLANTED = "planted"
-"""What every password, token and other secret begins with, as far as a simulation makes it."""
+"""The beginning of every password, token and other secret that a simulation generates."""
 
 NAMESPACES = ("default", "team")
 NAMES = ("web", "db", "tron")
-"""Few, so that names are taken, and given again."""
+"""Few names, so that names are in use and are used again."""
 
 ACTS = {
     "create": 8,
@@ -44,15 +44,15 @@ ACTS = {
     "drop finalizer": 0.7,
     "delete namespace": 0.3,
 }
-"""What people do, and how often."""
+"""The users' actions with their frequencies."""
 
 _MINUTES = 5.0
 _MOST_STEPS = 40
 _MOST_FAULTS = 10
 _DENSE = 8
-"""Of so many seeds, the last has three times as many steps and faults, which find more for their time.
+"""The last of this many seeds has three times as many steps and faults, which find more per second.
 
-In it, managers keep the certificates of their webhooks.
+In such a run, managers also rotate their webhook certificates.
 """
 _DENSE_MINUTES = 8.0
 
@@ -91,28 +91,28 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "server_jump": (1, "the wall clock of the API server jumps, and back {seconds} later"),
     "drift": (1, "the clocks of {manager} go at another rate for {seconds}"),
 }
-"""What goes wrong: how often, and in words."""
+"""The kinds of faults, with frequency and description."""
 
 OF_CERTIFICATES = frozenset({"secret", "bundle", "keepers"})
-"""What goes wrong only where managers keep certificates."""
+"""Faults that need managers with their own webhook certificates."""
 ALONE = tuple(each for each in KINDS_OF_FAULT if each not in {"scale", "mode"})
-"""What goes wrong where one manager works: fewer of them, or one that leads, make no difference then."""
+"""Faults without effect if only one manager is active."""
 NO_EXCUSE = frozenset({"secret", "keepers"})
-"""In spite of which each webhook is trusted at every moment."""
+"""Faults during which each webhook must still be trusted."""
 
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
-"""Of virtual time; a plan that somebody has written has no more than a day."""
+"""Virtual seconds; a handwritten plan has at most a day."""
 When = Annotated[str, Meta(pattern="^(before|after|freeze|stale|meddle|refuse|look)$")]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """User action at a virtual time; `draw` seeds all its random choices."""
+    """A user action at a virtual time; `draw` is the seed of its random choices."""
 
     at: Seconds
     act: Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
     kind: Annotated[int, Meta(ge=0)]
-    """Of the operators' kinds, which."""
+    """The index of the operators' kind."""
     draw: Annotated[int, Meta(ge=0)]
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong at a time, for a while, in virtual seconds; `size` is a part of requests."""
+    """A fault at a time, for a duration in virtual seconds; `size` is the affected share of requests."""
 
     at: Seconds
     what: Annotated[str, Meta(pattern=f"^({'|'.join(KINDS_OF_FAULT)})$")]
@@ -129,7 +129,7 @@ class Fault:
     seconds: Seconds
     size: Annotated[float, Meta(ge=0, le=1)] = 0.0
     draw: Annotated[int, Meta(ge=0)] = 0
-    """Seeds what else is drawn for it."""
+    """The seed of the fault's other random choices."""
 
     def __str__(self) -> str:
         words = KINDS_OF_FAULT[self.what][1]
@@ -139,7 +139,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Plan of a simulation run; all other decisions are drawn from its seed."""
+    """The plan of a simulation run; all other decisions depend on its seed."""
 
     seed: int
     replicas: Annotated[int, Meta(ge=1, le=9)]
@@ -148,7 +148,7 @@ class Plan:
     crash_at: tuple[int, When] | None = None
     shards: Annotated[int, Meta(ge=0, le=256)] = 0
     keeps_certificates: bool = False
-    """Whether managers keep the certificates of their webhooks, and the API server trusts no others."""
+    """Whether managers rotate their webhook certificates, and the API server trusts no others."""
 
     def to_json(self) -> str:
         """Encode the plan for `from_json`."""
@@ -187,7 +187,7 @@ def plan_of(
 ) -> Plan:
     """Return the plan of a seed, with virtual minutes of user actions and faults, or of one kind of fault.
 
-    With `shards`, there are more replicas, and they divide the objects into that many shards.
+    With `shards`, there are more replicas, which own that many shards.
     """
     rng = random.Random(f"{seed}/plan")
     dense = fault is None and seed % _DENSE == _DENSE - 1
@@ -216,7 +216,7 @@ def plan_of(
 
 
 def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list[Step]:
-    """Generate `count` actions on that number of kinds, within `seconds`."""
+    """Draw `count` actions on this number of kinds, within `seconds`."""
     acts, weights = list(ACTS), list(ACTS.values())
     made = [
         Step(
@@ -239,7 +239,7 @@ def faults(
     near: Sequence[float],
     kinds: Sequence[str] = (),
 ) -> list[Fault]:
-    """Draw the faults of a run, half of them about one of the times `near`."""
+    """Draw the faults of a run, half of them near one of the times `near`."""
     weights = [KINDS_OF_FAULT[kind][0] for kind in kinds]
     made = [
         Fault(

@@ -1,4 +1,4 @@
-"""Processes of a simulation: a manager as a user starts it, with its own clock, network and shutdown."""
+"""The processes of a simulation: managers as a user starts them, each with its own clock and network."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from manager_tools.simulation.plan import LEASE_NAMESPACE, PLANTED, PROGRAM
 from manager_tools.simulation.scene import FROZEN, Scene, Sent, current_process
 
 TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=12.0)
-"""Seconds. Longer than by default, since much of what a run costs is renewals while all is calm."""
+"""Lease durations in seconds, longer than the defaults to save renewals in calm phases."""
 
 MOST_TURNS, MOST_REQUESTS = 20_000, 1_000
-"""In a virtual minute: more is a hot loop, which would have no end in virtual time."""
+"""Maximum numbers per virtual minute: more is a hot loop, which would never end in virtual time."""
 
 STALE = 30.0
-"""Seconds by which a process that is born anew reads the past, and for which it does so."""
+"""Seconds by which a restarted process reads old state, and for which it does so."""
 
 REFUSED = 20.0
-"""Seconds for which everything is refused."""
+"""Seconds for which all requests are refused."""
 
 GRACE = 10.0
-"""Seconds that reconciles get to finish when a process is told to end."""
+"""Seconds that reconciles get to finish when a process is stopped."""
 
 
 class _TokenFile(Credentials):
-    """The token as it can be read in that world, as from a file that the kubelet writes."""
+    """The token file of the simulated pod, as the kubelet would write it."""
 
     REJECTED_INTERVAL = TokenFile.REJECTED_INTERVAL
 
@@ -60,7 +60,7 @@ class _TokenFile(Credentials):
 
 
 class Replica:
-    """Simulated process: a manager as a user starts it, with its own clock, network and shutdown."""
+    """A simulated process: a manager as a user starts it, with its own clock, network and shutdown."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class Replica:
         certificates: WebhookCertificates | None,
         operator_in: Callable[[AnyOperator, Replica], AnyOperator],
     ) -> None:
-        """Make the process of a `number`; each that is born anew has a higher `generation`.
+        """Create process `number`; each restart gets a higher `generation`.
 
-        `certificates` are those that it keeps for its webhooks; `operator_in` returns an operator as the
-        process runs it.
+        `certificates` are the certificates of its webhooks; `operator_in` returns an operator in the form for
+        this process.
         """
         self.name = f"manager-{number}.{generation}" if generation else f"manager-{number}"
         self.number = number
@@ -110,7 +110,7 @@ class Replica:
         self.credentials = _TokenFile(world)
 
     def start(self) -> None:
-        """Begin, in a context of its own."""
+        """Start the process, in a context of its own."""
         self.context.run(self._assemble)
         self.task = asyncio.get_running_loop().create_task(
             self._run(), name=self.name, context=self.context.copy()
@@ -175,12 +175,12 @@ class Replica:
             self._served = ServedCertificate(kept.source, look_every=READ_EVERY)
             for runnable in (*kept.runnables, Runnable("webhooks", self._serve)):
                 self.manager.add(runnable)
-            # A second keeper, which may run beside the leader's.
+            # A second certificate rotator, which may run beside the leader's.
             *_, keeper = self._certificates.certificates_for(transport, webhooks, self._unguessable).runnables
             self._keep = keeper.run
 
     async def _serve(self) -> None:
-        """Keep the certificate up to date, like the webhook server."""
+        """Renew the certificate like the webhook server."""
         assert self._served is not None
         await self._served.obtained()
         async with self._served.refreshed():
@@ -194,13 +194,13 @@ class Replica:
         return self._served._known[0].certificates
 
     def keep_certificates(self) -> Callable[[], object]:
-        """Keep certificates without regard to leadership, until the returned function is called."""
+        """Rotate certificates without being the leader, until the returned function is called."""
         keeping = asyncio.get_running_loop().create_task(self._keep(), context=self.context.copy())
         self._keeping.append(keeping)
         return keeping.cancel
 
     def _unguessable(self, count: int) -> bytes:
-        """Return random bytes; long enough ones contain a mark by which a leaked password is found."""
+        """Return random bytes; if long enough, with a marker by which a leaked password is found."""
         planted = PLANTED.encode()
         drawn = self.rng.randbytes(count)
         made = planted + drawn[len(planted) :] if count >= 2 * len(planted) else drawn
@@ -212,7 +212,7 @@ class Replica:
             await self.manager.run(self.stop)
         except LeadershipLost:
             self.world.note(self.name, "ended: the lease was lost")
-        except Exception as error:  # noqa: BLE001 - that is what is looked for
+        except Exception as error:  # noqa: BLE001 - unexpected errors are violations
             self.world.violated(f"{self.name} ended with {type(error).__name__}: {error}")
         else:
             self.world.note(self.name, "ended in order")
@@ -237,12 +237,12 @@ class Replica:
                 self.world.violated(f"{self.name} has left {what} behind: {sorted(left)}")
 
     def terminate(self) -> None:
-        """Stop the process like SIGTERM."""
+        """Stop the process as by SIGTERM."""
         if self.alive and not self.stop.is_set():
             self.stop.set()
             loop = asyncio.get_running_loop()
             late = GRACE + STOP_MARGIN
-            freezes = self._freezes if self.clock.paused is None else -1  # a frozen process is late anyway
+            freezes = self._freezes if self.clock.paused is None else -1  # a frozen one may be late
             self._ends_by = self.context.copy().run(loop.call_later, late, self._late, late, freezes)
 
     def _late(self, seconds: float, freezes: int) -> None:
@@ -250,9 +250,9 @@ class Replica:
             self.world.violated(f"{self.name} does not end within {seconds:g} s")
 
     async def effect(self, what: str, when: str) -> bool:
-        """Report an outside effect, `before` and `after` it; return True if the process dies here.
+        """Report an external effect, `before` and `after` it; return True if the process dies here.
 
-        It never returns after a death.
+        After the death of the process, the call never returns.
         """
         sent = Sent(self.name, "CALL", what)
         if when == "after":
@@ -284,7 +284,7 @@ class Replica:
         return False
 
     def has_looked(self) -> None:
-        """Count a read of the outside, on whose answer the operator will act; freeze here if planned."""
+        """Count a read of external state on which the operator will act; freeze here if planned."""
         self.world.looks += 1
         if self.world.plan.crash_at == (self.world.looks, "look"):
             self._freeze()
@@ -297,7 +297,7 @@ class Replica:
             self.world.later(FROZEN, self._thaw)
 
     def freeze(self) -> None:
-        """Have nothing of it run any more, as under SIGSTOP."""
+        """Pause all tasks of the process, as SIGSTOP does."""
         self._freezes += 1
         self.clock.paused = []
 
@@ -320,7 +320,7 @@ class Replica:
             self.kill()
 
     def kill(self) -> None:
-        """End at once: nothing of it runs any more."""
+        """Kill the process: none of its tasks continues."""
         if not self.dead:
             self.world.note(self.name, "killed")
             self.dead = True
@@ -330,21 +330,21 @@ class Replica:
 
     @property
     def alive(self) -> bool:
-        """Return whether it can do anything, now or when it is no longer frozen."""
+        """Return whether the process is running or frozen."""
         return not self.dead and not self.task.done()
 
     def next_due(self) -> list[float]:
-        """Return when it will look at each delayed object again, in virtual time."""
+        """Return the virtual time at which the process will reconcile each delayed object."""
         queues = [each.queue for each in self.manager.controllers if each.queue is not None]
         dues = [item.due for queue in queues for item in queue._items.values() if item.due is not None]
         return [(due - self.clock.offset) / self.clock.rate for due in dues]
 
     def has(self, number: int) -> bool:
-        """Return whether it works on the objects of a shard."""
+        """Return whether the process owns the objects of a shard."""
         return self.alive and self.owned is not None and self.owned.find(number) is not None
 
     async def bury(self) -> None:
-        """Let go of what it holds, when the world is over; raises what no process should end with."""
+        """Release resources at the end of the world; raise errors with which no process may end."""
         self.clock.resume()
         self.task.cancel()
         await asyncio.wait([self.task])

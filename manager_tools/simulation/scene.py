@@ -1,4 +1,4 @@
-"""The part of a simulated world that its processes see: clock, time line, violations, use of the clock."""
+"""The state of a simulated world that its processes use: clock, timeline, violations, use of the clock."""
 
 from __future__ import annotations
 
@@ -21,59 +21,59 @@ from manager_tools.simulation.loop import VirtualLoop
 from manager_tools.simulation.plan import PLANTED, Plan
 
 FROZEN = 90.0
-"""Seconds: more than the lease lasts, on anybody's clock."""
+"""Seconds of a freeze, longer than the Lease duration on each clock."""
 _TOKEN = f"{PLANTED}-token"
 
 _BY_TIME = frozenset(("requeue", "timer", "back-off", "resync"))
-"""Triggers that no change causes."""
+"""Reconcile triggers that no change causes."""
 _TIMER = "timer"
 _CONSEQUENCES = 660.0
-"""Virtual seconds in which a write may have consequences: a Deployment gives up its progress after 600."""
+"""Virtual seconds within which a write may have consequences: a Deployment's deadline is 600."""
 _OF_THE_RUNTIME = ("manager.util.clock", "manager_tools.simulation.loop")
 
 current_process: contextvars.ContextVar[str] = contextvars.ContextVar("current_process", default="")
 
 
 sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", default=None)
-"""On behalf of which request the control plane does what it does."""
+"""The request for which the control plane acts at present."""
 
 
 @dataclass
 class Weather:
-    """Condition of the network, and of the server as one process sees it."""
+    """The condition of the network and of the server, for one process."""
 
     delay: float = 0.002
-    """Longest time that a request, an answer or a piece of a stream takes, in seconds."""
+    """The maximum delay in seconds of a request, a response or a part of a stream."""
     loss: float = 0.0
-    """Part of the requests, and of the answers, that get lost with their connection."""
+    """The share of requests, and of responses, that are lost with their connection."""
     refusals: float = 0.0
-    """Part of the requests that the server answers with 429, 500 or 503."""
+    """The share of requests to which the server responds with 429, 500 or 503."""
     lag: float = 0.0
-    """Seconds by which watches, and lists that may be answered from a cache, are behind."""
+    """Seconds by which watches, and lists from a cache, are behind."""
     stale: float = 0.0
-    """Seconds by which lists are behind; watches are not streamed lists then."""
+    """Seconds by which lists are behind; then watches cannot stream lists."""
     torn: float = 0.0
-    """Part of a stream's pieces that break off within a line."""
+    """The share of a stream's parts that break off within a line."""
     twice: float = 0.0
-    """Part of the writes that arrive twice, one right after the other."""
+    """The share of writes that arrive twice in succession."""
     skips: bool = False
-    """Streams carry nothing, and then only the last state of each object."""
+    """Streams pause, and then send only the last state of each object."""
     untrusted: bool = False
-    """The API server does not take the certificate of its webhooks."""
+    """The API server does not trust the certificate of its webhooks."""
     behind: float = 0.0
     """Seconds by which the second of two API servers is behind; lists and watches go to either."""
     refusing: bool = False
-    """No connection can be made."""
+    """Connections are refused."""
     silent: bool = False
-    """Nothing arrives, in either direction, and nobody says so."""
+    """No data arrives in either direction, and no error is reported."""
     no_bookmarks: bool = False
-    """Watches send no bookmarks but the one that ends a list."""
+    """Watches send no bookmarks except the one that ends an initial list."""
     slow: float = 0.0
-    """Seconds that the server takes at most to answer, after what it was asked for has had its effect."""
+    """The maximum seconds until the server responds, after the request has taken effect."""
     _changes: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
 
     def change(self, **values: Any) -> Callable[[], None]:
-        """Override values until the returned function is called; the last of several overrides counts."""
+        """Override values until the returned function is called; the last of several overrides applies."""
 
         def undo() -> None:
             self._changes = [each for each in self._changes if each is not values]
@@ -91,28 +91,28 @@ class Weather:
 
 @dataclass(eq=False)
 class Sent:
-    """Request that has left a process, as observers of the simulation see it."""
+    """A request that has left a process, for the observers of the simulation."""
 
     process: str
     method: str
     path: str
     number: int = 0
-    """How many writes of this process came before it."""
+    """The number of earlier writes by this process."""
     by_clock: bool = False
-    """Whether time alone has caused the reconcile that sent it."""
+    """Whether only the passage of time has caused the reconcile that sent the request."""
 
     def __str__(self) -> str:
         return f"{self.process}: {self.method} {self.path}"
 
     @property
     def is_upkeep(self) -> bool:
-        """Return whether it is about leases or Events, and so changes no object of an operator."""
+        """Return whether the request is about Leases or Events, and so changes no operator's object."""
         return "/leases" in self.path or "/events" in self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that has to hold, and did not."""
+    """A violated invariant."""
 
     at: float
     what: str
@@ -122,27 +122,26 @@ class Violation:
 
 
 class ClockUse:
-    """Work that operators do because time has passed: schedules, timers, times to live.
+    """A record of operators' writes that the passage of time causes: schedules, timers, times to live.
 
-    They write something then, although no other client has changed anything. That is no sign of unrest if
-    the operator has asked for the time, or has a method with `@every`, and if time alone has caused the
-    reconcile.
+    Operators then write although no other client has changed an object. Such a write is legitimate if the
+    operator reads the time or has a method with `@every`, and if only time has caused the reconcile.
     """
 
     def __init__(self, operators: Sequence[AnyOperator]) -> None:
         timers = [each for operator in operators for each in operator.timers]
         self._has_common_timers = any(not each.for_each for each in timers)
         self.is_read = bool(timers)
-        """Whether an operator has asked for the time, or has a method with `@every`."""
+        """Whether an operator has read the time, or has a method with `@every`."""
         self.has_written = False
-        """Whether anything was written because of the time."""
+        """Whether an operator has written because of the time."""
         self.resources: set[str] = set()
-        """The kinds of which objects were created or deleted because of the time."""
+        """The kinds of objects that were created or deleted because of the time."""
         self._runs: set[str] = set()
         self._last = -_CONSEQUENCES
 
     def was_asked(self) -> None:
-        """Remember whether an operator has just asked the loop for the time of day."""
+        """Record whether an operator has just read the time of day."""
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__") in (*_OF_THE_RUNTIME, __name__):
             frame = frame.f_back
@@ -152,7 +151,7 @@ class ClockUse:
                 self._runs.add(run.id)
 
     def causes_write(self) -> bool:
-        """Return whether time alone has caused the reconcile that the calling task belongs to."""
+        """Return whether only time has caused the reconcile of the current task."""
         run = current_record()
         if run is None:
             return self._has_common_timers
@@ -160,14 +159,14 @@ class ClockUse:
         return bool(triggers) and triggers <= _BY_TIME and (_TIMER in triggers or run.id in self._runs)
 
     def wrote(self, now: float, change: Change) -> None:
-        """Take note of a write that time alone has caused."""
+        """Record a write that only time has caused."""
         self.has_written = True
         self._last = now
         if change.old is None or change.new is None:
             self.resources.add(f"{change.key.plural}.{change.key.group}".rstrip("."))
 
     def explains(self, now: float) -> bool:
-        """Return whether what changes now may be a consequence of such a write."""
+        """Return whether the current change may be a consequence of such a write."""
         return now - self._last <= _CONSEQUENCES
 
 
@@ -178,27 +177,27 @@ class Scene(ABC):
     plan: Plan
     operators: Sequence[AnyOperator]
     clocks_are_right: bool = False
-    """Whether managers' clocks are right from the start, and not only when all is calm."""
+    """Whether managers' clocks are right from the start, or only in the calm phase."""
 
     timeline: list[tuple[float, str, str]] = field(init=False, default_factory=list)
     violations: list[Violation] = field(init=False, default_factory=list)
     writes: int = field(init=False, default=0)
     looks: int = field(init=False, default=0)
-    """How often managers have looked at what is outside of the cluster."""
+    """The number of managers' reads of external state."""
     rights_taken: int = field(init=False, default=0)
-    """How many faults have taken rights of the managers away."""
+    """The number of faults that have removed rights of the managers."""
     trouble_until: float = field(init=False, default=0.0)
-    """When the last thing went wrong, or will be over, for which no webhook need be trusted."""
+    """The end of the last fault during which webhooks need not be trusted."""
     token: str = field(init=False, default=_TOKEN)
-    """What managers can read; there have been so many others before it."""
+    """The token that managers can read; there were this many tokens before it."""
 
     def __post_init__(self) -> None:
         self.weathers = [Weather() for _ in range(self.plan.replicas)]
         self.leads: set[int] = set()
-        """The numbers of those that lead or wait for a while, where the others share."""
+        """With shards: the numbers of the replicas that temporarily lead or wait."""
         self.clock_use = ClockUse(self.operators)
         self.tokens_made: set[str] = set()
-        """What managers have drawn for passwords, as `ctx.token` makes it a text."""
+        """The random values that managers have used for passwords, as `ctx.token` formats them."""
         self.versions: list[tuple[float, int]] = []
         self.plane: ControlPlane
         self.context = contextvars.copy_context()
@@ -209,12 +208,12 @@ class Scene(ABC):
 
     @property
     def seed(self) -> str:
-        """Return the seed of the plan, for sources of chance beside the world's own."""
+        """Return the plan's seed, for other random generators than the world's own."""
         return str(self.plan.seed)
 
     @property
     def now(self) -> float:
-        """Return the virtual seconds since the start, which no process's clock shows."""
+        """Return the virtual seconds since the start, independent of the processes' clocks."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         return loop.true_time
@@ -225,24 +224,24 @@ class Scene(ABC):
         return self.plane.cluster
 
     def note(self, process: str, what: str) -> None:
-        """Add a line to the time line."""
+        """Add a line to the timeline."""
         self.timeline.append((self.now, process, what))
 
     def violated(self, what: str) -> None:
-        """Note that something does not hold."""
+        """Record a violated invariant."""
         if not self._ending:
             self.violations.append(Violation(self.now, what))
             self.note("VIOLATED", what)
 
     def give_up(self, what: str) -> None:
-        """Note that something does not hold, and that to go on would have no end."""
+        """Record a violated invariant after which the run would never end."""
         self.violated(what)
         if not self._hopeless:
             self._hopeless = True
             self._main.cancel()
 
     def forbidden(self, process: str, message: str, asked_at: str) -> None:
-        """Note that a manager has asked for what its roles do not grant."""
+        """Record that a manager has requested an action which its roles do not allow."""
         refusal = Forbidden(403, "Forbidden", message)
         refusal.asked_at = asked_at
         if refusal.missing_right is not None and str(refusal) not in self._refusals:
@@ -250,7 +249,7 @@ class Scene(ABC):
             self.violated(f"{process} has no right: {refusal}")
 
     def dies_at(self, sent: Sent, when: str) -> bool:
-        """Return whether the process dies there; asked before and after each write of a manager."""
+        """Return whether the process dies at this point; called before and after each write of a manager."""
         if sent.is_upkeep:
             return False
         if when == "before":
@@ -261,13 +260,13 @@ class Scene(ABC):
         return True
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Have it done after that time, whatever becomes of the process that asks."""
+        """Call the function after that time, even if the process that asks for it is gone."""
         self.context.copy().run(asyncio.get_running_loop().call_later, seconds, act)
 
     @abstractmethod
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
-        """Note a violation if another process has the lease."""
+        """Record a violation if another process has the Lease."""
 
     @abstractmethod
     def meddle(self) -> None:
-        """Let people change something right after a write of a manager."""
+        """Let users change an object right after a write of a manager."""

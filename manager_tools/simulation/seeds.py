@@ -31,34 +31,34 @@ from manager_tools.simulation.services import Handler
 from manager_tools.simulation.world import STAYS_CALM, Given, Outside, World
 
 Samples = Mapping[str, Sequence[dict[str, Any]]]
-"""Specs, by kind and group."""
+"""Valid specs, by kind and group."""
 
 _STAYS_CALM = 4
-"""Of so many seeds, the first is watched for longer once all is calm, as are those with certificates."""
+"""Of this many seeds, the first is observed longer in the calm, as are runs with certificates."""
 _SEES_RENEWALS = 2_500.0
-"""Seconds for which a run with certificates is watched, so that some write follows a death at any of them."""
+"""Seconds for which a run with certificates is observed, so that it includes a write after each death."""
 _AHEAD = 4
-"""Runs that wait for each process: few, so that one that fails, and who interrupts, soon ends them all."""
+"""The number of runs that wait for each process: few, so that a failure ends all of them soon."""
 _SHRINKS = 80
-"""Runs that are spent on making a failure small."""
+"""The maximum number of runs to reduce a failing plan."""
 _SHRINKS_FOR = 45.0
-"""Seconds of real time that are spent on it, so that it takes less than a minute."""
+"""The maximum real seconds to reduce a failing plan: less than a minute."""
 
 
 _NOT_FRESH, _IN_FRESH = "not as a fresh install has it", "in a fresh install"
 _OF_COMPARISON = (_NOT_FRESH, _IN_FRESH)
-"""What begins with one of these only a comparison with a fresh install finds."""
+"""The beginnings of violations that only a comparison with a fresh cluster finds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a run.
+    """The result of a run.
 
     Attributes: `violations` are the failed checks; `digest` is the same for the same seed, on any machine;
     `writes` counts the managers' writes, and `looks` their reads of the outside; `seconds` are virtual;
     `timeline` has (seconds, process, event); `accepted` counts the objects of each resource that the API
-    server took; `lost` and `doubled` count the objects that a fresh install has more and less of; `settled`
-    is the time to become calm, in virtual seconds.
+    server took; `lost` counts the objects that only the fresh cluster has, `doubled` those that it lacks;
+    `settled` is the time until the calm, in virtual seconds.
     """
 
     plan: Plan
@@ -105,7 +105,7 @@ def crash_points(plan: Plan, operators: Sequence[AnyOperator], **given: Unpack[G
 def run(
     plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True, **given: Unpack[Given]
 ) -> Outcome:
-    """Run it, and see that a fresh install comes to the same."""
+    """Run the plan, and compare the result with a fresh cluster."""
     with _collected_at_the_end():
         return _run(plan, operators, compare, given)
 
@@ -155,17 +155,17 @@ def _calm_seconds(plan: Plan) -> float:
 
 
 def _compared(world: World) -> tuple[list[Violation], int, int]:
-    """Compare with a fresh install: the differences, how many objects it has more, and how many it lacks.
+    """Compare with a fresh cluster; return the differences, and how many objects it has more or less.
 
-    Where operators ask for the time, its objects are created when they were, and it is looked at at the same
-    moments: it has to be the same at one of them, as it may be busy at another.
+    If operators read the time, the fresh cluster gets the objects at the same times, and both are compared at
+    several moments. The states must be equal at one of them, because a cluster may be busy at another.
     """
     follows_clock = world.clock_use.is_read
     fresh = replace(
         world,
         plan=Plan(world.plan.seed, replicas=1, steps=(), faults=()),
         objects=world.asked if follows_clock else [each._replace(at=0.0) for each in world.asked],
-        stays_calm=0.0,  # that it stays calm has been seen already
+        stays_calm=0.0,  # the first run has already checked that it stays calm
         clocks_are_right=True,
         drawn_before=world.drawn,
         moments=[moment for moment, _ in world.states] if follows_clock else (),
@@ -185,7 +185,7 @@ def _compared(world: World) -> tuple[list[Violation], int, int]:
 
 @contextmanager
 def _collected_at_the_end() -> Iterator[None]:
-    """Collect garbage only at the end of the block: a world is one heap of cycles that live until then.
+    """Collect garbage only at the end of the block, until which all objects of a world are in use.
 
     Older objects are excluded. So nothing may use the world after the block: garbage of it that this
     collection misses is never found.
@@ -204,7 +204,7 @@ def _collected_at_the_end() -> Iterator[None]:
 def run_all(
     plans: Iterable[Plan], operators: Sequence[AnyOperator], *, jobs: int, **given: Unpack[Given]
 ) -> Generator[Outcome, None, None]:
-    """Run the plans in several processes; yield results in order, without time lines of runs that hold."""
+    """Run the plans in several processes; yield results in order, without timelines of successful runs."""
     if jobs == 1:
         for plan in plans:
             yield _slim(run(plan, operators, **given))
@@ -233,7 +233,7 @@ def shrunk(
 ) -> Outcome:
     """Return the same failure with fewer faults and steps.
 
-    It has as few as so many runs in so many seconds of real time find, or as are there when it is `enough`.
+    The search ends after a number of runs, after some real seconds, or when `enough` returns true.
     """
     now = time.monotonic
     best, began, longest = outcome, now(), 0.0
@@ -286,14 +286,15 @@ def assert_holds(
     Simulated users create objects from the schema. `samples` are valid objects for kinds whose constraints
     are hard to guess; the check fails if the API server accepted no object of a kind in any seed.
 
-    `services` are aiohttp handlers by URL (`http://HOST:PORT`) that answer the operators' HTTP calls. There
-    is no other network: any other look-up or connection fails the test, with its name.
+    `services` are aiohttp handlers by URL (`http://HOST:PORT`) that answer the operators' HTTP calls. No
+    other network exists: any other look-up or connection fails the test, with the host's name.
 
     `may_differ` names fields, anywhere in objects, that may differ from a fresh install, for operators that
     use the time, count, or measure durations. Timestamps may always differ.
 
-    `heartbeats` names fields that an operator changes for ever on purpose. They may differ, too, and a write
-    that changes nothing else is no unrest. What follows the manager's clock or `@every` needs no such name.
+    `heartbeats` names fields that an operator changes continually on purpose. They may differ, too, and a
+    write that only changes them does not count as unrest. Changes by the manager's clock or `@every` need no
+    such name.
     """
     given: Given = {
         "samples": specs_of(each.to_wire() for each in samples),
@@ -338,7 +339,7 @@ def never_accepted(accepted: Mapping[str, int], operators: Sequence[AnyOperator]
 
 
 def story_of(outcome: Outcome) -> str:
-    """Return the story of a failure for a reader."""
+    """Return the description of a failure for a user."""
     plan = outcome.plan
     lines = [f"seed {plan.seed}, {plan.replicas} replicas"]
     if plan.crash_at is not None:
@@ -356,14 +357,14 @@ def _is_news(what: str) -> bool:
 
 
 def _open_files() -> set[Path]:
-    """By number; none where the system does not tell."""
+    """Return the open files by number; none if the system does not list them."""
     folder = Path("/dev/fd")
-    # The folder itself is open while it is read.
+    # This includes the folder itself, which is open for the listing.
     return {each for each in folder.iterdir() if each.exists()} if folder.is_dir() else set()
 
 
 def _outsides(operators: Sequence[AnyOperator]) -> dict[AnyOperator, type[Outside]]:
-    """Return the class of each operator's `outside`; raise TypeError where that is none."""
+    """Return the class of each operator's `outside`; raise TypeError for an invalid one."""
     found = {}
     for operator in operators:
         outside: Any = operator.outside
@@ -388,7 +389,7 @@ def _begin(*known: Any) -> None:
     global _known  # noqa: PLW0603 - of a process that does nothing else
     _known = known
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)  # a terminal tells all processes; who began them ends them
+        signal.signal(each, signal.SIG_IGN)  # the parent ends the workers, though Ctrl-C reaches all
 
 
 def _run_slim(plan: Plan) -> Outcome:

@@ -1,12 +1,12 @@
-"""HTTP services by name, where a loop is in virtual time: handlers of aiohttp answer within the process.
+"""HTTP services by name for a loop in virtual time: aiohttp handlers respond within the process.
 
     async def registry(request: web.BaseRequest) -> web.Response:
         return web.json_response({"tag": "1.2"})
 
     assert_holds(ImageOperator, services={"http://registry.default.svc:5000": registry})
 
-The loop looks names up and makes connections: for any client that uses asyncio, and in any task. TLS is left
-out: what is sent by `https` arrives as it would after decryption.
+The loop resolves names and makes connections for any asyncio client and in any task. Requests by `https` are
+not encrypted.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Handler = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
 
 _PORTS = {"http": 80, "https": 443}
 _FIRST_ADDRESS = ipaddress.IPv4Address("198.18.0.1")
-"""Of a range that is for tests."""
+"""The first address of a range that is reserved for tests."""
 _ENDS_WITHIN = 1.0
 
 _Protocol = Any
-"""A protocol of asyncio that gets data as it comes."""
+"""An asyncio protocol that receives data in parts."""
 
 
 class Services:
-    """Answer requests to known names; refuse any other name, and note it in `refused`."""
+    """A network that accepts requests to known names; it refuses others, and records them in `refused`."""
 
     def __init__(
         self, handlers: Mapping[str, Handler] | None = None, refused: list[str] | None = None
     ) -> None:
-        """`handlers` by URLs of a scheme, a host and perhaps a port. Raises ValueError for anything else."""
+        """Set up the services, by URLs of scheme, host and optional port. Raises ValueError."""
         self.refused: list[str] = [] if refused is None else refused
         self._handlers = {_place(url): handler for url, handler in (handlers or {}).items()}
         hosts = dict.fromkeys(host for host, _ in self._handlers)
@@ -53,7 +53,7 @@ class Services:
         self._context = contextvars.copy_context()
 
     def refuse(self, what: str, place: str = "") -> NoReturn:
-        """Raise NotRepeatable for what leaves the process, with the operator's line that it comes from."""
+        """Raise NotRepeatable for a connection out of the process, with the operator's source line."""
         line = operators_line()
         advice = f": give services={{'http://{place}': handler}} to fake it" if place else ""
         text = f"{f'{line}: ' if line else ''}{what}, and virtual time has no network{advice}"
@@ -61,7 +61,7 @@ class Services:
         raise NotRepeatable(text)
 
     def look_up(self, host: str, port: int) -> str:
-        """Return the address of a name, or of an address itself."""
+        """Return the simulated address of a name, or an address itself."""
         if _is_address(host):
             return host
         if (found := self._addresses.get(host.lower().rstrip("."))) is None:
@@ -76,13 +76,13 @@ class Services:
         return host, port
 
     def take(self, sock: socket.socket, address: str, port: int) -> None:
-        """Remember where a socket is connected to; nothing ever goes through it."""
+        """Remember the address of a socket's connection; the socket itself transfers no data."""
         self._connected[sock] = self.place_at(address, port)
 
     def connect(
         self, factory: Callable[[], _Protocol], where: tuple[str, int] | socket.socket, ssl: Any
     ) -> tuple[asyncio.Transport, _Protocol]:
-        """Connect a client to the service at that address, or that its socket is connected to."""
+        """Connect a client to the service at the address, or at the address of the client's socket."""
         if isinstance(where, socket.socket):
             if (place := self._connected.pop(where, None)) is None:
                 self.refuse("a socket is used")
@@ -113,7 +113,7 @@ class Services:
         return self._servers[place]()
 
     async def aclose(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         for server in self._servers.values():
             await server.shutdown(_ENDS_WITHIN)
 

@@ -1,4 +1,4 @@
-"""People of a simulation: what they do to a cluster, with values drawn from the kinds' own schemas."""
+"""The simulated users: their actions on a cluster, with values drawn from the kinds' schemas."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORDS = (
     *("2021-04-01", "2020-02-29", "2021-04-01T00:00:00Z", "10Mi", "1Gi", "2Gi"),
     *("ann@example.com", "nginx:1.27"),
 )
-"""Texts that something in some schema may want; the API server says which."""
+"""Texts that some schema may accept; the API server decides."""
 
 _FORMATS = {"date": r"\d{4}-\d\d-\d\d", "email": r".+@.+"}
 _LARGEST = 3
@@ -42,16 +42,16 @@ _UNSET = 0.6
 _BEYOND = 0.03
 _EDGE = 0.1
 _MOST = 100
-"""Of which there may be so many, there is no point in having as many as the schema allows."""
+"""The maximum number of list items and map entries, even if the schema allows more."""
 
 _ATTEMPTS = 6
-"""How often somebody tries to write a spec that the API server takes."""
+"""The number of attempts to write a spec that the API server accepts."""
 
 _EITHER = 0.5
-"""The chance of a sample as a spec, of a name taken from an operator's object, and the like."""
+"""The probability of each of two choices, such as a sample instead of a random spec."""
 
 _MARK = "spoilt"
-"""A label and an annotation of theirs."""
+"""The users' own label and annotation."""
 
 _SPOILT: tuple[Object, ...] = (
     {"metadata": {"labels": None}},
@@ -65,10 +65,10 @@ _APPLIED: tuple[Object, ...] = (
     {"metadata": {"annotations": {_MARK: "by another manager"}}},
     {"spec": {"replicas": 0}},
 )
-"""What another field manager applies to what it does not own."""
+"""Fields that another field manager applies to objects of operators."""
 
 _HELD = "people.simulated/hold"
-"""Their finalizer, which keeps what is deleted until they take it away."""
+"""The users' finalizer, which keeps a deleted object until they remove it."""
 
 _TAKERS: dict[str, Object] = {
     "ConfigMap": {"data": {"somebody": "else's"}},
@@ -84,12 +84,12 @@ _TAKERS: dict[str, Object] = {
         }
     },
 }
-"""Others' objects whose names may be in the way."""
+"""Objects of other clients, whose names may conflict with children's names."""
 
 
 @dataclass
 class _Turn:
-    """An action: its source of chance, the operator's number, and the object or child that it is about."""
+    """An action, with its random generator, the operator's number, and the affected object or child."""
 
     rng: random.Random
     number: int
@@ -97,14 +97,14 @@ class _Turn:
 
 
 class People:
-    """Simulated users; each of their steps has its own seed, so that others can be omitted."""
+    """Simulated users; each of their steps has its own seed, so that other steps can be omitted."""
 
     def __init__(
         self, plane: ControlPlane, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
     ) -> None:
         """Create users; half of the objects that they create come from `samples`, specs by `Kind.group`."""
         self.accepted: Counter[str] = Counter()
-        """How many objects of each resource were taken."""
+        """The number of accepted objects of each resource."""
         self._samples = samples
         self._plane = plane
         self._operators = operators
@@ -120,7 +120,7 @@ class People:
         return self._plane.client
 
     async def act(self, step: Step) -> str:
-        """Do it, by the method of its name, and say what was done; return early where there is no child."""
+        """Call the method with the action's name, and record the action; return if there is no child."""
         rng = random.Random(step.draw)
         kind = self._operators[step.kind].kind
         name = f"{rng.choice(NAMES)}-{step.kind}"
@@ -168,7 +168,7 @@ class People:
         return _shown(patch)
 
     async def _apply(self, turn: _Turn) -> str | None:
-        """Another field manager's, by force; the object is made if there is none."""
+        """Apply with another field manager and force; create the object if it is missing."""
         schema = self._schemas[turn.number]
         if schema is None:
             return None
@@ -220,7 +220,7 @@ class People:
     async def _take_name(self, turn: _Turn) -> str | None:
         child = self._child(turn.rng)
         if child is not None and turn.rng.random() < _EITHER:
-            # The operator has no chance to make it anew.
+            # Then the operator cannot create the child again.
             resource, *place = child
             kind = self._kinds[resource]
             if kind in _TAKERS:
@@ -244,7 +244,7 @@ class People:
         return " ".join(found)
 
     async def _hold(self, turn: _Turn) -> str | None:
-        """Have a finalizer of theirs on an object or a child, and perhaps delete it."""
+        """Add the users' finalizer to an object or a child, and perhaps delete it."""
         own = [place for place, _ in self._placed([turn.place[0]])]
         held = turn.rng.choice(own) if own and turn.rng.random() < _EITHER else self._child(turn.rng)
         if held is None:
@@ -280,17 +280,17 @@ class People:
         ]
 
     async def release_all(self, *resources: str, namespace: str = "") -> None:
-        """Remove people's finalizers from these resources or all, in a namespace or everywhere."""
+        """Remove the users' finalizers from these resources or all, in a namespace or everywhere."""
         while held := self._held(namespace, resources or self._resources):
             for each in held:
                 with suppress(StatusError):  # conflict: try again
                     await self._release(each)
 
     async def give_back(self) -> None:
-        """Let go of what they hold, of names that were taken away from operators, and of invalid images.
+        """Remove the users' finalizers, objects with operators' names, and invalid images.
 
-        A fresh install would not come as far as the operators had: the pods from before an update to an image
-        that cannot start keep running.
+        Otherwise a fresh cluster would differ: with an invalid image, pods from before the update keep
+        running only in the old cluster.
         """
         await self.release_all()
         for each in self._taken("away"):
@@ -299,7 +299,7 @@ class People:
             spec = obj.get("spec") or {}
             invalid = [name for name in spec if name.lower().endswith("image") and not _is_image(spec[name])]
             if invalid:
-                with suppress(StatusError):  # it is being deleted, or was refused
+                with suppress(StatusError):  # the object is being deleted, or the write was refused
                     await self._patch(place, {"spec": dict.fromkeys(invalid)})
 
     def _taken(self, *how: str) -> list[Place]:
@@ -313,7 +313,7 @@ class People:
         await self._client.delete(*turn.place)
 
     async def _evict_pod(self, turn: _Turn) -> str | None:
-        """Have a node evict a pod, which stays as Failed."""
+        """Make a node evict a pod, which then remains with phase Failed."""
         pods = self._placed(["pods"])
         running = [place for place, each in pods if each["status"].get("phase") == "Running"]
         if not running:
@@ -387,7 +387,7 @@ def _spec_schema(cluster: DevCluster, operator: AnyOperator) -> Object | None:
 
 
 def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
-    """Draw a value that the schema allows, or almost allows."""
+    """Draw a value that the schema allows or nearly allows."""
     values: Sequence[Any] = schema.get("enum") or ()
     if rng.random() < _BEYOND:
         values = (None, "", -1, 2**31, [], {}, "x" * 300)
@@ -411,7 +411,7 @@ def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
 
 
 def edges(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the values at a schema's bounds, and those right beyond."""
+    """Return the values at a schema's bounds and just outside."""
     if values := schema.get("enum"):
         return [*values, f"not {values[0]}"]
     kind, found = schema.get("type"), list[Any]()
@@ -445,7 +445,7 @@ def changed(spec: Object, schema: Mapping[str, Any], rng: random.Random) -> Obje
 
 
 def _drawn_for(name: str, schema: Mapping[str, Any], rng: random.Random) -> Any:
-    """Draw a value for a field of that name; a password contains a mark that can be searched for."""
+    """Draw a value for a field of this name; a password contains a marker that can be searched for."""
     value, secret = drawn(schema, rng), name.endswith("password") or schema.get("format") == "password"
     if secret and value and isinstance(value, str) and value not in edges(schema):
         return (PLANTED + value)[: max(len(value), len(PLANTED))]

@@ -1,4 +1,4 @@
-"""Simulation run: a cluster, its managers, users and faults, all drawn from one seed."""
+"""A simulation run: a cluster, its managers, users and faults, all drawn from one seed."""
 
 from __future__ import annotations
 
@@ -70,81 +70,81 @@ Object = dict[str, Any]
 _WEBHOOKS = "https://webhooks.simulated"
 _ENCODED = base64.b64encode(PLANTED.encode() + b"..")[:9]
 _SECRETS = PLANTED.encode(), _ENCODED, base64.b64encode(_ENCODED)
-"""What every secret begins with, as it is, as a Secret has it, and a generated password there."""
+"""The beginnings of all secrets: as plain text, in a Secret, and of generated passwords in a Secret."""
 _QUIET_KINDS = {("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io", "events")}
-"""What may be written while nothing changes."""
+"""Kinds whose writes do not count as changes."""
 
-# In virtual seconds.
+# Durations in virtual seconds
 _DEFINED_AFTER = 1.0
 _LOOK_EVERY = 20.0
 _CALM_AFTER = 660.0
-"""So long without a change, and nothing is under way: a Deployment gives up its progress after 600."""
+"""Seconds without a change and without work after which the world is calm: a Deployment's deadline is 600."""
 _CALM_WITHIN = 1_800.0
 _READY_WITHIN = 60.0
-"""A manager that has started by then has its caches."""
+"""Seconds after its start within which a manager has filled its caches."""
 STAYS_CALM = 1_800.0
 _CLOCK_WATCHED = 1_800.0
-"""So long after the last fault and change, what follows the clock is as it always is."""
+"""Seconds after the last fault and change until time-dependent objects have their usual state."""
 _IDLE, _IDLE_WITHIN = 20.0, 180.0
-"""Nothing has changed for so long when a state is looked at, if there is such a moment."""
+"""Seconds without changes before a state is read, and the maximum wait for such a moment."""
 _LOOKS = 3
-"""How often the state of what follows the clock is looked at."""
+"""The number of times that a time-dependent state is read."""
 _BETWEEN_LOOKS = 67.0
 _MOST_SHOWN = 5
 _AFTER_A_CRASH = 120.0
 _LOOKS_WITHIN = 1.0
 _STOPS_WITHIN = 60.0
-"""A process sees to it by itself that it takes less, if it can."""
+"""Seconds within which a process must stop; its own limits are shorter."""
 
 
 class Outside:
-    """State of an operator outside of the cluster, in the same process; one for each world."""
+    """An operator's external state, in the same process; each world has its own."""
 
     services: Mapping[str, Handler] = {}
-    """Handlers of aiohttp that answer HTTP in its stead, by URL: `http://HOST:PORT`."""
+    """The aiohttp handlers of the external system, by URL: `http://HOST:PORT`."""
     ignored: frozenset[str] = frozenset()
-    """Fields of objects that may differ from those of a fresh install."""
+    """Fields of objects that may differ from those in a fresh cluster."""
     kept: frozenset[str] = frozenset()
-    """Resources of which what the operator makes may outlive its object."""
+    """Resources in which an operator's objects may outlive their owner."""
     given: frozenset[str] = frozenset()
-    """Resources of which there is what people have brought, and a fresh install needs."""
+    """Resources with objects that users create, and that a fresh cluster needs."""
 
     def __init__(self, world: World) -> None:
         self.world = world
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Keep the external system running inside the block."""
+        """Run the external system inside the block."""
         yield
 
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
-        """Return the operator as it runs in that replica."""
+        """Return the operator in the form for that replica."""
         return operator
 
     def seen(self, change: Change, sent: Sent | None) -> None:
         """Observe a write to the cluster, during the write; `sent` is the request if a manager wrote."""
 
     async def check(self) -> list[str]:
-        """Return the violations after everything has settled."""
+        """Return the violations after the world is calm."""
         return []
 
     async def state(self) -> Any:
-        """Return the state for the comparison with a fresh install."""
+        """Return the external state for the comparison with a fresh cluster."""
         return None
 
     def inherited(self) -> Iterable[tuple[str, Object]]:
-        """Return objects that exist before a fresh install, with their resources."""
+        """Return objects that exist before a fresh cluster starts, with their resources."""
         return ()
 
 
 class _Webhooks(WebhookClient):
-    """Client of the webhooks of any running replica."""
+    """A client of the webhooks of any running replica."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     async def close(self) -> None:
-        """Close connections; there are none by default."""
+        """Close connections; the default does nothing."""
 
     async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
         if (service := client_config.get("service")) is not None:
@@ -188,10 +188,10 @@ class _Webhooks(WebhookClient):
 
 
 class Given(TypedDict, total=False):
-    """Settings of a run that an author may give; see `assert_holds`."""
+    """Optional settings of a run; see `assert_holds`."""
 
     samples: Mapping[str, Sequence[Object]]
-    """Specs that a kind takes, by kind and group."""
+    """Valid specs, by kind and group."""
     services: Mapping[str, Handler]
     may_differ: Iterable[str]
     heartbeats: Iterable[str]
@@ -202,51 +202,51 @@ class World(Scene):
     """The run of one plan."""
 
     befall: Callable[[World, Fault], Awaitable[None]]
-    """Has a fault go wrong, and right again after its time."""
+    """A function that starts a fault, and ends it after its duration."""
     outside: Mapping[AnyOperator, type[Outside]] = field(default_factory=dict)
     given: Given = field(default_factory=Given)
     objects: Sequence[Asked] = ()
-    """What is created, and when."""
+    """The objects to create, with their times."""
     stays_calm: float = STAYS_CALM
-    """So long after the last change nothing may be written."""
+    """Seconds after the last change during which no write is allowed."""
     refused: list[str] = field(default_factory=list)
-    """What there is no network for; see `guarded`."""
+    """Refused network connections; see `guarded`."""
     moments: Sequence[float] = ()
-    """When to look at the state; else when all is calm."""
+    """The times at which to read the state; None means when all is calm."""
     drawn_before: frozenset[str] = frozenset()
-    """Uids and tokens of an earlier run, from which `objects` are."""
+    """UIDs and tokens of an earlier run, from which `objects` come."""
 
     last_change: float = field(init=False, default=0.0)
     last_write: float = field(init=False, default=0.0)
-    """When a manager wrote something that was no consequence of time alone."""
+    """The time of the last write of a manager that was not caused by time alone."""
     last_written: Change | None = field(init=False, default=None)
-    """That write."""
+    """The path of the last such write."""
     last_unrest: float = field(init=False, default=0.0)
-    """When something changed that was no consequence of time alone."""
+    """The time of the last change that was not caused by time alone."""
     ended_at: float = field(init=False, default=0.0)
     manifests: list[Object] = field(init=False)
-    """The account of the managers with its roles and bindings."""
+    """The managers' account with its roles and bindings."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.rng = random.Random(f"{self.seed}/world")
         self.heartbeats = frozenset(self.given.get("heartbeats", ()))
-        """Fields of objects that operators change for ever on purpose."""
+        """Fields of objects that operators change continually on purpose."""
         self.running: list[Replica] = []
         self.buried: list[Replica] = []
         self.away: set[int] = set()
-        """The numbers of those that are not there for a while, and are not replaced."""
+        """The numbers of replicas that are temporarily removed and not replaced."""
         self.made: set[Key] = set()
-        """What managers have created."""
+        """The objects that managers have created."""
         self.born: dict[str, float] = {}
-        """When each object was created, by uid."""
+        """The creation time of each object, by UID."""
         self.outsides: dict[AnyOperator, Outside] = {}
         self.tokens = 0
-        """How many tokens of managers there have been before the present one."""
+        """The number of managers' tokens before the current one."""
         self.no_holder_until = 0.0
-        """Who leads does not know until then that a restored backup names somebody else."""
+        """Until this time, a leader may not know that a restored Lease names another holder."""
         self.forgotten: set[str] = set()
-        """The uids of what a restored backup does not have."""
+        """The UIDs of objects that a restored backup lacks."""
         self.certificates: WebhookCertificates | None = None
         self._wrong = 0
         self._checking: asyncio.Task[None] | None = None
@@ -257,7 +257,7 @@ class World(Scene):
         self._own = {resource_of(each.kind): each for each in self.operators}
         self._resources = {each.kind.gvk.kind: resource_of(each.kind) for each in self.operators}
         self.states: list[tuple[float, State]] = []
-        """What the cluster had come to in the end, at one moment or several."""
+        """The final states of the cluster, at one or several moments."""
         self.asked: list[Asked] = []
         self._digest = hashlib.sha256()
         self._generations = [0] * self.plan.replicas
@@ -309,7 +309,7 @@ class World(Scene):
         self.check_holder(sent, change)
 
     def _note_time(self, change: Change, sent: Sent | None) -> None:
-        """Remember when something changed, and whether time alone was the cause."""
+        """Record the time of a change, and whether only time has caused it."""
         if sent is not None and self.heartbeats and self._is_heartbeat(change):
             return
         self.last_change = self.now
@@ -348,12 +348,12 @@ class World(Scene):
         assert change.new is not None
         data = change.new.data
         if _has_secret(data) and f"{change.key.plural}.{change.key.group}" in self._own:
-            # It says there what people have written.
+            # This text is written by users.
             data = orjson.dumps({**orjson.loads(data), "spec": None})
         self.check_told(str(sent), data)
 
     def _check_left_alone(self, sent: Sent, change: Change) -> None:
-        """Check that other clients' marks remain; on a deleted object, only their finalizers count."""
+        """Check that other clients' marks remain: labels, annotations and finalizers."""
         assert change.old is not None
         had = marks_of_others(change.old.data)
         if change.new is None:
@@ -369,7 +369,7 @@ class World(Scene):
             self.violated(f"{who} tells a secret")
 
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
-        """Check that no replica but the sender holds the lease, or the lease of the object's shard."""
+        """Check that only the sender has the Lease, or the Lease of the object's shard."""
         if self.certificates is not None and self.certificates.may_be_written_by_two(sent.path):
             return
         if self.plan.shards:
@@ -380,7 +380,7 @@ class World(Scene):
             self.violated(f"{sent} came while {holder} had the lease")
 
     def _range_of(self, change: Change) -> int | None:
-        """Return the shard of the object that a changed object belongs to; None if it is unknown."""
+        """Return the shard of the owner of a changed object; None if it is unknown."""
         kept = change.new or change.final
         assert kept is not None
         resource, uid = f"{change.key.plural}.{change.key.group}".rstrip("."), kept.uid
@@ -394,12 +394,12 @@ class World(Scene):
         return ShardSet.of(self.plan.shards, ()).number_of(uid) if operator.shared_out else 0
 
     def holder(self, number: int = 0) -> str:
-        """Return the holder of the leader's lease, or of a shard's lease."""
+        """Return the holder of the leader's Lease, or of a shard's Lease."""
         if self.now < self.no_holder_until:
             return ""
         first = self._lease(0)
         if first["metadata"].get("annotations", {}).get(f"{PROGRAM.name}/shards") == "1":
-            number = 0  # a leader has them all
+            number = 0  # a leader owns all shards
         return self._lease(number)["spec"].get("holderIdentity") or ""
 
     def _lease(self, number: int) -> Object:
@@ -410,7 +410,7 @@ class World(Scene):
     # Actions
 
     async def run(self) -> None:
-        """Run the whole simulation; violations are collected in `violations`."""
+        """Run the whole simulation, and collect violations in `violations`."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         main = asyncio.current_task()
@@ -457,7 +457,7 @@ class World(Scene):
 
     async def _prepare(self) -> None:
         client = self.cluster.client
-        # It reads the models' sources, for what is said of their fields.
+        # This reads the models' sources, for the fields' docstrings.
         in_pods = self.certificates is not None
         for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators), in_pods):
             await client.create(resource, "", copy.deepcopy(obj))
@@ -494,7 +494,7 @@ class World(Scene):
         return operator if outside is None else outside.operator(operator, replica)
 
     def meddle(self) -> None:
-        """People come right after a write of a manager, and change something."""
+        """Let users change an object right after a write of a manager."""
         step = replace(self.rng.choice(self.plan.steps), at=self.now)
 
         async def act() -> None:
@@ -513,7 +513,7 @@ class World(Scene):
                 self._start(replica.number)
 
     def come_back(self, number: int) -> None:
-        """Be there again after having been away."""
+        """Start the removed replica again."""
         self.away.discard(number)
         if number not in {each.number for each in self.running}:
             self._start(number)
@@ -559,7 +559,7 @@ class World(Scene):
             replica.clock.be_right()
 
     async def _wait_trusted(self, kept: WebhookCertificates) -> None:
-        """Return once each replica is trusted: steps and faults begin then."""
+        """Wait until each replica is trusted; steps and faults begin afterwards."""
         while any(each.presented is None or any(kept.problems(each.presented)) for each in self.running):
             if self.now > TRUSTED_WITHIN:
                 self.violated("no webhook is ever trusted")
@@ -570,7 +570,7 @@ class World(Scene):
         self.trouble_until = -TRUSTED_WITHIN
 
     async def _watch_certificates(self, kept: WebhookCertificates) -> None:
-        """Check until cancelled whether API servers and replicas trust each other's certificates."""
+        """Check until cancelled that API servers and replicas trust each other's certificates."""
         while True:
             await asyncio.sleep(CHECKED_EVERY)
             if self.now < self.trouble_until + TRUSTED_WITHIN:
@@ -591,8 +591,8 @@ class World(Scene):
     # Final checks
 
     async def _is_calm(self) -> bool:
-        """Wait until nothing is written any more, and see that it stays so."""
-        if self.moments:  # another run was calm then
+        """Wait until no writes happen, and check that none follows."""
+        if self.moments:  # another run was calm after the same time
             await asyncio.sleep(max(0.0, self.moments[0] - self.now))
             return True
         deadline = self.now + _CALM_WITHIN
@@ -679,7 +679,7 @@ class World(Scene):
         )
 
     async def _moments(self) -> AsyncIterator[float]:
-        """Wait for each moment at which to look at the state: several where it follows the clock."""
+        """Wait for each moment at which to read the state: several if the state depends on time."""
         for moment in self.moments:
             await asyncio.sleep(max(0.0, moment - self.now))
             yield self.now
@@ -692,8 +692,8 @@ class World(Scene):
             yield self.now
 
     async def _be_idle(self, latest: float) -> None:
-        """Wait until nothing has changed for a while, if that is so in time."""
-        # No event would do: each change puts it off.
+        """Wait until nothing has changed for a while, or until the time is over."""
+        # An event would not help: each change postpones the end.
         while (idle := min(latest, self.last_change + _IDLE)) > self.now:  # noqa: ASYNC110
             await asyncio.sleep(idle - self.now)
 
@@ -722,7 +722,7 @@ class World(Scene):
         return state._replace(objects={**outside, **state.objects})
 
     async def _is_idle(self, queue: WorkQueue[Any] | None) -> bool:
-        """Return whether the queue becomes empty for a moment, as operators may requeue periodically."""
+        """Return whether the queue becomes empty for a moment; operators may requeue periodically."""
         for _ in range(100):
             if queue is not None and not queue.unfinished():
                 return True
@@ -730,7 +730,7 @@ class World(Scene):
         return False
 
     def _check_caches(self, replica: Replica) -> None:
-        """Check that the caches match the store, or its part in the replica's shards."""
+        """Check that the caches match the store, or the objects of the replica's shards."""
         shards = ShardSet.of(self.plan.shards or 1, filter(replica.has, range(self.plan.shards)))
         for informer in replica.manager.cache.informers:
             if informer.spec.label_selector or informer.spec.field_selector:
@@ -760,7 +760,7 @@ class World(Scene):
         if self._checking is not None:
             self._checking.cancel()
             with suppress(asyncio.CancelledError):
-                await self._checking  # raises what has ended it before
+                await self._checking  # raises an earlier error
         self._ending = True
         for each in (*self.buried, *self.running):
             await each.bury()

@@ -91,7 +91,7 @@ async def test_attach_exchanges_text_with_the_process_and_logs_contain_its_outpu
 
 
 @pytest.mark.usefixtures("echo")
-async def test_port_forward_carries_bytes_both_ways(streams: PodStreams):
+async def test_port_forward_transfers_bytes_in_both_directions(streams: PodStreams):
     sent = b"hello" * 20_000
     async with streams.port_forward(ECHO, 7777) as connection:
         await connection.write(sent)

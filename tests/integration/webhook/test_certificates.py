@@ -200,6 +200,20 @@ async def test_certificate_rotator_restores_ca_bundles_that_an_installer_reset(i
     ]
 
 
+async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
+    with capture_logs() as lines:
+        async with running(plane.kubeconfig) as certificates:
+            # The configurations are missing, and readiness does not depend on them.
+            await eventually_async(lambda: asyncio.to_thread(certificates.source.pair, datetime.now(UTC)))
+            await asyncio.sleep(1.5)
+            missing = [line["reason"] for line in lines if "is not installed" in line.get("reason", "")]
+            assert len(missing) == 2
+            install(plane)
+            await eventually_async(lambda: asyncio.to_thread(all_trust, plane, certificates))
+    for path in (MUTATING, VALIDATING, SECRET):
+        plane.api.delete(path)
+
+
 @pytest.mark.parametrize(
     "sort", ["mutating", "validating", "written validating", "definition", "written definition"]
 )
