@@ -65,7 +65,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
-    """With the configurations as `make deploy` installs them, and no certificate yet."""
+    """Install the webhook configurations as `make deploy` does, without a certificate."""
     install(plane)
     yield plane
     for path in (MUTATING, VALIDATING, SECRET):
@@ -80,7 +80,7 @@ def install(plane: ControlPlane) -> None:
 
 
 def set_bundle(plane: ControlPlane, path: str, bundle: str | None) -> None:
-    """Put a CA bundle, base64, where the conversion of a CRD has it."""
+    """Set the base64 CA bundle in a CRD's conversion webhook."""
     plane.api.patch(path, {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}})
 
 
