@@ -361,7 +361,7 @@ class EventRecorder:
             async with asyncio.timeout(timeout):
                 await self._empty.wait()
         except TimeoutError:
-            _log.info("some events were not sent in time", unsent=self._waiting)
+            _log.info("lost Events: the manager stopped before it sent them", unsent=self._waiting)
             return False
         finally:
             self._hurried = False

@@ -180,7 +180,8 @@ class Setting(Generic[T]):
         value = self._value_for(instance)
         # An attribute of the instance comes before this descriptor, so the value is looked up once.
         for name in {name for each in owner.__mro__ for name, there in vars(each).items() if there is self}:
-            vars(instance)[name] = value
+            if getattr(owner, name) is self:  # else a subclass overrides it, and `super()` has asked for it
+                vars(instance)[name] = value
         return value
 
     def _value_for(self, instance: Any) -> T:

@@ -65,7 +65,7 @@ def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
     yield from _markdown(["aim", "found", ""], verdicts, labels=2)
     yield ""
     if has_profiles and any(aim.reached is False for aim in aims):
-        yield f"[Profiles]({PROFILES}) explain the aims that are not reached.\n"
+        yield f"[Profiles]({PROFILES}) explain why some aims are not reached.\n"
 
 
 def _setting(run: Run) -> Iterator[str]:

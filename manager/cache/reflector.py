@@ -302,7 +302,7 @@ class Reflector:
             async with asyncio.timeout(LIST_MORE_WITHIN):
                 version = await self._pages(selection, take)
         except (KubeError, TimeoutError) as failure:
-            self._log.debug("cannot list more objects", error=str(failure))
+            self._log.debug("cannot read the next page of the list", error=str(failure))
             return None
         # An outdated server may show objects that another client has changed or deleted since.
         return None if version < seen else version
@@ -457,7 +457,7 @@ class Reflector:
             except NotFound:
                 self._sink.settle(key, None)
             except KubeError as failure:
-                self._log.debug("cannot read a deleted object", error=str(failure))
+                self._log.debug("cannot decode the object of a DELETED event", error=str(failure))
                 return
             else:
                 self._sink.settle(key, raw)

@@ -216,7 +216,7 @@ class Definitions:
             except Gone:
                 continue
             except KubeError as error:
-                _log.debug("cannot watch a definition", definition=followed.name, error=str(error))
+                _log.debug("cannot watch a CRD", definition=followed.name, error=str(error))
                 await asyncio.sleep(backoff.next())
 
     async def _watch(self, followed: Definition, selector: Mapping[str, str], version: str) -> None:

@@ -310,7 +310,7 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
             what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{what} failed")
         except TooManyQuestions as error:
-            _access_log.debug("too many access reviews", path=request.path, reason=str(error))
+            _access_log.debug("refused: too many access reviews", path=request.path, reason=str(error))
             return _refusal(HTTPStatus.TOO_MANY_REQUESTS, "Too many questions")
 
     return answer

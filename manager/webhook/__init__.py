@@ -12,7 +12,7 @@ Decorated methods of an operator return the answers:
         @webhook.to_hub(OldPet)
         async def from_v1alpha1(self, pet: JsonObject) -> None: ...
 
-For kinds of others, an operator has an `Admission`, and uses its decorators:
+For a kind that is not its own, an operator has an `Admission`, and uses its decorators:
 
     class TeamOperator(Operator[Team]):
         pods = webhook.Admission(Pod, namespaces={"matchLabels": {"team": "blue"}})

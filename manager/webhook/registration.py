@@ -237,8 +237,8 @@ class Admission(AdmissionOptions, Decorators, Generic[R]):
                     raise Refused(forbidden("spec.hostNetwork", "is not for teams"))
                 return None
 
-    A webhook for kinds of others can block them. So by default, requests are allowed if it does not answer,
-    and `kube-system` and the manager's own namespace are excluded.
+    A webhook for a kind that is not ours can block its objects. So by default, requests are allowed if it
+    does not answer, and `kube-system` and the manager's own namespace are excluded.
 
     A function has to be quick, and must not need a running controller. It must change only its argument,
     because the request may still fail, or be a dry run. It gets objects in the version of their model,

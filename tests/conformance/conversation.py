@@ -49,7 +49,7 @@ __all__ = ["Conversation", "Step", "load", "load_all"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """An exchange, or an action on a watch."""
+    """A request with its response, or an action on a watch."""
 
     request: str = ""
     body: Any = None
@@ -79,7 +79,7 @@ class Step:
 
     @property
     def is_recorded(self) -> bool:
-        """Return whether it has an answer."""
+        """Return whether the step has a recorded answer."""
         return not (self.unrecorded or self.close or self.webhook)
 
 

@@ -1,4 +1,4 @@
-"""Field by field, where two answers differ; and what differs on purpose, in `known_differences.yaml`."""
+"""Differences of two answers, field by field; `known_differences.yaml` lists the intended ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSING = object()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
-    """Something that devcluster does not do as the real server."""
+    """A known difference between devcluster and the real server."""
 
     where: str
     """The conversation or scene."""
@@ -48,7 +48,7 @@ def complaints(
 
 
 def differences(expected: Any, actual: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(path, what differs) for each field."""
+    """Yield the path and a description of each differing field."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in sorted({*expected, *actual}):
             below = f"{path}.{key}" if path else str(key)

@@ -1,4 +1,4 @@
-"""Holds a conversation with a control plane and writes down the answers."""
+"""Plays a conversation against a control plane and records the answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Answer = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class _Got:
-    """An answer as it came."""
+    """An unmasked answer."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -62,7 +62,7 @@ class _Got:
 
 
 class _Webhooks(WebhookServer):
-    """Answers at each path as a step said."""
+    """Webhook server that answers at each path as the conversation's steps define."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -74,7 +74,7 @@ class _Webhooks(WebhookServer):
         return self.reviews.pop(path, [])
 
     async def answer(self, path: str, review: Answer) -> web.Response:
-        """Record the review, and answer it as the steps say."""
+        """Record the review, and answer as the steps define."""
         self.reviews.setdefault(path, []).append(review)
         told = self.answers.get(path, {})
         await asyncio.sleep(told.get("delay", 0))
@@ -121,7 +121,7 @@ def _renamed(told: Answer, obj: Answer, wanted: str) -> Answer:
 def play(
     conversation: Conversation, plane: ControlPlane, *, recorded: Mapping[str, Answer] | None = None
 ) -> dict[str, Answer]:
-    """Hold the conversation and return the masked answers, by the labels of the steps that are recorded.
+    """Play the conversation; return the masked answers by the labels of the recorded steps.
 
     A real server acts on a new role, definition, webhook or quota some time after it has stored it. With
     `recorded`, it gets that time: a step that changes nothing is repeated until the answer is the recorded
@@ -221,7 +221,7 @@ class _Player:
         self._restore_reviews(reviews)
 
     def _is_final(self, step: Step, answer: Answer, label: str) -> bool:
-        """Return whether it is of no use, or not possible, to repeat a step."""
+        """Return whether the step must not be repeated."""
         if self._recorded is None or not _changes_nothing(step, answer["status"]):
             return True
         if step.unrecorded:
@@ -383,14 +383,14 @@ def _dry_run(step: Step) -> Step | None:
 
 
 def _is_periodic(event: Any) -> bool:
-    """Return whether it is one of the bookmarks that come when the server sees fit."""
+    """Return whether the event is a periodic bookmark, which the server sends at any time."""
     if not isinstance(event, dict) or event["type"] != "BOOKMARK":
         return False
     return not event["object"]["metadata"].get("annotations")
 
 
 def _value(value: Any, path: str) -> Any:
-    """Return the value at `a.b.0.c`; None where the path does not exist."""
+    """Return the value at a path such as `a.b.0.c`; None if the path does not exist."""
     for part in path.split("."):
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]

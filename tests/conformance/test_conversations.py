@@ -1,4 +1,4 @@
-"""The answers of each control plane are those that the real server gave when they were recorded.
+"""Answers of each control plane, compared with the recorded answers of the real server.
 
 But for what is known to differ.
 """
@@ -24,7 +24,9 @@ pytestmark = pytest.mark.contract
 
 
 @pytest.mark.parametrize("conversation", load_all(), ids=lambda each: each.id)
-def test_conversation(conversation: Conversation, control_plane: ControlPlane):
+def test_devcluster_answers_the_conversation_as_recorded(
+    conversation: Conversation, control_plane: ControlPlane
+):
     control_plane.require(*(Feature[need] for need in conversation.needs))
     recorded = load_answers(conversation.part)[conversation.name]
     of_devcluster = isinstance(control_plane, DevclusterControlPlane)
@@ -39,13 +41,15 @@ ASKED = [each for each in PARTS if each.bare]
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if not each.flags], ids=lambda part: part.name)
-def test_server_answers_as_recorded(part: Part, bare_control_plane: ControlPlane, tmp_path: Path):
+def test_devcluster_answers_requests_as_recorded(
+    part: Part, bare_control_plane: ControlPlane, tmp_path: Path
+):
     bare_control_plane.require(*(Feature[need] for need in part.needs))
     _answers_as_recorded(part, bare_control_plane, tmp_path)
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if each.flags], ids=lambda part: part.name)
-def test_server_with_flags_answers_as_recorded(
+def test_devcluster_with_flags_answers_requests_as_recorded(
     part: Part, own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, apiserver_flags=part.flags)

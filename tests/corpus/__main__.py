@@ -1,4 +1,4 @@
-"""`make corpus DIR=...`: give the files of a folder to devcluster and to a real API server, and compare.
+"""`make corpus DIR=...`: apply the files of a folder to devcluster and a real API server; compare.
 
 `known.yaml` lists differences with their reasons.
 """
@@ -35,7 +35,7 @@ NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Json], int]:
-    """Return the manifests below a folder by file and number, and how many files are none (templates)."""
+    """Return the manifests below a folder by file and number, and the number of skipped files (templates)."""
     found: dict[str, Json] = {}
     unread = 0
     for path in sorted(each for each in folder.rglob("*") if each.suffix in SUFFIXES and each.is_file()):
@@ -81,7 +81,7 @@ def unknown(
 
 
 def main() -> int:
-    """Examine the files of a folder on both; return the exit code."""
+    """Apply the files of a folder to both servers and compare; return the exit code."""
     parser = argparse.ArgumentParser(prog="make corpus", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", help="a folder with YAML files: definitions and objects")
     parser.add_argument("--shown", type=int, default=SHOWN, help="differences to print of each kind")

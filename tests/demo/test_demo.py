@@ -1,4 +1,4 @@
-"""`make demo` as a person starts it."""
+"""`make demo` as a user starts it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def command(folder: Path, *flags: str) -> list[str]:
     return [sys.executable, "-m", "demo", f"--folder={folder}", *flags]
 
 
-def test_demo_ends_by_itself_when_everything_is_ready(tmp_path: Path):
+def test_demo_exits_when_every_object_is_ready(tmp_path: Path):
     done = subprocess.run(
         command(tmp_path, "--once"), cwd=ROOT, capture_output=True, text=True, timeout=WITHIN, check=False
     )

@@ -1,4 +1,4 @@
-"""`make e2e`: the product on the cluster that KUBECONFIG names, if that has real nodes."""
+"""`make e2e`: end-to-end tests on the cluster that KUBECONFIG names, if the cluster has real nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = ("test_samples.py", "test_pod_streams.py", "test_faults.py", "test_manag
 
 
 class State:
-    """A plugin of pytest that adds the cluster's state to a failure."""
+    """Pytest plugin that adds the cluster's state to the report of a failed test."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -51,7 +51,7 @@ def _state() -> str:
 
 
 def main() -> int:
-    """Return pytest's exit code, or 0 where there is no cluster to run on."""
+    """Return pytest's exit code, or 0 if no cluster is available."""
     reason = why_not(os.environ.get("KUBECONFIG"))
     if reason is not None:
         print(f"make e2e: skipped: {reason}")

@@ -124,7 +124,7 @@ def make(*arguments: str) -> str:
 
 
 def deploy(overlay: str = "default") -> None:
-    """Deploy with `make deploy`, and wait until all pods are those of the new version, and ready."""
+    """Deploy with `make deploy`, and wait until all pods have the new version and are ready."""
     make("deploy", *([] if overlay == "default" else [f"OVERLAY={overlay}"]))
     wait_for_rollout()
 
@@ -142,7 +142,7 @@ def manager_pods() -> list[dict[str, Any]]:
 
 
 def condition(it: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return a condition of the object's present generation. Raises `AssertionError` if it has none."""
+    """Return a condition of the object's current generation. Raises `AssertionError` if it has none."""
     status = it.get("status", {})
     found = {each["type"]: each for each in status.get("conditions", ())}
     assert kind in found, f"{it['kind']} {it['metadata']['name']} has no condition {kind}: {sorted(found)}"
@@ -231,7 +231,7 @@ def program(name: str) -> Path:
 
 
 def explain(kind: str, name: str, *flags: str | Path, namespace: str = NAMESPACE) -> str:
-    """Run `operator-manager explain` and return what it prints, of a ready object and of another."""
+    """Run `operator-manager explain` and return its output for a ready object or for another object."""
     return run(
         program("operator-manager"),
         "explain",
@@ -243,7 +243,7 @@ def explain(kind: str, name: str, *flags: str | Path, namespace: str = NAMESPACE
 
 
 def nodes() -> list[dict[str, Any]]:
-    """Return the nodes that take pods."""
+    """Return the schedulable nodes."""
     return [
         node
         for node in get("nodes")

@@ -1,4 +1,4 @@
-"""The product on the cluster: deployed once, and removed at the end."""
+"""Fixtures that deploy the product on the cluster once, and remove it at the end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PASSING = (
 
 
 def _inventory() -> set[str]:
-    """Return the names of all objects in the cluster that do not come and go by themselves."""
+    """Return the names of all objects in the cluster, except short-lived kinds such as Events."""
     kinds = kubectl("api-resources", "--verbs=list", "--output=name").split()
     asked = ",".join(kind for kind in kinds if kind not in _PASSING)
     names = '--output=jsonpath={range .items[*]}{.kind} {.metadata.namespace} {.metadata.name}{"\\n"}{end}'
@@ -96,7 +96,7 @@ def deployed(inventory: set[str]) -> Iterator[None]:
 
 
 def remove() -> None:
-    """Remove the product, if it is still there, and the namespaces of these tests."""
+    """Remove the product, if it still exists, and the namespaces of these tests."""
     if kubectl("get", "namespace", SYSTEM, "--ignore-not-found", "--output=name"):
         make("undeploy", "OVERLAY=console")
     kubectl("delete", "clusterrolebinding", CLIENT, f"{NAMESPACE}-viewer", "--ignore-not-found")

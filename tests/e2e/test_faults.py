@@ -60,7 +60,7 @@ SMALL = {
 
 @pytest.fixture(scope="module", autouse=True)
 def console(deployed: None) -> Iterator[None]:
-    """Deploy the console in the manager's pod, and an account that may see all of the console."""
+    """Deploy the console in the manager's pod, and create an account that may see every console page."""
     deploy("console")
     apply(
         SMALL, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}, namespace=FAULTS
@@ -113,7 +113,7 @@ def applied(*objects: dict[str, Any]) -> Iterator[float]:
 
 
 def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
-    """Wait until the condition `Degraded` has one of the words, and say how long that took."""
+    """Wait until the condition `Degraded` contains one of the words, and print the waiting time."""
 
     def read_degraded() -> str:
         it = get(kind, name, namespace=FAULTS)
@@ -129,7 +129,7 @@ def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
 
 
 def wait_until_well(name: str) -> None:
-    """Wait until a Memcached is available, with nothing that keeps it from what is wanted."""
+    """Wait until a Memcached is available and no longer degraded."""
 
     def well() -> None:
         it = get("memcached", name, namespace=FAULTS)
@@ -140,7 +140,7 @@ def wait_until_well(name: str) -> None:
 
 
 def everyone_says(kind: str, name: str, *words: str, asked: tuple[str, ...]) -> None:
-    """Compare what `explain`, the manager and the console's page say of an object that is not ready."""
+    """Assert that `explain`, the manager and the console page report the same cause for an unready object."""
     say(kubectl("get", kind, name, "--output=wide", namespace=FAULTS))
     told = json.loads(explain(kind, name, "--output=json", *asked, namespace=FAULTS))
     assert not told["ready"]
@@ -158,7 +158,7 @@ def pods_of(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_wrong_image_is_reported_until_it_is_corrected(asked: tuple[str, ...]):
+def test_status_reports_a_wrong_image_until_it_is_corrected(asked: tuple[str, ...]):
     words = ("ImagePullBackOff", "ErrImagePull")
     with applied(memcached("image", size=2, image="registry.invalid/memcached:nope")) as began:
         wait_until_told("memcached", "image", *words, began=began)
@@ -170,7 +170,7 @@ def test_wrong_image_is_reported_until_it_is_corrected(asked: tuple[str, ...]):
 
 
 def _console_shows(resource: str, name: str, *words: str) -> None:
-    """Open the object's page as `operator-manager console` does it for a person."""
+    """Open the object's page as `operator-manager console` does for a user."""
     command = (
         program("operator-manager"),
         "console",
@@ -188,14 +188,14 @@ def _console_shows(resource: str, name: str, *words: str) -> None:
     say("the console's page says it, too: build/e2e/console.png")
 
 
-def test_program_that_ends_at_once_is_reported(asked: tuple[str, ...]):
+def test_status_reports_a_container_that_exits_at_once(asked: tuple[str, ...]):
     # The manager's own image is on the node, and has no memcached.
     with applied(memcached("crash", image=IMG)) as began:
         wait_until_told("memcached", "crash", "CrashLoopBackOff", "RunContainerError", began=began)
         everyone_says("memcached", "crash", "CrashLoopBackOff", "RunContainerError", asked=asked)
 
 
-def test_memcached_that_runs_out_of_memory_says_so(asked: tuple[str, ...]):
+def test_memcached_status_reports_out_of_memory(asked: tuple[str, ...]):
     with applied(memcached("memory")):
         wait_until_well("memory")
 
@@ -223,7 +223,7 @@ def _run_out_of_memory(pod: dict[str, Any]) -> None:
             kubectl("exec", name, "--", "dd", "if=/dev/zero", *flags, namespace=FAULTS, within=30)
 
 
-def test_node_without_room_is_reported_until_there_is_some(asked: tuple[str, ...]):
+def test_status_reports_insufficient_node_resources_until_the_pod_fits(asked: tuple[str, ...]):
     fillers = [_filler(node) for node in nodes()]
     with applied(*fillers):
         for each in fillers:
@@ -265,7 +265,7 @@ def _filler(node: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_quota_that_is_used_up_is_reported(asked: tuple[str, ...]):
+def test_status_reports_an_exceeded_quota(asked: tuple[str, ...]):
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -277,7 +277,7 @@ def test_quota_that_is_used_up_is_reported(asked: tuple[str, ...]):
         everyone_says("memcached", "quota", "exceeded quota", asked=asked)
 
 
-def test_status_leaves_out_pods_that_were_evicted():
+def test_status_ignores_evicted_pods():
     with applied(memcached("evicted", size=2)):
         wait_until_well("evicted")
         by_kubelet, by_person = (pod["metadata"]["name"] for pod in pods_of("evicted"))

@@ -1,4 +1,4 @@
-"""The manager's own pods come and go: rolling update, drain, kill, replicas that take over or share."""
+"""Replacement of manager pods: rolling update, drain, kill, failover and sharding."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PAUSE = 0.05
 
 
 class Reviews:
-    """Dry runs of Pets in both versions: each takes webhooks, and one of two a conversion."""
+    """Dry runs of Pets in both versions: every one calls webhooks, every second one a conversion."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -73,7 +73,7 @@ class Reviews:
 
     @contextlib.contextmanager
     def asked_for(self) -> Iterator[None]:
-        """Ask on two threads, one for each version, for as long as the block lasts."""
+        """Send dry runs from two threads, one for each version, within the block."""
         ended = threading.Event()
 
         def ask(version: str, kind: str) -> None:
@@ -95,7 +95,7 @@ class Reviews:
                 thread.join()
 
 
-def test_rolling_update_fails_no_review():
+def test_rolling_update_fails_no_admission_review():
     before = {pod["metadata"]["uid"] for pod in manager_pods()}
     with served_by(r"Starting to serve on (\S+)", KUBECTL, "proxy", "--port=0") as server:
         reviews = Reviews(f"http://{server}")
@@ -113,7 +113,7 @@ def test_rolling_update_fails_no_review():
     )
 
 
-def test_drain_moves_the_manager_and_a_memcached():
+def test_node_drain_moves_the_manager_and_a_memcached_pod():
     (pod,) = manager_pods()
     node = pod["spec"]["nodeName"]
     selector = "--pod-selector=control-plane=controller-manager"
@@ -189,7 +189,7 @@ def _restarted(pod: Mapping[str, Any]) -> None:
 
 
 def _follows(replicas: int) -> None:
-    """Scale the Memcached, which a manager has to see, and wait until it has."""
+    """Scale the Memcached, and wait until the manager has reconciled the change."""
     kubectl("scale", "memcached/memcached-sample", f"--replicas={replicas}")
 
     def followed() -> None:
@@ -198,7 +198,7 @@ def _follows(replicas: int) -> None:
     eventually(followed, every=0.2)
 
 
-def test_manager_goes_on_when_its_only_process_is_killed():
+def test_manager_recovers_when_its_only_process_is_killed():
     (pod,) = manager_pods()
     began = _killed(pod)
     _follows(2)
@@ -224,7 +224,7 @@ def _holder() -> str:
 
 
 def _shards() -> dict[str, list[str]]:
-    """Return the leases of shards that each pod holds."""
+    """Return the shard Leases that each pod holds."""
     held: dict[str, list[str]] = {}
     for lease in get("leases", namespace=SYSTEM):
         name, holder = lease["metadata"]["name"], lease["spec"].get("holderIdentity") or ""
@@ -256,7 +256,7 @@ def test_replicas_share_all_shards_again_after_one_is_killed():
 
 
 def _every_shard_works() -> None:
-    """Have Foos looked at whose UIDs are in many shards."""
+    """Create Foos in many shards, and wait until every Foo is reconciled."""
     foos: list[Any] = [
         {
             "apiVersion": "tutorial.my.domain/v1",

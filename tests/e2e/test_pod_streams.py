@@ -1,4 +1,4 @@
-"""exec, attach, port-forward and logs of the library's client, in containers that run."""
+"""exec, attach, port-forward and logs of the library's client, in running containers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def echo(deployed: None) -> None:
     kubectl("wait", "--for=condition=Ready", f"pod/{ECHO.name}", "--timeout=60s")
 
 
-async def test_exec_feeds_reads_and_reports_the_exit_code(streams: PodStreams):
+async def test_exec_sends_stdin_reads_output_and_returns_the_exit_code(streams: PodStreams):
     script = "import sys; print(sys.stdin.read().upper(), end=''); print('e', file=sys.stderr); sys.exit(3)"
     stdin = b"hello " * 200_000
     result = await streams.exec(POD, ["python", "-c", script], stdin=stdin, limit=2_000_000)
@@ -68,7 +68,7 @@ async def test_exec_feeds_reads_and_reports_the_exit_code(streams: PodStreams):
     say(f"exec: {len(stdin)} bytes in and out, exit code 3")
 
 
-async def test_exec_raises_what_the_node_says(streams: PodStreams):
+async def test_exec_raises_the_error_message_of_the_node(streams: PodStreams):
     with pytest.raises(ServerError, match="no-such-program"):
         await streams.exec(POD, ["no-such-program"])
     with pytest.raises(BadRequest, match="container no is not valid"):
@@ -80,7 +80,7 @@ async def test_exec_raises_what_the_node_says(streams: PodStreams):
 
 
 @pytest.mark.usefixtures("echo")
-async def test_attach_talks_to_the_process_and_logs_have_what_it_said(streams: PodStreams):
+async def test_attach_exchanges_text_with_the_process_and_logs_contain_its_output(streams: PodStreams):
     async with streams.attach(ECHO, stdin=True) as attached:
         await attached.write(b"hello\n")
         printed = b""
@@ -91,7 +91,7 @@ async def test_attach_talks_to_the_process_and_logs_have_what_it_said(streams: P
 
 
 @pytest.mark.usefixtures("echo")
-async def test_port_forward_carries_bytes_both_ways(streams: PodStreams):
+async def test_port_forward_transfers_bytes_in_both_directions(streams: PodStreams):
     sent = b"hello" * 20_000
     async with streams.port_forward(ECHO, 7777) as connection:
         await connection.write(sent)

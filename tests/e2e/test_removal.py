@@ -1,4 +1,4 @@
-"""`make undeploy` and the chart leave nothing behind but what they say."""
+"""Removal by `make undeploy` and by the chart: only documented objects remain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("deployed")
 RELEASE = ("operator-manager", f"--namespace={SYSTEM}")
 
 
-def test_undeploy_leaves_nothing(leftovers: Callable[[], set[str]]):
+def test_undeploy_removes_every_object(leftovers: Callable[[], set[str]]):
     make("undeploy", "OVERLAY=console")
     # A Wordpress with reclaimPolicy Retain keeps volumes and a Secret in its namespace.
     remove()

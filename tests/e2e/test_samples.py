@@ -74,7 +74,7 @@ def test_memcached_returns_a_stored_value_through_a_service_and_at_each_pod():
 
 
 def _memcached_pods() -> dict[str, str]:
-    """Return the addresses of the pods that run, by name."""
+    """Return the addresses of running pods by pod name."""
     pods = get("pods", "--selector=memcached_cr=memcached-sample")
     return {
         pod["metadata"]["name"]: pod["status"].get("podIP", "")
@@ -166,7 +166,7 @@ def _show_in_chromium(url: str) -> None:
     say(f"Chromium shows {url}: {(OUT / 'wordpress.png').relative_to(OUT.parent.parent)}")
 
 
-def test_pets_are_in_the_store_and_leave_it():
+def test_pet_operator_creates_and_deletes_store_records():
     assert _records() == {("Thor", "dog", "2021-04-01"), ("Tron", "cat", "2020-06-25")}
     kubectl("patch", "pet", "pet-sample1", "--type=merge", '--patch={"spec":{"name":"Thorbert"}}')
     eventually(
@@ -199,7 +199,7 @@ def _pet(key: str, *, version: str = "v1beta1", **spec: str) -> dict[str, Any]:
     }
 
 
-def test_webhooks_default_and_refuse():
+def test_webhooks_set_defaults_and_refuse_invalid_objects():
     apply(_pet("rex", name=" Rex ", species="Dog"))
     assert get("pet", "rex")["spec"] == {"name": "Rex", "species": "dog", "birthday": "2020-02-29"}
     with pytest.raises(CommandFailed, match=r"spec\.birthday: .* must not be in the future"):
@@ -207,7 +207,7 @@ def test_webhooks_default_and_refuse():
     say("defaulted: ' Rex ' and 'Dog'; refused: a birthday in 2999")
 
 
-def test_pets_of_both_versions_are_the_same_pets():
+def test_pet_reads_the_same_in_both_api_versions():
     apply(_pet("polly", version="v1alpha1", type="bird", birthday="2021-03-31T23:30:00-01:00"))
     assert get("pets.v1beta1.petstore.example.com", "polly")["spec"]["birthday"] == "2021-04-01"
     old = get("pets.v1alpha1.petstore.example.com", "rex")
@@ -215,7 +215,7 @@ def test_pets_of_both_versions_are_the_same_pets():
     wait_for("pet", "polly", "Ready")
 
 
-def test_metrics_are_for_those_who_may_get_them():
+def test_metrics_endpoint_serves_only_accounts_with_the_right():
     url = f"https://operator-manager-controller-manager-metrics-service.{SYSTEM}.svc:8443/metrics"
     assert in_cluster("request", url)["status"] == 401
     kubectl("create", "serviceaccount", CLIENT)

@@ -60,7 +60,7 @@ def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> 
 
 @functools.cache
 def texts() -> st.SearchStrategy[str]:
-    """Any text, and what programs read in texts."""
+    """Return a strategy for any text, including words with a meaning to parsers."""
     return st.one_of(
         st.text(max_size=20),
         st.sampled_from([each for each in _ODD if isinstance(each, str)]),
@@ -70,7 +70,7 @@ def texts() -> st.SearchStrategy[str]:
 
 @functools.cache
 def values() -> st.SearchStrategy[Any]:
-    """Anything that JSON can hold."""
+    """Return a strategy for any JSON value."""
     leaves = st.one_of(
         st.sampled_from(_ODD),
         st.integers(-(2**63), 2**64 - 1),

@@ -84,7 +84,7 @@ TARGETS: dict[str, tuple[dict[str, st.SearchStrategy[Any]], Check]] = {}
 
 
 def target(**strategies: st.SearchStrategy[Any]) -> Callable[[Check], Check]:
-    """Add a target: what draws its arguments, and the check that raises when it finds something."""
+    """Register a target: a strategy for its arguments, and a check that raises for a wrong result."""
 
     def add(check: Check) -> Check:
         TARGETS[check.__name__.replace("_", "-")] = (strategies, check)
@@ -94,7 +94,7 @@ def target(**strategies: st.SearchStrategy[Any]) -> Callable[[Check], Check]:
 
 
 def run(name: str, *, examples: int, number: int) -> None:
-    """Try that many examples; the seed `number` always makes the same ones. Raises what it finds."""
+    """Try this number of examples, which the seed `number` determines; raise the error that one causes."""
     strategies, check = TARGETS[name]
 
     def bounded(**arguments: Any) -> None:
@@ -138,7 +138,7 @@ RETRY_AFTER = [
 
 
 class Line(asyncio.Transport):
-    """Takes whatever is sent."""
+    """Transport that accepts and discards all data."""
 
     _closed = False
 
@@ -303,7 +303,7 @@ ALIASES = [
 
 
 def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
-    """Files with something wrong in them; smaller, as they are not a stranger's, and the parser is slow."""
+    """Return a strategy for broken YAML files; they are small, because the parser is slow."""
     written = [yaml_of(each) for each in documents]
     return st.one_of(
         inputs.odd(documents).map(yaml_of),
@@ -314,7 +314,7 @@ def odd_yaml(documents: list[Any]) -> st.SearchStrategy[bytes]:
 
 
 def in_file(content: bytes, read: Callable[[str], object]) -> None:
-    """Have it read from a file."""
+    """Write the text to a file and parse the file."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "file")
         path.write_bytes(content)
@@ -546,7 +546,7 @@ def place_of(gvk: GroupVersionKind) -> str:
 
 @target(answer=inputs.odd_json([originals.manager]))
 def manager_answers(answer: bytes) -> None:
-    """Anybody on this machine may listen where `explain` asks for the manager."""
+    """Parse the answers that `explain` may get if another program listens on the manager's port."""
     with suppress(ValueError):
         report = decode_report(answer)
         found = Collected({}, Node("Foo", "ns", "foo", "f", None), [], [])

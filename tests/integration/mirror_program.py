@@ -1,4 +1,4 @@
-"""A program that notes each Foo in a ConfigMap, under whatever name it is given.
+"""A program that copies each Foo into a ConfigMap; `MIRROR` sets the program's name.
 
 MIRROR=NAME python -m tests.integration.mirror_program run ...
 """
@@ -28,7 +28,7 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
 
 
 class MirrorOperator(Operator[Foo]):
-    """Operator that notes each Foo in a ConfigMap."""
+    """Operator that copies each Foo into a ConfigMap."""
 
     name = "mirror"
     owns = (ConfigMap,)
@@ -39,7 +39,7 @@ class MirrorOperator(Operator[Foo]):
         foo = await self.client.find(Foo, key)
         if foo is not None:
             metadata = ObjectMeta(name=foo.metadata.name, namespace=foo.metadata.namespace)
-            # Both programs write it, each a field of its own.
+            # Both programs write this object, each to its own field.
             data = {self.manager.program.name: foo.spec.name}
             await self.client.apply(ConfigMap(metadata=metadata, data=data))
             self.manager.events.event(foo, "Normal", "Mirrored", "Noted it")

@@ -46,7 +46,7 @@ class StubbornOperator(Operator[Foo]):
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
         if foo.spec.name == "blocks-the-loop":
-            await asyncio.sleep(0.2)  # for the lease to be renewed
+            await asyncio.sleep(0.2)  # let the lease be renewed first
         _log.info(STUCK, how=foo.spec.name)
         match foo.spec.name:
             case "swallows-its-cancellation":

@@ -26,7 +26,7 @@ UNREACHABLE = ("", "ann", "Ann <ann@example.com>", "a..n@example.com", f"{'a' * 
 def asked(
     module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """Start an API server with webhooks of a manager that runs none of the operators with rules."""
+    """Start an API server and a manager that serves webhooks but runs no operator that has webhooks."""
     plane = module_control_plane(parts=BARE, crds=True)
     with webhook_manager(plane, tmp_path_factory.mktemp("manager"), "--controllers=mysrv"):
         yield plane
@@ -88,6 +88,8 @@ def test_apply_is_idempotent_for_unnormalised_input(person: Person):
     ],
     ids=lambda value: value["apiVersion"][-7:] if isinstance(value, dict) else value,
 )
-def test_schema_refuses_pet_that_no_rule_can_read(person: Person, pet: dict[str, Any], said: str):
+def test_schema_refuses_pet_whose_values_the_cel_rules_cannot_parse(
+    person: Person, pet: dict[str, Any], said: str
+):
     resource = ALPHA if pet["apiVersion"].endswith("v1alpha1") else BETA
     assert said in person.plane.api.refusal(person.path(resource), pet)

@@ -1,4 +1,4 @@
-"""The manager is down: what can be written and read meanwhile, and that all goes on once it is back."""
+"""Writes and reads while the manager is down, and recovery when the manager is back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def manager(plane: ControlPlane, tmp_path: Path) -> Iterator[ManagerProcess]:
-    """Run a manager whose operators have no webhooks; it serves the webhooks all the same."""
+    """Run a manager for operators without webhooks; it still serves the webhooks of every operator."""
     with webhook_manager(plane, tmp_path / "manager", "--controllers=mysrv") as manager:
         yield manager
 
@@ -42,7 +42,7 @@ def person(plane: ControlPlane, manager: ManagerProcess) -> Person:
 
 
 @pytest.mark.contract
-def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
+def test_api_server_refuses_writes_and_serves_reads_while_the_webhook_is_down(
     plane: ControlPlane, manager: ManagerProcess, person: Person
 ):
     manager.kill()
@@ -61,7 +61,7 @@ def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
     said = person.cannot("get", ALPHA, "thor")
     assert "conversion webhook" in said
     assert REFUSED in said
-    # Operations without a webhook rule go on.
+    # Operations without a webhook rule still succeed.
     person.can("label", "wordpress", "blog", "seen=today")
     person.can("delete", BETA, "thor")
     person.can("delete", "memcached", "down")

@@ -33,7 +33,7 @@ CONFIGURATION = (
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/"
     "operator-manager-mutating-webhook-configuration"
 )
-# All kinds that concern rights, and the kinds that they refer to.
+# All kinds that grant rights, and the kinds that they refer to.
 KINDS = {
     *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     *("CustomResourceDefinition", "MutatingWebhookConfiguration"),
@@ -43,7 +43,7 @@ LABELS = {"app.kubernetes.io/managed-by": "operator-manager"}
 
 
 class Write(NamedTuple):
-    """A request, which the administrator may make."""
+    """A request that the administrator may make."""
 
     method: str
     path: str
@@ -51,7 +51,7 @@ class Write(NamedTuple):
     content_type: str = JSON
 
     def by(self, access: ApiAccess):
-        """Make it, without a lasting effect."""
+        """Send the request as a dry run."""
         access.request(
             self.method, self.path, query={"dryRun": "All"}, body=self.body, content_type=self.content_type
         )
@@ -80,7 +80,7 @@ def right_to_delete() -> list[Any]:
 
 
 def others_of_several() -> list[Any]:
-    """Return the accounts of single operators: foo, which holds the certificate, and wordpress."""
+    """Return the accounts of two per-operator managers: foo, which owns the certificate, and wordpress."""
     found = manifests("per-operator")
     accounts = [
         each
@@ -93,7 +93,7 @@ def others_of_several() -> list[Any]:
         if each["kind"] == "RoleBinding"
         and each["metadata"]["name"].endswith("webhook-certificate-rolebinding")
     ]
-    # A second account beside the shared one.
+    # A per-operator account, in addition to the shared account.
     keeper["metadata"]["name"] += "-foo"
     return [*accounts, keeper]
 
@@ -244,7 +244,7 @@ CERTIFICATE = "operator-manager-webhook-server-cert"
 PASSWORDS = {"data": {"password": "cGFzcw==", "root-password": "cGFzcw=="}}
 ELSEWHERE = {"name": "elsewhere", "namespace": PLACE, "path": "/", "port": 443}
 
-# Objects of others, and of the operators.
+# Objects of other programs, and objects of the operators.
 THERE = (
     Write(
         "POST",
@@ -404,7 +404,7 @@ ESCALATIONS = {
     "the token of the namespace": deployed(automountServiceAccountToken=True),
     "the token of the namespace, unsaid": deployed(automountServiceAccountToken=None),
     "a token as a volume": projected({"serviceAccountToken": {"path": "token"}}),
-    # A server that has it off drops the field, and lets an empty source pass.
+    # A server without the feature gate drops the field, and accepts an empty source.
     "a certificate as a volume": projected(
         {
             "podCertificate": {
@@ -483,7 +483,7 @@ ESCALATIONS = {
 
 @pytest.mark.oldest
 @pytest.mark.parametrize("write", HONEST.values(), ids=HONEST)
-def test_policy_admits_writes_of_operators(thief: ApiAccess, write: Write):
+def test_policy_admits_the_writes_that_operators_make(thief: ApiAccess, write: Write):
     write.by(thief)
 
 
@@ -529,12 +529,12 @@ def test_policy_refuses_escalation_with_a_stolen_token(plane: ControlPlane, thie
     with pytest.raises(ApiFailure, match=REFUSED) as refused:
         write.by(thief)
     assert refused.value.status == 403
-    # The request itself is a good one.
+    # The request itself is valid.
     write.by(plane.api)
 
 
 @pytest.mark.oldest
-def test_policy_admits_certificate_writes_only_from_the_webhooks_account(
+def test_policy_admits_certificate_secret_writes_only_from_the_webhook_account(
     plane: ControlPlane, thief: ApiAccess, tmp_path: Path
 ):
     def write_by(operator: str):
@@ -551,7 +551,7 @@ def test_policy_admits_certificate_writes_only_from_the_webhooks_account(
 
 
 def test_policy_does_not_cover_rules_of_webhook_configurations(thief: ApiAccess):
-    # If this fails one day, change the claim in docs/security.md.
+    # If this test fails, correct the statement in docs/security.md.
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     change = [{"op": "replace", "path": "/webhooks/0/rules", "value": rules}]
     Write("PATCH", CONFIGURATION, change, "application/json-patch+json").by(thief)

@@ -50,7 +50,7 @@ def run_suite(*parts: str) -> Results:
 
 
 @pytest.mark.whole
-def test_benchmark_suite_measures_startup_memory_cold_and_latency():
+def test_benchmark_suite_measures_startup_memory_cold_start_and_latency():
     results = run_suite("startup", "memory", "cold", "latency")
     for sample in results.samples["cold"]:
         assert (sample.figures["writes"], sample.figures["conflicts"]) == (2, 0)
@@ -60,7 +60,7 @@ def test_benchmark_suite_measures_startup_memory_cold_and_latency():
     assert table_of(results, "startup").rows[0][0] == "operator-manager"
 
 
-def test_benchmark_suite_measures_steady_change_and_ten_controllers():
+def test_benchmark_suite_measures_steady_state_changes_and_ten_controllers():
     results = run_suite("steady", "change", "ten")
     assert results.samples["steady"][0].figures["requests"] == 0
     change = results.samples["change"][0]
@@ -73,7 +73,7 @@ def test_benchmark_suite_measures_steady_change_and_ten_controllers():
 @pytest.mark.whole
 @pytest.mark.timeout(900)
 @pytest.mark.last
-def test_shard_benchmark_moves_just_the_objects_that_have_to_move():
+def test_shard_benchmark_moves_only_the_objects_of_moved_shards():
     figures = run_shards(FEWEST)
     for count, uses in figures.uses.items():
         assert len(uses) == int(count)

@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds, as an API server has them."""
+"""Built-in kinds of `manager_kinds` compared with a real API server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def root_of(kind: type[Resource]) -> str:
     return f"/apis/{kind.gvk.api_version}" if kind.gvk.group else f"/api/{kind.gvk.api_version}"
 
 
-def test_builtin_kinds_have_the_names_and_scopes_of_the_server(
+def test_builtin_kinds_match_names_and_scopes_in_api_server_discovery(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
 ):
     differing: dict[str, Any] = {}
@@ -117,7 +117,7 @@ CHILDREN: list[Resource] = [
 
 
 @pytest.mark.parametrize("child", CHILDREN, ids=lambda child: type(child).__name__)
-def test_server_takes_each_field_of_a_child_and_the_kind_reads_its_answer(
+def test_builtin_kind_round_trips_every_field_through_the_api_server(
     control_plane: ControlPlane, namespace: str, child: Resource
 ):
     wire = {**child.to_wire(), "metadata": {"name": "web", "namespace": namespace}}
@@ -131,12 +131,12 @@ def test_server_takes_each_field_of_a_child_and_the_kind_reads_its_answer(
 
 
 def empty(read: Resource) -> dict[str, Any]:
-    """Return the status that a kind has where the server stores none."""
+    """Return the empty status that `read` has when the server stores no status."""
     return {"status": {}} if getattr(read, "status", None) == {} else {}
 
 
 def covers(stored: Any, wanted: Any) -> bool:
-    """Return whether all that is wanted is stored; the server adds defaults."""
+    """Return whether `stored` contains every wanted value; the server adds defaults."""
     if isinstance(wanted, dict):
         return all(name in stored and covers(stored[name], value) for name, value in wanted.items())
     if isinstance(wanted, list):

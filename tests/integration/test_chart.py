@@ -38,7 +38,7 @@ PLACED = {
     "podLabels": {"cost": "b"},
     "resources": {"requests": {"cpu": "20m", "memory": "96Mi"}},
 }
-# Each value that says where pods run and what they carry.
+# Every value for scheduling, labels and annotations of pods.
 VALUES = {
     "imagePullSecrets": [{"name": "registry"}],
     "manager": {
@@ -95,7 +95,7 @@ def is_there(plane: ControlPlane, name: str, replicas: int) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.whole
-def test_chart_takes_over_make_install_upgrades_with_all_values_and_uninstalls(
+def test_chart_adopts_objects_of_make_install_then_upgrades_and_uninstalls(
     plane: ControlPlane, chart: Path, tmp_path: Path
 ):
     values = tmp_path / "values.yaml"
@@ -146,7 +146,7 @@ def test_chart_takes_over_make_install_upgrades_with_all_values_and_uninstalls(
     ],
     ids=["a namespace", "a kind"],
 )
-def test_make_deploy_applies_nothing_when_a_namespace_or_kind_is_missing(
+def test_make_deploy_applies_no_object_when_a_namespace_or_kind_is_missing(
     arguments: tuple[str, ...], said: str, untouched: ControlPlane
 ):
     refused = make(untouched, "deploy", *arguments)

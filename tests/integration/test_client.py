@@ -132,7 +132,7 @@ class Job(Resource, group="batch", version="v1", plural="jobs"):
 
 
 @pytest.mark.parametrize("propagation", [None, "Foreground", "Orphan"])
-async def test_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(
+async def test_client_delete_of_job_deletes_its_pods_unless_propagation_is_orphan(
     bench: Bench, control_plane: ControlPlane, propagation: Any
 ):
     control_plane.require(Feature.WORKLOADS)
@@ -159,7 +159,7 @@ async def test_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(
     await eventually_async(has_ended, within=40)
 
 
-async def test_informer_problem_names_field_that_cannot_be_selected(bench: Bench):
+async def test_informer_error_names_field_that_does_not_support_field_selectors(bench: Bench):
     informer = bench.cache.informer(ConfigMap, field_selector="data.colour=red")
 
     async def has_problem() -> bool:
@@ -168,7 +168,7 @@ async def test_informer_problem_names_field_that_cannot_be_selected(bench: Bench
     await eventually_async(has_problem, within=20)
 
 
-async def test_client_raises_typed_error_for_each_refusal(bench: Bench):
+async def test_client_raises_a_typed_error_for_each_error_status(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
     with pytest.raises(AlreadyExists):
@@ -202,7 +202,7 @@ async def test_client_patch_sends_only_changed_fields(bench: Bench):
     assert patched.data == {"a": "changed here", "b": "changed elsewhere"}
 
 
-async def test_client_patch_with_optimistic_lock_requires_the_version_read(bench: Bench):
+async def test_client_patch_with_optimistic_lock_conflicts_when_resource_version_changed(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
     stale = await client.uncached.get(ConfigMap, created.key)
@@ -253,7 +253,7 @@ def condition(kind: str, message: str = "") -> Condition:
 
 
 async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *conditions: Condition) -> None:
-    """Another controller writes these conditions beside those that there are."""
+    """Add conditions to the status as another controller would."""
     path = f"/apis/cache.example.com/v1/namespaces/{bench.namespace}/memcacheds/{name}"
     status = crds.api.get(path).get("status", {})
     more = [each.to_wire() for each in conditions]
@@ -261,7 +261,7 @@ async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *condition
     crds.api.patch(f"{path}/status", {"status": changed})
 
 
-async def test_status_patch_keeps_conditions_written_by_others(bench: Bench, crds: ControlPlane):
+async def test_status_patch_keeps_conditions_of_other_clients(bench: Bench, crds: ControlPlane):
     client = bench.client
     read = await client.create(bench.memcached("m"))
     # Between this read and the write, and where there was no status at all.
@@ -296,7 +296,7 @@ async def test_status_patch_keeps_conditions_written_by_others(bench: Bench, crd
     assert stored.status.replicas == 7
     assert bench.writes() == before + 3  # refused, a patch that changes nothing to see why, and written
 
-    # Without anybody else there is one request each time.
+    # Without other writers, each patch is one request.
     for number in range(3):
         stored.status.conditions[1] = condition("Network", f"again {number}")
         stored = await client.status.patch(stored)
@@ -311,7 +311,7 @@ async def test_client_reads_and_patches_scale_subresource(bench: Bench):
     assert (await bench.client.uncached.get(Memcached, memcached.key)).spec.size == 4
 
 
-async def test_apply_creates_then_leaves_unchanged_then_changes_and_removes(bench: Bench):
+async def test_apply_reports_created_then_unchanged_then_changed_and_removes_dropped_fields(bench: Bench):
     client = bench.client
     owner = await client.create(bench.memcached("owner"))
     wanted = bench.deployment("d", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
@@ -342,13 +342,13 @@ async def test_apply_creates_then_leaves_unchanged_then_changes_and_removes(benc
     assert "env" not in container
 
 
-async def test_apply_restores_changed_fields_and_keeps_fields_added_by_others(
+async def test_apply_restores_changed_fields_and_keeps_fields_of_other_clients(
     bench: Bench, crds: ControlPlane
 ):
     client = bench.client
     wanted = bench.deployment("d")
     await client.apply(wanted)
-    for image in ("other:1", "other:2"):  # first on what we created, then on what we applied
+    for image in ("other:1", "other:2"):  # first on a created object, then on an applied object
         crds.kubectl(f"--namespace={bench.namespace}", "set", "image", "deployment/d", f"main={image}")
         crds.kubectl(f"--namespace={bench.namespace}", "set", "env", "deployment/d", "ADDED=1")
 
@@ -387,7 +387,7 @@ ORDERED: list[tuple[str, str, list[Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("path", "key", "names", "rest"), ORDERED, ids=[each[0] for each in ORDERED])
-async def test_apply_follows_the_wanted_order_and_sends_nothing_more(
+async def test_apply_restores_list_order_and_then_writes_no_more(
     bench: Bench, path: str, key: str, names: list[Any], rest: dict[str, Any]
 ):
     def items(deployment: Deployment) -> list[dict[str, Any]]:
@@ -414,7 +414,7 @@ async def test_apply_follows_the_wanted_order_and_sends_nothing_more(
     async def arranged_by_another(arrange: Callable[[list[Any]], None]) -> None:
         read = await bench.client.uncached.get(Deployment, bench.key("d"))
         arrange(items(read))
-        read.metadata.resource_version = ""  # whatever controllers do to it meanwhile
+        read.metadata.resource_version = ""  # controllers may change the object meanwhile
         await bench.client.named("another").update(read)
 
     assert await apply(names, Outcome.CREATED) == names
@@ -433,7 +433,7 @@ async def test_apply_follows_the_wanted_order_and_sends_nothing_more(
     assert [each for each in await apply(names, Outcome.UPDATED) if each != foreign] == names
 
 
-async def test_apply_removes_a_key_that_leaves_string_data(bench: Bench):
+async def test_apply_removes_secret_key_that_was_dropped_from_string_data(bench: Bench):
     named = ObjectMeta(name="s", namespace=bench.namespace)
     texts = {"a": "1", "b": "2"}
     plain = {"metadata": {"name": "s", "namespace": bench.namespace}}
@@ -460,7 +460,7 @@ async def test_apply_removes_a_key_that_leaves_string_data(bench: Bench):
         await bench.client.delete(await bench.client.uncached.get(core_v1.Secret, bench.key("s")))
 
 
-async def test_string_data_is_sent_by_every_write(bench: Bench):
+async def test_client_writes_string_data_on_create_patch_and_update(bench: Bench):
     client, named = bench.client, ObjectMeta(name="s", namespace=bench.namespace)
     stored = await client.create(core_v1.Secret(metadata=named, string_data={"a": "1"}))
     assert stored.value("a") == b"1"
@@ -482,7 +482,7 @@ UNAPPLICABLE: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("container", "field"), UNAPPLICABLE, ids=[each[1] for each in UNAPPLICABLE])
-async def test_apply_refuses_at_the_first_write_what_it_refuses_later(
+async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_update(
     bench: Bench, container: dict[str, Any], field: str
 ):
     refused = bench.deployment("refused", **container)
@@ -496,7 +496,7 @@ async def test_apply_refuses_at_the_first_write_what_it_refuses_later(
         await bench.client.apply(bench.deployment("taken", **container))
 
 
-async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_alone(bench: Bench):
+async def test_creating_apply_keeps_an_object_that_another_client_created_first(bench: Bench):
     """Use two mounts of one volume: an apply creates an object that might have a key twice."""
 
     def wanted(name: str) -> Deployment:
@@ -519,7 +519,7 @@ async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_
 
 
 @pytest.mark.parametrize("way", ["created", "updated", "applied", "applied and created by us"])
-async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, crds: ControlPlane, way: str):
+async def test_apply_removes_fields_of_a_former_field_manager(bench: Bench, crds: ControlPlane, way: str):
     client, old = bench.client, bench.client.named("old")
     env = [{"name": "OLD", "value": "1"}, {"name": "BOTH", "value": "1"}]
     theirs = bench.deployment("d", env=env)
@@ -566,7 +566,7 @@ class Autoscaler(Resource, version="v2", **AUTOSCALER):
 
 @pytest.mark.parametrize("way", ["created", "applied", "both"])
 @pytest.mark.parametrize("ours", [False, True])
-async def test_apply_removes_the_fields_of_a_former_manager_of_another_version(
+async def test_apply_removes_fields_that_a_former_manager_set_in_another_api_version(
     bench: Bench, way: str, ours: bool
 ):
     """The two versions have the use of CPU in different places."""
@@ -602,8 +602,10 @@ async def test_apply_removes_the_fields_of_a_former_manager_of_another_version(
 
 
 @pytest.mark.parametrize("way", ["new", "created", "applied"])
-async def test_initial_fields_are_set_once_and_then_left_to_others(bench: Bench, way: str):
-    """An autoscaler takes over the number of replicas, which is never 1 in between."""
+async def test_apply_sets_initial_fields_once_and_keeps_later_changes_of_other_clients(
+    bench: Bench, way: str
+):
+    """Let an autoscaler take over the replicas; the number must never become 1."""
     client, key = bench.client, bench.key("d")
 
     def wanted(image: str = "image:1") -> Deployment:
@@ -639,7 +641,7 @@ async def test_initial_fields_are_set_once_and_then_left_to_others(bench: Bench,
             await client.apply(wanted(), initial=(typo,))
 
 
-async def test_apply_ignores_values_that_the_server_only_spells_differently(bench: Bench):
+async def test_apply_writes_no_change_when_the_server_only_normalised_a_value(bench: Bench):
     client = bench.client
     wanted = bench.deployment("d", resources={"requests": {"cpu": "0.5", "memory": "1024Mi"}})
     created = await client.apply(wanted)
@@ -652,7 +654,7 @@ async def test_apply_ignores_values_that_the_server_only_spells_differently(benc
     assert bench.writes() == before
 
 
-async def test_client_handles_discovered_kind_without_a_model(bench: Bench):
+async def test_client_reads_and_writes_a_discovered_kind_without_a_model(bench: Bench):
     client = bench.client
     foos = await client.discover("tutorial.my.domain/v1", "Foo")
     assert (foos.plural, foos.namespaced) == ("foos", True)
@@ -682,6 +684,6 @@ async def test_client_handles_discovered_kind_without_a_model(bench: Bench):
     await client.apply(config_maps.model_validate(child), owner=foo)
     assert [each.content["data"] for each in await client.list(config_maps, owner=foo)] == [{"a": "1"}]
     assert (await client.get(ConfigMap, bench.key("c"))).data == {"a": "1"}
-    # With a precondition, as the object that is meant is known.
+    # The deletion has a UID precondition.
     await client.delete(foo)
     assert await client.find(foos, foo.key) is None

@@ -1,4 +1,4 @@
-"""Messages for users who call the program wrongly, or where it cannot work."""
+"""Error messages of the program for wrong arguments and unusable environments."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def last_word(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.contract
-def test_credentials_that_the_server_does_not_know_are_distinguished(
-    control_plane: ControlPlane, tmp_path: Path
-):
+def test_run_error_distinguishes_unauthorized_credentials(control_plane: ControlPlane, tmp_path: Path):
     known = control_plane.credentials
     wrong = Credentials(server=known.server, authority=known.authority, token="wrong")
     file = wrong.write(tmp_path / "kubeconfig")
@@ -49,7 +47,7 @@ def test_credentials_that_the_server_does_not_know_are_distinguished(
 
 
 @pytest.mark.parametrize("what", ["metrics", "health-probe", "console"])
-def test_run_names_port_in_use_and_its_flag(
+def test_run_error_names_the_port_in_use_and_its_flag(
     control_plane: ControlPlane, tmp_path: Path, taken: str, what: str
 ):
     addresses = dict.fromkeys(("metrics", "health-probe", "console", "webhook"), "0") | {what: taken}
@@ -61,7 +59,7 @@ def test_run_names_port_in_use_and_its_flag(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_manager_ends_cleanly_on_a_signal_before_the_server_answers(
+def test_manager_exits_cleanly_on_a_signal_while_it_waits_for_the_api_server(
     run_manager: RunManager, tmp_path: Path, number: signal.Signals
 ):
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -52,7 +52,7 @@ class Visit:
         self.page.goto(f"http://{self.manager.console_address}{path}")
 
     def sees(self, text: str) -> None:
-        """Without a reload."""
+        """Wait until the page shows the text; do not reload the page."""
         self.page.get_by_text(re.compile(text)).first.wait_for()
 
     def is_accessible(self, name: str) -> None:
@@ -85,7 +85,7 @@ def visit(
 
 
 @pytest.mark.contract
-def test_console_shows_a_fault_and_its_repair_and_pauses_the_object(
+def test_console_shows_a_failing_object_and_its_recovery_and_pauses_it(
     visit: Visit, crds: ControlPlane, namespace: str
 ):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))
@@ -100,14 +100,14 @@ def test_console_shows_a_fault_and_its_repair_and_pauses_the_object(
     name.fill("other")
     crds.api.create(foo_path(namespace), foo("other", "jack"))
     visit.page.get_by_role("link", name=f"{namespace}/other").wait_for()
-    assert name.input_value() == "other"  # what is typed, and not asked for yet, stays
+    assert name.input_value() == "other"  # typed text that is not submitted stays
     visit.is_accessible("search")
     visit.page.get_by_role("link", name=f"{namespace}/lonely").click()
     visit.sees("What is wrong")
     visit.sees("There is no pod named jack")
     visit.is_accessible("object")
 
-    # By the keyboard alone: pause, and be asked whether that is meant.
+    # With the keyboard only: pause, and confirm the question.
     visit.page.locator("summary", has_text="Pause").focus()
     visit.page.keyboard.press("Enter")
     visit.page.keyboard.press("Tab")
@@ -122,7 +122,7 @@ def test_console_shows_a_fault_and_its_repair_and_pauses_the_object(
 
 
 @pytest.mark.contract
-def test_live_page_keeps_opened_details_open(visit: Visit, crds: ControlPlane, namespace: str):
+def test_console_live_update_keeps_opened_details_open(visit: Visit, crds: ControlPlane, namespace: str):
     crds.api.create(memcached_path(namespace), memcached("web", 0))
     eventually(lambda: crds.api.get(deployment_path(namespace, "web")))
     visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")
@@ -142,7 +142,7 @@ def test_console_page_loads_under_40_kb_and_only_its_css_blocks_rendering(
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))
     eventually(lambda: crds.api.get(foo_path(namespace, "lonely"))["status"]["conditions"])
     visit.open(path.format(namespace=namespace))
-    visit.page.get_by_text("live", exact=True).wait_for()  # by now all is loaded
+    visit.page.get_by_text("live", exact=True).wait_for()  # the page is loaded completely
     loaded = visit.page.evaluate(
         """() => ["navigation", "resource"].flatMap((type) => performance.getEntriesByType(type))
              .map((it) => [it.name.replace(/.*[/]|[?].*/g, ""), it.transferSize, it.renderBlockingStatus])"""

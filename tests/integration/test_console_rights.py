@@ -1,4 +1,4 @@
-"""The console of a cluster: a manager with its flags and rights of a pod, and who gets to see and do what."""
+"""Rights of console users: the console compared with the API server's own decisions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Console:
 
 @pytest.fixture
 def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[Callable[..., Console]]:
-    """Return a function that starts the console, with further files of RBAC rights."""
+    """Return a function that starts the console; its arguments are additional RBAC files."""
     with PortBlock(1) as ports:
 
         def started(*also: str, controllers: str = "foo") -> Console:
@@ -94,7 +94,7 @@ def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterat
 
 @pytest.fixture
 def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -> Console:
-    """Start a console with a Foo that waits."""
+    """Start a console on a cluster with one Foo that is not ready."""
     crds.api.create(foo_path(namespace), foo(NAME, "jack"))
     console = start()
     eventually(lambda: crds.api.get(foo_path(namespace, NAME))["status"]["conditions"])
@@ -102,7 +102,7 @@ def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -
 
 
 @pytest.mark.contract
-def test_console_allows_what_the_api_server_allows_the_token(console: Console):
+def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Console):
     tokens = {
         "nobody": "",
         "forger": "eyJhbGciOiJub25lIn0.e30.",
@@ -111,7 +111,7 @@ def test_console_allows_what_the_api_server_allows_the_token(console: Console):
         "reader": console.account("reader", sees=True, verbs="get"),
         "actor": console.account("actor", sees=True, verbs="get,update"),
     }
-    # As `operator-manager console` requests a token, which is for the console alone.
+    # The same request as `operator-manager console` sends; the token has only the console audience.
     scope, audience = f"--namespace={console.namespace}", "--audience=operator-manager-console"
     tokens["actor"] = console.plane.kubectl(scope, "create", "token", "actor", audience).stdout.strip()
     refused = {"nobody": 401, "forger": 401, "stranger": 403}

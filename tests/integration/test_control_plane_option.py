@@ -1,4 +1,4 @@
-"""Tests of an operator's author, on devcluster and on a real API server (`--control-plane`)."""
+"""Tests that an operator's author writes, run on devcluster and on a real API server (`--control-plane`)."""
 
 from __future__ import annotations
 
@@ -119,20 +119,20 @@ def run(folder: Path, *flags: str, **environ: str | None) -> subprocess.Complete
     )
 
 
-def test_author_tests_pass_on_devcluster(tmp_path: Path):
+def test_operator_tests_pass_on_devcluster(tmp_path: Path):
     done = run(tmp_path)
     assert "5 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_author_tests_pass_on_a_real_api_server(tmp_path: Path):
+def test_operator_tests_pass_on_a_real_api_server(tmp_path: Path):
     done = run(tmp_path, "--control-plane=envtest")
     assert "4 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
     assert "world.cluster is devcluster" in done.stdout
 
 
-def test_control_plane_option_says_in_one_line_what_is_missing(tmp_path: Path):
+def test_control_plane_option_names_the_missing_variable_in_one_line(tmp_path: Path):
     done = run(tmp_path, "--control-plane=envtest", **{VARIABLE: None})
     assert done.returncode == 4
     assert f"--control-plane=envtest: {VARIABLE} is not set" in done.stderr

@@ -1,4 +1,4 @@
-"""Requests of the manager to the API server: two writes per object, and none at rest."""
+"""Requests of the manager to the API server: two writes per object, and none when nothing changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bare(own_control_plane: StartControlPlane) -> ControlPlane:
 
 
 @pytest.mark.timeout(600)
-def test_memcached_costs_two_writes_per_object_and_then_none(
+def test_memcached_operator_writes_twice_per_object_and_then_never_again(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(OBJECTS)]
@@ -48,7 +48,7 @@ def test_memcached_costs_two_writes_per_object_and_then_none(
     assert counted.value("rest_client_requests_total", code="409") == 0
     assert counted.value("controller_runtime_reconcile_errors_total") == 0
 
-    # Events follow behind the real writes.
+    # Events are written after the objects.
     eventually(lambda: manager.metrics().value("operator_manager_events_total") >= OBJECTS, within=240)
     eventually(lambda: no_more(proxy), within=240)
     before = len(proxy.exchanges())
@@ -60,7 +60,7 @@ def test_memcached_costs_two_writes_per_object_and_then_none(
 
 
 @pytest.mark.timeout(600)
-def test_manager_start_with_finished_objects_only_reads_and_caches_little(
+def test_manager_restart_with_reconciled_objects_writes_nothing_and_caches_little(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(FINISHED)]
@@ -134,6 +134,6 @@ def is_lease(exchange: Exchange) -> bool:
 
 
 def no_more(proxy: FaultProxy) -> bool:
-    """Return whether nothing but leases was asked for in the last second."""
+    """Return whether the manager sent only Lease requests in the last second."""
     since = time.monotonic() - 1
     return not [each for each in proxy.exchanges() if each.at > since and not is_lease(each)]

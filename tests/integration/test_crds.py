@@ -1,4 +1,4 @@
-"""The generated definitions and roles, as a real API server takes them."""
+"""Generated CRDs and roles, applied to a real API server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.contract
 
 @pytest.fixture(scope="module")
 def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
-    """Install the operators' definitions and those of this module's kinds on the shared control plane."""
+    """Install the CRDs of the operators and of this module's kinds on the shared control plane."""
     own = custom_resource_definitions([Widget, OldGadget, Gadget, Tick])
     crds.api.apply(yaml.safe_load_all(yaml_stream(own)))
     wait_served(crds)
@@ -124,7 +124,7 @@ def test_widget_spec_survives_a_round_trip_through_the_api_server(plane: Control
         ({"groups": {"g": [{"name": "", "number": 1}]}}, "should be at least 1 chars long"),
     ],
 )
-def test_widget_schema_refuses_invalid_spec(
+def test_widget_schema_refuses_an_invalid_spec(
     plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str
 ):
     assert message in plane.api.refusal(widgets, widget(**spec))
@@ -137,7 +137,7 @@ def tick(**pod: Any) -> dict[str, Any]:
     return manifest("demo.example.com/v1", "Tick", "sample", jobTemplate=template)
 
 
-def test_template_of_builtin_types_is_kept_with_its_defaults(plane: ControlPlane, namespace: str):
+def test_server_stores_a_pod_template_field_with_its_defaults(plane: ControlPlane, namespace: str):
     path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
     container = {
         "name": "main",
@@ -158,7 +158,9 @@ def test_template_of_builtin_types_is_kept_with_its_defaults(plane: ControlPlane
     plane.api.delete(f"{path}/sample")
 
 
-def test_names_labels_and_selectable_fields_of_a_kind_are_served(plane: ControlPlane, namespace: str):
+def test_server_serves_short_names_labels_and_selectable_fields_of_a_kind(
+    plane: ControlPlane, namespace: str
+):
     path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
     for name, suspend in (("a", True), ("b", False), ("c", None)):
         made = tick() | {"metadata": {"name": name}}
@@ -204,7 +206,7 @@ def test_names_labels_and_selectable_fields_of_a_kind_are_served(plane: ControlP
         ({"nodeSelector": {"a": 1}}, '.nodeSelector.a: Invalid value: "integer"'),
     ],
 )
-def test_wrong_template_of_builtin_types_is_refused(
+def test_server_refuses_an_invalid_pod_template_field(
     plane: ControlPlane, namespace: str, pod: dict[str, Any], message: str
 ):
     path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
@@ -213,13 +215,13 @@ def test_wrong_template_of_builtin_types_is_refused(
     assert message in refusal.replace('\\"', '"')
 
 
-def test_transition_rule_refuses_change_of_immutable_field(plane: ControlPlane, widgets: str):
+def test_transition_rule_refuses_a_change_of_an_immutable_field(plane: ControlPlane, widgets: str):
     plane.api.create(widgets, widget(colour="blue"))
     with pytest.raises(ApiFailure, match="the colour is immutable"):
         plane.api.patch(f"{widgets}/sample", {"spec": {"colour": "green"}})
 
 
-def test_server_serves_each_version_and_warns_about_the_deprecated_one(plane: ControlPlane):
+def test_server_serves_each_version_and_warns_about_the_deprecated_version(plane: ControlPlane):
     old = {
         "apiVersion": "test.example.com/v1beta1",
         "kind": "Gadget",
@@ -245,7 +247,7 @@ def test_server_accepts_every_config_folder_without_warnings(plane: ControlPlane
         eventually(lambda: plane.api.find(system) is None)
 
 
-def test_model_command_generates_model_from_a_served_kind(plane: ControlPlane, tmp_path: Path):
+def test_model_command_generates_a_model_from_a_crd_on_the_server(plane: ControlPlane, tmp_path: Path):
     def made(kind: str) -> subprocess.CompletedProcess[str]:
         return run_once("model", f"--from={kind}", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
 
@@ -330,7 +332,7 @@ EMBEDDED = {"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unkno
         (ruled("self.split(',').all(x, x.matches('^a+$'))"), "exceeds budget by factor of more than 100x"),
     ],
 )
-def test_server_refuses_a_definition_that_the_generator_refuses(
+def test_server_refuses_each_crd_that_the_generator_refuses(
     plane: ControlPlane, schema: dict[str, Any], why: str
 ):
     assert why in plane.api.refusal(f"{DEFINITIONS}?dryRun=All", thing_with(schema))
@@ -351,7 +353,7 @@ def test_server_refuses_a_definition_that_the_generator_refuses(
         },
     ],
 )
-def test_server_takes_a_definition_that_the_generator_takes(plane: ControlPlane, schema: dict[str, Any]):
+def test_server_accepts_each_crd_that_the_generator_accepts(plane: ControlPlane, schema: dict[str, Any]):
     plane.api.create(f"{DEFINITIONS}?dryRun=All", thing_with(schema))
 
 

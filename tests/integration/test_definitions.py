@@ -1,4 +1,4 @@
-"""A manager whose kinds are installed otherwise than it declares them, at start and while it runs."""
+"""A manager whose CRDs on the server differ from its kinds, at start and while it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def status_of(plane: ControlPlane, api: str, plural: str, name: str) -> dict[str
 
 
 def change(plane: ControlPlane, path: str, *operations: dict[str, object]) -> None:
-    """Apply a JSON patch to a definition."""
+    """Apply a JSON patch to a CRD."""
     plane.api.request("PATCH", path, body=list(operations), content_type="application/json-patch+json")
 
 
@@ -34,7 +34,7 @@ def differences(manager: ManagerProcess) -> float:
     return manager.metrics().value(name, definition="mysrvs.myapp.idcos.com")
 
 
-def test_controller_waits_for_its_definition_and_the_others_work(
+def test_controller_waits_for_its_crd_while_other_controllers_reconcile(
     own_control_plane: StartControlPlane, run_manager: RunManager
 ):
     plane = own_control_plane(crds=True)

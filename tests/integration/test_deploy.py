@@ -58,7 +58,7 @@ def volume(plane: ControlPlane) -> None:
 
 
 def make(plane: ControlPlane, *arguments: str) -> str:
-    """Run make on that control plane; fails with what it wrote."""
+    """Run make on the control plane; a failure shows the output of make."""
     done = makefile.make(
         "--silent",
         *arguments,
@@ -147,7 +147,7 @@ def samples() -> list[dict[str, Any]]:
 
 
 def are_taken_up(plane: ControlPlane, namespace: str = SAMPLES) -> None:
-    """Assert that every sample has a status."""
+    """Assert that every sample object has a status."""
     for sample in samples():
         metadata = {**sample["metadata"], "namespace": namespace}
         path = plane.api.path_of({**sample, "metadata": metadata})
@@ -191,7 +191,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
 @pytest.mark.contract
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
-def test_make_deploy_serves_all_samples_and_undeploy_leaves_nothing(
+def test_make_deploy_reconciles_all_samples_and_undeploy_removes_every_object(
     plane: ControlPlane,
     run_manager: RunManager,
     petstore: PetStoreProcess,
@@ -260,7 +260,7 @@ def test_namespaced_manager_has_rights_only_in_its_namespaces(
 ):
     for name in ("team-a", "team-b", "others"):
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    # One after the other, as they are the same: an overlay to edit, and the names said to make.
+    # Two equivalent ways, tested in sequence: an edited overlay, and names passed to make.
     make(plane, "deploy", "OVERLAY=namespaced")
     deployment = plane.api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}")
     kubeconfig = account_kubeconfig(plane, tmp_path)
@@ -282,7 +282,7 @@ def test_namespaced_manager_has_rights_only_in_its_namespaces(
         access.close()
     assert not [line for line in manager.logs() if line.get("level") == "error"]
     plane.kubectl("--namespace=others", "delete", "--kustomize", ROOT / "config" / "samples")
-    # In the order in which kubebuilder's projects say it.
+    # In the order of kubebuilder's documentation.
     make(plane, "uninstall")
     make(plane, "undeploy", "NAMESPACES=team-a,team-b")
     manager.stop()

@@ -1,4 +1,4 @@
-"""Terminal sessions of the documentation, run as written: the same commands print the same."""
+"""Terminal sessions of the documentation: the commands print the documented output."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_writing_an_operator_page_yields_a_running_operator(
-    plane: ControlPlane, run_manager: RunManager, tmp_path: Path
-):
+def test_operator_of_the_writing_page_runs(plane: ControlPlane, run_manager: RunManager, tmp_path: Path):
     example = ExampleOperator(tmp_path / "example")
     assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.main", "generate")
     assert "--greeting-separator VALUE" in example.run("controllers.main", "run", "--help")
@@ -104,7 +102,7 @@ def test_writing_an_operator_page_yields_a_running_operator(
 
 @pytest.mark.whole
 @pytest.mark.timeout(600)
-def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: Path):
+def test_webhooks_of_the_webhooks_page_answer(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
     # First as long as there is one version, and then with what was made meanwhile.
@@ -140,7 +138,7 @@ def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: 
         remove_greetings(plane, definitions)
 
 
-def test_petstore_serves_from_the_backup_that_operations_page_makes(tmp_path: Path):
+def test_petstore_starts_from_the_backup_that_the_operations_page_makes(tmp_path: Path):
     with Terminal(tmp_path / "one") as terminal:
         follow(Path("docs/operations.md"), terminal)
         copy = (tmp_path / "one" / "backup.db").rename(tmp_path / "backup.db")

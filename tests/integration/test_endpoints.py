@@ -16,7 +16,7 @@ from tests.support.metrics import Samples
 
 
 def grow(plane: ControlPlane, namespace: str, *numbers: int) -> None:
-    """Make Memcacheds of size 0, which cost the cluster little, and wait until all are done."""
+    """Create Memcacheds of size 0, which need few resources, and wait until all are reconciled."""
     names = [f"object-{number:03d}" for number in range(*numbers)]
     plane.api.create_many(memcached_path(namespace), [memcached(name, 0) for name in names])
     eventually(lambda: assert_converged(plane, namespace, names, size=0))
@@ -46,7 +46,7 @@ def test_metrics_series_do_not_grow_with_the_number_of_objects(
 
 
 def series(found: Samples) -> set[tuple[Any, ...]]:
-    """Every series, all that belongs to one histogram counted once: it comes and goes as a whole."""
+    """Return the metric series; the series of one histogram count as one."""
     return {
         (
             re.sub("_(bucket|sum|count)$", "", sample.name),

@@ -22,7 +22,7 @@ NO_STORE = "127.0.0.1:9"
 
 
 class Stage:
-    """A namespace in which things go wrong, and a manager that watches it."""
+    """A namespace with failing objects, and a manager that watches the namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess, folder: Path) -> None:
         self.plane = plane
@@ -75,7 +75,7 @@ def stage(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.mark.contract
-def test_explain_blames_unreachable_pet_store(stage: Stage):
+def test_explain_names_an_unreachable_pet_store_as_the_cause(stage: Stage):
     stage.plane.api.create(pet_path(stage.namespace), pet("rex"))
     stage.blames("pets/rex", "StoreUnreachable", NO_STORE)
 
@@ -87,7 +87,7 @@ def test_explain_blames_unreachable_pet_store(stage: Stage):
 
 
 @pytest.mark.contract
-def test_explain_blames_missing_right(stage: Stage, namespace: str, tmp_path: Path):
+def test_explain_names_a_missing_right_as_the_cause(stage: Stage, namespace: str, tmp_path: Path):
     plane, user = stage.plane, f"explained-{namespace}"
     kubeconfig = plane.user_kubeconfig(user)
     Roles(plane, user, namespace).grant(*MANAGER, keep=lambda it: it != ("apps", "deployments", "create"))

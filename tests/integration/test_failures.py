@@ -24,7 +24,7 @@ CREATED_DEPLOYMENTS = {
 }
 
 
-def test_webhook_that_does_not_answer_is_reported_on_the_owner(
+def test_operator_reports_an_unreachable_webhook_in_the_status_of_the_owner(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     path, wait = memcached_path(namespace, "m"), ("-n", namespace, "wait", "memcached/m", "--timeout=90s")
@@ -56,7 +56,7 @@ def test_webhook_that_does_not_answer_is_reported_on_the_owner(
         assert event_counts(crds, obj) == {"ServerError": 1}
     finally:
         crds.api.delete(f"{CONFIGURATIONS}/{namespace}")
-    # The object itself has to change, or its back-off to end.
+    # The next reconcile needs a change of the object or the end of its back-off.
     crds.kubectl("-n", namespace, "annotate", "memcached/m", "seen=today")
     crds.kubectl(*wait, "--for=condition=Degraded=False")
     obj = crds.api.get(path)

@@ -78,7 +78,7 @@ class Scene:
         return {each["metadata"]["name"]: each for each in self.plane.api.get(path)["items"]}
 
     def settle(self, *, within: float = SETTLED_WITHIN, **sizes: int) -> None:
-        """Wait until there are exactly these Memcacheds, and everything is as they ask, in the caches too."""
+        """Wait until exactly these Memcacheds exist, and children and caches match their specs."""
         eventually(lambda: self.assert_settled(**sizes), within=within)
         eventually(lambda: self._assert_no_ghosts(len(sizes)), within=within)
 
@@ -136,7 +136,7 @@ class Scene:
 
 @contextlib.contextmanager
 def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
-    """Create a scene in a new namespace; stop the manager cleanly at the end, unless the test failed."""
+    """Create a scene in a new namespace; stop the manager at the end, unless the test failed."""
     name = f"scene-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     with (
@@ -191,7 +191,7 @@ def settle(scene: Scene) -> None:
 
 
 @pytest.mark.contract
-def test_manager_catches_up_after_api_server_restart_without_history(scene: Scene):
+def test_manager_catches_up_after_the_api_server_restarts_without_watch_history(scene: Scene):
     scene.plane.require(Feature.PROCESSES)
     prepare(scene)
     scene.proxy.refuse()
@@ -203,7 +203,9 @@ def test_manager_catches_up_after_api_server_restart_without_history(scene: Scen
 
 
 @pytest.mark.contract
-def test_manager_catches_up_after_history_was_compacted(own_control_plane: StartControlPlane, tmp_path: Path):
+def test_manager_catches_up_after_etcd_history_was_compacted(
+    own_control_plane: StartControlPlane, tmp_path: Path
+):
     plane = own_control_plane(
         parts=BARE, apiserver_flags=["--etcd-compaction-interval=2s", "--watch-cache=false"]
     ).require(Feature.SERVER_FLAGS)
@@ -216,7 +218,7 @@ def test_manager_catches_up_after_history_was_compacted(own_control_plane: Start
         numbers = itertools.count()
 
         def history_is_gone() -> bool:
-            # Only what is written makes versions, and only versions are compacted.
+            # Compaction removes only versions, and every version needs a write.
             news = {"metadata": {"name": f"news-{next(numbers)}"}}
             plane.api.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", news)
             return has_expired(plane, memcached_path(scene.namespace), seen)
@@ -242,7 +244,7 @@ def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
 
 
 @pytest.mark.contract
-def test_manager_recovers_when_definition_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path):
+def test_manager_recovers_when_a_crd_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path):
     with on_stage(plane, tmp_path) as scene:
         scene.create(here=1, gone=1)
         scene.settle(here=1, gone=1)

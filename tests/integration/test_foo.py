@@ -1,4 +1,4 @@
-"""The Foo operator, walked through as a person with kubectl would."""
+"""The Foo operator, exercised with kubectl as a user would."""
 
 from __future__ import annotations
 

@@ -99,7 +99,9 @@ def strictly_accepted(plane: ControlPlane, objects: list[Manifest]) -> list[str]
 
 
 @pytest.mark.timeout(600)
-def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: ControlPlane):
+def test_service_monitor_and_rule_manifests_pass_strict_validation_by_prometheus_operator_crds(
+    plane: ControlPlane,
+):
     accepted = strictly_accepted(plane, manifests("prometheus"))
     assert len(accepted) == 4
     assert {line.partition("/")[0] for line in accepted} == {
@@ -109,7 +111,7 @@ def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: Cont
 
 
 @pytest.mark.timeout(600)
-def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPlane):
+def test_certificate_and_issuer_manifests_pass_strict_validation_by_cert_manager_crds(plane: ControlPlane):
     ours = [each for each in manifests("cert-manager") if each["apiVersion"] == "cert-manager.io/v1"]
     accepted = strictly_accepted(plane, ours)
     kinds = sorted(line.partition(".")[0] for line in accepted)
@@ -117,7 +119,7 @@ def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPl
 
 
 @pytest.mark.timeout(600)
-def test_bundle_cluster_service_version_is_accepted_strictly(plane: ControlPlane, tmp_path: Path):
+def test_olm_bundle_cluster_service_version_passes_strict_validation(plane: ControlPlane, tmp_path: Path):
     assert main(["bundle", str(tmp_path)]) == 0
     version = yaml.safe_load((tmp_path / "bundle" / "manifests" / CSV).read_text())
     (accepted,) = strictly_accepted(plane, [version])

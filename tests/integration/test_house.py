@@ -23,7 +23,7 @@ def house(*arguments: str) -> str:
 
 @pytest.mark.whole
 @pytest.mark.timeout(180)
-def test_house_counts_the_files_and_functions_of_a_change():
+def test_house_script_counts_files_and_functions_of_the_write_path():
     printed = house("--files", "--check")  # which fails if an aim is missed
     path = printed.partition("write of the status: ")[2]
     for passed in ("cache/", "client/", "controller/", "operator/"):
@@ -35,7 +35,7 @@ def test_house_counts_the_files_and_functions_of_a_change():
     assert re.search(r"to the socket: [2-5] hops \(aim 5\): Context, ", printed)
 
 
-def test_house_names_the_aims_that_are_missed(tmp_path: Path):
+def test_house_script_names_each_missed_aim(tmp_path: Path):
     script = tmp_path / "scripts" / "house"
     script.parent.mkdir()
     script.write_text((ROOT / "scripts" / "house").read_text())

@@ -45,7 +45,7 @@ STEP_TIMEOUT = 300.0
 
 
 def why_not() -> str | None:
-    """Why this machine cannot do it; None when it can."""
+    """Return why this machine cannot build images; None if it can."""
     if os.geteuid() != 0:
         return "only root may change the root folder"
     missing = [name for name in ("unshare", "chroot", "mount") if shutil.which(name) is None]
@@ -240,7 +240,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
 def managed(
     tree: ImageTree, folder: Path, *entry: str
 ) -> Iterator[tuple[DevclusterControlPlane, ManagerProcess]]:
-    """Run the manager's image, by its entry point or by `entry`, until it is ready, and stop it in order."""
+    """Run the manager's image, or its command `entry`, until it is ready; then stop it with a signal."""
     visible = folder / "visible"
     visible.mkdir(mode=0o755)
     with DevclusterControlPlane(folder / "control-plane") as plane:
@@ -253,7 +253,7 @@ def managed(
             assert manager.stop() == 0
 
 
-def test_manager_image_gets_ready_as_nobody_on_read_only_tree_and_sends_traces(
+def test_manager_image_becomes_ready_as_nobody_on_a_read_only_root_and_sends_traces(
     tree: ImageTree, tmp_path: Path
 ):
     version = run(tree, "manager", "version")
@@ -268,9 +268,7 @@ def test_manager_image_gets_ready_as_nobody_on_read_only_tree_and_sends_traces(
             assert "Uid:\t65532\t65532\t65532\t65532\n" in status
 
 
-def test_image_of_new_project_gets_ready_with_the_library_that_it_came_with(
-    image_folder: Path, tmp_path: Path
-):
+def test_image_of_a_new_project_becomes_ready_with_its_bundled_library(image_folder: Path, tmp_path: Path):
     project = tmp_path / "shop"
     begin = ("init", str(project), "--domain=acme.test")
     assert command_line(begin, (), name="operator-manager", version="1") == 0
@@ -278,12 +276,12 @@ def test_image_of_new_project_gets_ready_with_the_library_that_it_came_with(
         pass
 
 
-def test_petstore_image_serves_as_nobody_on_read_only_tree(tree: ImageTree, tmp_path: Path):
+def test_petstore_image_serves_as_nobody_on_a_read_only_root(tree: ImageTree, tmp_path: Path):
     with PetStoreProcess(tmp_path, "--memory", program=tree.program("petstore")) as store:
         assert_keeps_a_pet(store)
 
 
-def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree):
+def test_image_bill_of_materials_lists_exactly_the_installed_packages(tree: ImageTree):
     installed = tree.build("manager") / "opt/operator-manager"
     bill = json.loads((installed / "sbom.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
@@ -314,12 +312,12 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
-def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: ImageTree):
+def test_image_contains_every_import_of_its_programs(command: tuple[str, ...], tree: ImageTree):
     image, *entry = command
     output_of(*tree.program(image, entry=entry))
 
 
-def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree):
+def test_images_contain_no_pip_sources_or_compiler(tree: ImageTree):
     for image in ("manager", "petstore"):
         root = tree.build(image)
         assert not (root / "src").exists()

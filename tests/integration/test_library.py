@@ -52,7 +52,7 @@ async def test_devcluster_fixture_starts_a_cluster(devcluster, devcluster_namesp
 
 
 def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
-    """Return what a command prints, in an environment without variables of this one."""
+    """Return the output of a command; the environment variables of this process are not passed to it."""
     return output_of(*command, cwd=cwd, environ=environ or {})
 
 
@@ -93,7 +93,7 @@ def python(project: Path) -> Path:
     return project / ".venv" / "bin" / "python"
 
 
-def test_external_operator_runs_on_the_wheel_alone(
+def test_external_operator_runs_with_only_the_wheel_installed(
     project: Path, control_plane: ControlPlane, namespace: str, run_manager: RunManager
 ):
     program: Sequence[str | Path] = (python(project), project / "main.py")
@@ -119,7 +119,7 @@ def test_external_operator_runs_on_the_wheel_alone(
     control_plane.kubectl("delete", "--filename=-", stdin=definitions)
 
 
-def test_testing_extra_runs_tests_of_other_projects_with_devcluster(project: Path):
+def test_testing_extra_lets_another_project_run_its_tests_on_devcluster(project: Path):
     (project / "test_mine.py").write_text(TEST)
     tests = ("test_mine.py", "tests/test_greeting.py")
     output = done(python(project), "-m", "pytest", "-q", "-o", "asyncio_mode=auto", *tests, cwd=project)

@@ -46,7 +46,7 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
     return bare_control_plane
 
 
-def test_make_run_manager_refuses_invalid_pet_through_its_webhook(plane: ControlPlane, tmp_path: Path):
+def test_make_run_registers_a_webhook_that_refuses_an_invalid_pet(plane: ControlPlane, tmp_path: Path):
     before = plane.api.get(DEFINITION)["spec"]["conversion"]
     with ExitStack() as stack:
         ports = PortBlock(1)

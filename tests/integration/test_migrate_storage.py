@@ -1,4 +1,4 @@
-"""`operator-manager migrate-storage`, on objects that are truly stored in an old version."""
+"""`operator-manager migrate-storage` on objects that etcd stores in an old version."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLURAL = "gadgets"
 def definition(
     storage: str, *, conversion: Mapping[str, Any] | None = None, status: bool = True
 ) -> dict[str, Any]:
-    """Return a definition with that storage version."""
+    """Return a CRD with the given storage version."""
     spec = {
         "group": GROUP,
         "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": PLURAL, "singular": "gadget"},
@@ -52,16 +52,16 @@ def definition(
 
 
 def install(plane: ControlPlane, storage: str, **options: Any) -> None:
-    """Apply the definition, and wait until the server stores objects by it."""
+    """Apply the CRD, and wait until the server uses its storage version."""
     plane.api.apply([definition(storage, **options)])
     wait_served(plane)
     if isinstance(plane, EnvtestControlPlane):
-        # The real server goes on for a moment by the definition as it was.
+        # The real server uses the old CRD for a moment longer.
         eventually(lambda: _is_storage_version(plane, storage), every=0.02)
 
 
 def _is_storage_version(plane: EnvtestControlPlane, version: str) -> bool:
-    """Return whether a new object, which is deleted again, is stored in this version."""
+    """Create and delete an object; return whether the server stored it in this version."""
     path = gadgets_path("default", version)
     plane.api.create(path, {**gadget(0, version), "metadata": {"name": "probe"}})
     (stored,) = (each for each in map(json.loads, in_etcd(plane.etcd)) if each["metadata"]["name"] == "probe")
@@ -291,7 +291,7 @@ def test_migrate_storage_resumes_an_interrupted_run(
     plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(definition(NEW)))
     assert position(plane) == kept
 
-    # By now the server has forgotten the list that the token is of.
+    # The history of the continue token has expired by now.
     eventually(lambda: _is_too_old(plane, kept["continue"]))
 
     finished = migrate()
@@ -355,6 +355,6 @@ def _is_too_old(plane: ControlPlane, token: str) -> bool:
         plane.api.get(f"/apis/{GROUP}/{NEW}/{PLURAL}", limit="10", **{"continue": token})
     except ApiFailure as failure:
         return failure.status == 410
-    # Something has to happen for there to be anything to forget.
+    # History can expire only after a write.
     plane.api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {"now": secrets.token_hex(4)}}})
     return False

@@ -1,4 +1,4 @@
-"""The MySrv operator, walked through as a person with kubectl would."""
+"""The MySrv operator, exercised with kubectl as a user would."""
 
 from __future__ import annotations
 

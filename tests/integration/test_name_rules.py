@@ -1,4 +1,4 @@
-"""The rule for names that `create api --owns KIND` writes: an object that passes it can have its child."""
+"""The name rule that `create api --owns KIND` generates: every accepted name is valid for the child."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def child_of(owned: str, name: str, namespace: str) -> dict[str, Any]:
     return wire
 
 
-def test_name_rule_accepts_only_names_that_the_child_can_have(
+def test_name_rule_accepts_only_names_that_are_valid_for_the_child(
     control_plane: ControlPlane, namespace: str, owned: str, model: type[Resource]
 ):
     [definition] = custom_resource_definitions([model])
@@ -108,5 +108,5 @@ def test_name_rule_accepts_only_names_that_the_child_can_have(
 
 
 def refused(plane: ControlPlane, path: str, body: dict[str, Any]) -> str:
-    """Try a creation without an effect; return the API server's message, empty if it would accept it."""
+    """Dry-run a creation; return the API server's error message, empty if it accepts the object."""
     return plane.api.refusal(f"{path}?dryRun=All", body)

@@ -1,4 +1,4 @@
-"""Overlays of config/: the API server knows each of their fields."""
+"""Overlays of config/: the API server accepts each of their fields."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_server_accepts_every_overlay_object_strictly_without_warnings(crds: Con
 
 
 def every_object(namespace: str) -> Iterator[Manifest]:
-    """Each once, in a namespace that is there."""
+    """Return every object of all overlays once, in an existing namespace."""
     seen: list[Manifest] = []
     for overlay in OVERLAYS:
         for manifest in manifests(overlay):
@@ -53,7 +53,7 @@ def every_object(namespace: str) -> Iterator[Manifest]:
 
 
 def moved(manifest: Manifest, namespace: str) -> Manifest:
-    """Into another namespace, if it has one: kubectl refuses one where a kind has none."""
+    """Return the object in another namespace; a cluster-scoped object stays unchanged."""
     if "namespace" not in manifest["metadata"]:
         return manifest
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}

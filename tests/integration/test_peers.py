@@ -58,12 +58,14 @@ def ours(plane: EnvtestControlPlane) -> Story:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("peer", OTHERS, ids=lambda peer: peer.name)
-def test_benchmark_peer_does_what_the_manager_does(peer: Peer, plane: EnvtestControlPlane, ours: Story):
+def test_benchmark_peer_makes_the_same_writes_as_the_manager(
+    peer: Peer, plane: EnvtestControlPlane, ours: Story
+):
     assert story_of(built(peer), plane) == ours
 
 
 def built(peer: Peer) -> Program:
-    """Built again when its sources have changed, but not for the first time: that may take minutes."""
+    """Rebuild the program if its sources have changed; skip the test if it was never built."""
     if not any(peer.name.startswith(folder.name) for folder in BUILDS.glob("*")):
         pytest.skip("not built yet: `make bench` builds the peers")
     try:
@@ -92,7 +94,7 @@ def story_of(program: Program, plane: EnvtestControlPlane) -> Story:
 
 
 def life(api: ApiAccess) -> Iterator[tuple[str, Callable[[dict[str, Any], dict[str, Any]], bool]]]:
-    """Do something to a Memcached, its pods or its Deployment; yield what, and when it is handled."""
+    """Change a Memcached, its pods or its Deployment; yield each event and the condition that ends it."""
     api.create(memcached_path(NAMESPACE), memcached(NAME))
     yield "created", lambda _, status: status["observedGeneration"] == 1
 
@@ -157,7 +159,7 @@ def container(image: str) -> dict[str, Any]:
 
 
 def without_times(obj: dict[str, Any]) -> dict[str, Any]:
-    """Without what differs from run to run: identities, versions, times, and who wrote which field."""
+    """Return the object without UIDs, versions, times and managedFields, which differ from run to run."""
     obj = copy.deepcopy(obj)
     kept = ("name", "namespace", "labels", "ownerReferences", "generation", "annotations", "finalizers")
     obj["metadata"] = {key: value for key, value in obj["metadata"].items() if key in kept}

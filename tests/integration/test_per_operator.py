@@ -1,4 +1,4 @@
-"""A Deployment for each operator, with an account of its own: each run with its own token."""
+"""One Deployment per operator, each with its own service account and token."""
 
 from __future__ import annotations
 
@@ -97,6 +97,26 @@ def has_status(plane: ControlPlane, namespace: str, sample: dict[str, Any]) -> b
     plural = plurals.get(sample["kind"], f"{sample['kind'].lower()}s")
     name = sample["metadata"]["name"]
     return bool(plane.api.get(object_path(sample["apiVersion"], namespace, plural, name)).get("status"))
+
+
+@pytest.mark.contract
+def test_policy_limits_the_account_of_a_single_operator(plane: ControlPlane, tmp_path: Path):
+    plane.require(Feature.ADMISSION_POLICIES)
+    access = ApiAccess(account(plane, "wordpress"), scratch=tmp_path)
+    annotations = {"kubernetes.io/service-account.name": "default"}
+    token = {
+        "metadata": {"name": "token", "annotations": annotations},
+        "type": "kubernetes.io/service-account-token",
+    }
+
+    path = object_path("v1", "kube-system", "secrets")
+    try:
+        # A policy takes the server a moment to learn of.
+        eventually(lambda: not is_allowed(access, "POST", path, token))
+        with pytest.raises(ApiFailure, match="ValidatingAdmissionPolicy"):
+            access.request("POST", path, query={"dryRun": "All"}, body=token)
+    finally:
+        access.close()
 
 
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:

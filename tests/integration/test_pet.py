@@ -1,4 +1,4 @@
-"""The Pet operator, walked through as a person with kubectl would, on a store that is a program apart."""
+"""The Pet operator, exercised with kubectl as a user would; the pet store is a separate process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> Iterator[PetStoreProcess]:
 
 
 class PetWalk(Walk):
-    """A walk, and the store beside it."""
+    """A walk with a pet store process."""
 
     store: PetStoreProcess
 
@@ -61,7 +61,7 @@ def walk(
     walk.store = store
     yield walk
     assert not walk.errors()
-    # Nothing of theirs keeps the namespace from going.
+    # No finalizer blocks the deletion of the namespace.
     for each in crds.api.get(pet_path(namespace))["items"]:
         path = pet_path(namespace, each["metadata"]["name"])
         crds.api.patch(path, {"metadata": {"finalizers": None}})

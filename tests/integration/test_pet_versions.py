@@ -1,4 +1,4 @@
-"""Pets in two versions at once: what people with kubectl, watchers, appliers and the operator see of it."""
+"""Pets in two API versions, as seen by kubectl, watches, server-side apply and the operator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ANN = {"name": "Ann", "email": "ann@example.com"}
 
 
 class Site:
-    """A namespace of a control plane, and the store beside it."""
+    """A namespace of a control plane, and a pet store process."""
 
     def __init__(self, plane: ControlPlane, namespace: str, store: str) -> None:
         self.plane = plane
@@ -81,7 +81,7 @@ def annotations(found: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Start a control plane for this module: its definitions name the one manager that converts Pets."""
+    """Start a control plane for this module, because its CRDs name the one manager that converts Pets."""
     return module_control_plane(parts=BARE, crds=True)
 
 
@@ -115,7 +115,7 @@ def converting(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerP
 
 
 def is_followed(plane: ControlPlane, api: str) -> None:
-    """Watches are answered; a definition that was just changed makes the server begin anew with its kind."""
+    """Assert that a watch works; a changed CRD makes the server restart the handlers of its kind."""
     query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": "1"}
     plane.api.request("GET", f"/apis/{api}/pets", query=query)
 
@@ -132,7 +132,7 @@ def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -
     create_namespace(plane, namespace)
     site = Site(plane, namespace, store.address)
     yield site
-    # The store is empty again for the next one.
+    # The next test needs an empty store.
     site.kubectl("delete", "pets", "--all")
     eventually(lambda: records(store.address) == [])
     assert not [line for line in manager.logs() if line.get("level") == "error"]
@@ -154,7 +154,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     eventually(site.in_step)
     assert site.get(ALPHA, "old")["status"] == site.get(BETA, "old")["status"]
 
-    # The columns of each.
+    # Printer columns of each version.
     shown, _ = site.kubectl("get", "pets.v1beta1.petstore.example.com")
     assert shown.splitlines()[0].split()[2] == "SPECIES"
     shown, said = site.kubectl("get", "pets.v1alpha1.petstore.example.com")
@@ -164,7 +164,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
-def test_conversion_lists_other_pets_beside_one_with_full_annotations(site: Site):
+def test_conversion_lists_other_pets_when_one_pet_has_annotations_at_the_size_limit(site: Site):
     full = {"annotations": {"a": "x" * (256 * 1024 - 1)}}
     with pytest.raises(ApiFailure, match="annotations"):
         site.plane.api.create(
@@ -188,7 +188,7 @@ def test_conversion_lists_other_pets_beside_one_with_full_annotations(site: Site
     site.plane.api.patch(site.path(BETA, "full"), {"metadata": {"finalizers": None}})
 
 
-def test_pet_operator_keeps_store_in_step_with_writes_in_either_version(site: Site):
+def test_pet_operator_syncs_the_store_with_writes_in_either_api_version(site: Site):
     site.create(ALPHA, "old", name="Thor", birthday="2021-03-31T23:30:00-01:00")
     site.create(BETA, "new", name="Tron", species="cat", birthday="2020-06-25", owner=ANN)
     eventually(site.in_step)
@@ -205,7 +205,7 @@ def test_pet_operator_keeps_store_in_step_with_writes_in_either_version(site: Si
 
 
 def before_the_upgrade(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return the definition as it was with only one version of each kind."""
+    """Return the CRDs of an earlier release, with one version of each kind."""
     spec = {key: value for key, value in definition["spec"].items() if key != "conversion"}
     spec["versions"] = [{**spec["versions"][0], "storage": True}]
     return {**definition, "spec": spec}
@@ -227,7 +227,7 @@ def leave_behind(site: Site, name: str, birthday: str) -> str:
     return identity
 
 
-def test_pets_from_before_the_upgrade_keep_their_records(
+def test_pets_created_before_the_upgrade_keep_their_store_records(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE)

@@ -25,7 +25,7 @@ PASSWORD = "Xk-secret-of-the-site-9"
 
 
 class Cluster:
-    """A namespace with objects that a manager has seen to, and left."""
+    """A namespace with objects that a manager has reconciled; the manager has stopped."""
 
     def __init__(self, plane: ControlPlane, namespace: str, store: socket.socket, folder: Path) -> None:
         self.plane = plane
@@ -108,7 +108,7 @@ def test_plan_reports_no_changes_for_settled_objects(cluster: Cluster):
 
 
 @pytest.mark.contract
-def test_plan_shows_new_image_in_child_and_in_status(cluster: Cluster):
+def test_plan_shows_the_new_image_in_the_child_and_in_the_status(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached", f"--memcached-image={NEW}")
     assert code == 3
     name = f"apps.v1.Deployment.{cluster.namespace}.web"
@@ -128,7 +128,7 @@ def test_plan_shows_new_image_in_child_and_in_status(cluster: Cluster):
 
 
 @pytest.mark.contract
-def test_plan_shows_restored_label_of_drifted_child(cluster: Cluster):
+def test_plan_shows_the_restored_label_of_a_drifted_child(cluster: Cluster):
     path = deployment_path(cluster.namespace, "web")
     label = "app.kubernetes.io/name"  # no controller reacts to this label
     cluster.plane.api.patch(path, {"metadata": {"labels": {label: "theirs"}}})
@@ -143,7 +143,7 @@ def test_plan_shows_restored_label_of_drifted_child(cluster: Cluster):
 
 
 @pytest.mark.contract
-def test_plan_of_new_objects_calls_nothing_outside_the_cluster(cluster: Cluster):
+def test_plan_of_new_objects_calls_no_external_system(cluster: Cluster):
     api, namespace = cluster.plane.api, cluster.namespace
     hostile = foo("odd", "Not\x1b[2J\u202e A Name")
     site = wordpress("site", sqlrootpassword=PASSWORD)

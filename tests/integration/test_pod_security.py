@@ -1,4 +1,4 @@
-"""The pods that operators make: at the restricted level, without a token, and kept so."""
+"""Pods of the operators: restricted level, no service account token, and removed fields are restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOKEN_MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 def restricted(
     crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager
 ) -> Iterator[ControlPlane]:
-    """With a Memcached and a Wordpress that came up where nothing below the restricted level is let in."""
+    """Create a Memcached and a Wordpress in a namespace that enforces the restricted level."""
     crds.require(Feature.READY_PODS)
     level = {"pod-security.kubernetes.io/enforce": "restricted"}
     crds.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": level}})
@@ -41,7 +41,9 @@ def restricted(
 
 
 @pytest.mark.contract
-def test_operator_pods_are_admitted_at_the_restricted_level(restricted: ControlPlane, namespace: str):
+def test_operator_pods_are_admitted_by_the_restricted_pod_security_level(
+    restricted: ControlPlane, namespace: str
+):
     restricted.require(Feature.POD_SECURITY)
     pods = restricted.api.get(pod_path(namespace))["items"]
     assert len(pods) == len(DEPLOYMENTS)
@@ -50,7 +52,7 @@ def test_operator_pods_are_admitted_at_the_restricted_level(restricted: ControlP
         assert spec["enableServiceLinks"] is False
         mounts = [mount for each in spec["containers"] for mount in each.get("volumeMounts", ())]
         assert TOKEN_MOUNT not in [mount["mountPath"] for mount in mounts]
-    # The level is in force here.
+    # The namespace enforces the level.
     worse = {"metadata": {"name": "worse"}, "spec": {"containers": [{"name": "worse", "image": "worse"}]}}
     with pytest.raises(Exception, match="violates PodSecurity"):
         restricted.api.create(pod_path(namespace), worse)
@@ -71,7 +73,7 @@ def test_operators_restore_removed_pod_security_fields(restricted: ControlPlane,
 
 
 def safety(deployment: dict[str, Any]) -> dict[str, Any]:
-    """Each field that keeps pods from what they need not, by its path."""
+    """Return the security fields of a pod template by their paths."""
     root = "/spec/template/spec"
     pod = deployment["spec"]["template"]["spec"]
     contexts = {"/securityContext": pod, "/containers/0/securityContext": pod["containers"][0]}

@@ -1,4 +1,4 @@
-"""Refusals of exec, attach and port-forward, as a real API server has them."""
+"""Errors of exec, attach and port-forward from a real API server."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def refusal(streams: PodStreams, way: str, pod: ObjectKey, container: str 
 
 
 @pytest.mark.parametrize("way", ["exec", "attach", "port_forward"])
-async def test_ways_into_a_pod_are_refused_with_the_servers_message(
+async def test_pod_streams_raise_the_servers_message_for_unscheduled_and_missing_pods(
     control_plane: ControlPlane, pending: ObjectKey, way: str
 ):
     async with connect("test", kubeconfig=str(control_plane.kubeconfig)) as client:
@@ -70,9 +70,7 @@ async def test_ways_into_a_pod_are_refused_with_the_servers_message(
             )
 
 
-async def test_exec_by_websocket_needs_the_rights_to_get_and_to_create(
-    control_plane: ControlPlane, pending: ObjectKey
-):
+async def test_exec_by_websocket_needs_get_and_create_rights(control_plane: ControlPlane, pending: ObjectKey):
     user = f"user-{secrets.token_hex(3)}"
     rules = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get"]}]
     role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": user}, "rules": rules}

@@ -1,4 +1,4 @@
-"""The roles in config/rbac/ are enough for the manager, and no more than it needs."""
+"""Roles in config/rbac/: the manager needs each right, and needs no other."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ IMPLIED = {
     ("apps", "deployments", "delete"),
     *(("", plural, "delete") for plural in ("services", "persistentvolumeclaims", "secrets")),
 }
-# Rights that each operator has, and that these do not use.
+# Rights of every operator that these operators do not use.
 UNUSED = {
     ("cache.example.com", "memcacheds", "patch"),
     ("example.com", "wordpresses", "patch"),
     *(("tutorial.my.domain", "foos", verb) for verb in ("get", "patch")),
     *(("myapp.idcos.com", "mysrvs", verb) for verb in ("get", "patch")),
 }
-# Anybody may ask what they may do.
+# Every user may send a SelfSubjectAccessReview.
 EVERYBODYS = {("authorization.k8s.io", "selfsubjectaccessreviews", "create")}
 NAMESPACE = "example"
 # Short, as the name of an account is to fit into a certificate.
@@ -108,10 +108,10 @@ def pet_store(tmp_path: Path) -> Iterator[PetStoreProcess]:
 
 
 def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
-    """Return whether the user may create something that keeps `owner` from going before it."""
+    """Return whether the user may create an object whose owner reference blocks the deletion of `owner`."""
     reference = {**owner, "controller": True, "blockOwnerDeletion": True}
     metadata = {"name": "owned", "ownerReferences": [reference]}
-    labels = {"app": "memcached", "memcached_cr": "owned"}  # the policy knows no others
+    labels = {"app": "memcached", "memcached_cr": "owned"}  # the policy admits no other objects
     spec = {
         "selector": {"matchLabels": labels},
         "template": {
@@ -163,7 +163,7 @@ STUCK_STATUS = {
 
 
 def walk_through_wordpress(plane: ControlPlane) -> None:
-    """Create a site, let its volumes gain and lose an owner, and let the operator repair its Service."""
+    """Create a site, add and remove an owner of its volumes, and let the operator repair its Service."""
     name = "wordpress-blog"
     claims = [f"{name}-mysql-pv-claim", f"{name}-wp-pv-claim"]
     retained = [
@@ -282,13 +282,13 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     kubectl("patch", "memcached", "memcached-sample", "--type=merge", "-p", '{"spec":{"size":0}}')
     eventually(lambda: ready(0))
     wanted = image()
-    # The same happens twice, which is one Event that is counted.
+    # The same happens twice, which increases the count of one Event.
     put_back("memcached:1.5", wanted)
     put_back("memcached:1.4", wanted)
     take_owner_off()
     eventually(is_owned)
     kubectl("delete", "memcached", "memcached-sample")
-    # Its Deployment is the garbage collector's affair.
+    # The garbage collector deletes its Deployment.
     eventually(lambda: cached("memcacheds.cache.example.com") == 1)
 
     assert manager.stop() == 0
@@ -301,7 +301,7 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     assert used - EVERYBODYS == granted - IMPLIED - UNUSED
 
 
-def test_owner_references_need_finalizers_right_when_enforced(
+def test_blocking_owner_reference_needs_finalizers_right_when_the_plugin_is_enabled(
     plane: ControlPlane, user: Callable[[str], ApiAccess]
 ):
     access, owner, roles = user("owner"), owner_in(plane, "known"), Roles(plane, "owner", SYSTEM)

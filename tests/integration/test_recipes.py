@@ -22,7 +22,7 @@ NEEDED = "importing,storing,scaling,exposing,configured,spacious,sharing"
 
 
 class Recipes:
-    """The Apps of a namespace, and what the recipes make of them."""
+    """The Apps of a namespace, and the objects that the recipes create for them."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
@@ -58,7 +58,7 @@ class Recipes:
         eventually(lambda: self.ready(name) == (status, reason))
 
 
-def test_recipes_run_as_the_page_says(
+def test_recipe_operators_work_as_the_recipes_page_says(
     control_plane: ControlPlane, namespace: str, tmp_path: Path, run_manager: RunManager
 ):
     control_plane.require(Feature.WORKLOADS, Feature.READY_PODS)
@@ -82,7 +82,7 @@ def test_recipes_run_as_the_page_says(
 
 
 def follow(recipes: Recipes) -> None:
-    """Do what a user of each recipe would, and look at what comes of it."""
+    """Act as a user of each recipe, and check the results."""
     for recipe in ("volumes", "scale", "ingress", "config", "namespace"):
         recipes.create(recipe)
     recipes.create("job", text="one")

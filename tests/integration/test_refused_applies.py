@@ -1,4 +1,4 @@
-"""Applies that the API server refuses: the object stays as it is, in every part."""
+"""Applies that the API server refuses: the stored object does not change."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def bench(crds: ControlPlane, namespace: str):
 
 
 async def state(client: Client, child: Resource) -> dict[str, Any]:
-    """Return all of the object that its controllers do not write."""
+    """Return the object without the fields that its controllers write."""
     found = json.loads((await client.uncached.get(type(child), child.key)).origin or b"")
     found.pop("status", None)
     metadata = found["metadata"]
@@ -148,7 +148,7 @@ async def test_refused_apply_changes_nothing(
 
 
 async def extend(bench: Bench, kind: str, child: Resource) -> None:
-    """Put items of another client into lists of the child, where the kind has any that may change."""
+    """Add items of another client to the lists of the child that may change."""
     other = await bench.client.uncached.get(type(child), child.key)
     spec = other.content.get("spec", {})
     if kind in {"Deployment", "StatefulSet"}:
@@ -163,7 +163,7 @@ async def extend(bench: Bench, kind: str, child: Resource) -> None:
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
-async def test_apply_whose_list_another_client_has_extended_is_one_change(bench: Bench, applied: bool):
+async def test_apply_makes_one_change_when_another_client_has_extended_its_list(bench: Bench, applied: bool):
     client = bench.client.named("child")
     first = at(f"{CONTAINER}.env", [{"name": "OLD", "value": "1"}])
     child = (await client.apply(named(bench, "Deployment", first))).object
@@ -191,7 +191,7 @@ async def test_apply_whose_list_another_client_has_extended_is_one_change(bench:
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["", "extended by another client"])
-async def test_apply_that_a_policy_refuses_changes_nothing(
+async def test_apply_refused_by_an_admission_policy_changes_nothing(
     bench: Bench, control_plane: ControlPlane, extended: bool
 ):
     control_plane.require(Feature.ADMISSION_POLICIES)
@@ -238,9 +238,13 @@ async def test_apply_that_a_policy_refuses_changes_nothing(
             api.delete(f"{path}/{bench.namespace}")
 
 
-async def test_apply_removes_only_the_items_of_others_that_are_in_its_way(bench: Bench, crds: ControlPlane):
+async def test_apply_removes_only_those_items_of_other_clients_that_conflict(
+    bench: Bench, crds: ControlPlane
+):
     await bench.client.apply(named(bench, "Service"))
-    await bench.client.apply(named(bench, "Service", at("spec.ports.0.port", 81)))  # by Apply from now on
+    await bench.client.apply(
+        named(bench, "Service", at("spec.ports.0.port", 81))
+    )  # the first change moves the fields to an Apply entry
     path = f"/api/v1/namespaces/{bench.namespace}/services/child"
     [port] = crds.api.get(path)["spec"]["ports"]
     others = [
@@ -254,7 +258,7 @@ async def test_apply_removes_only_the_items_of_others_that_are_in_its_way(bench:
     assert {each.field for each in applied.conflicts} == {'.spec.ports[port=8080,protocol="TCP"]'}
 
 
-async def test_apply_keeps_others_items_when_a_created_child_gets_another_port(
+async def test_apply_keeps_items_of_other_clients_when_the_wanted_port_changes(
     bench: Bench, crds: ControlPlane
 ):
     await bench.client.apply(named(bench, "Service"))

@@ -46,11 +46,11 @@ class Replica:
         return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
 
     def works(self) -> bool:
-        """Return whether it has written anything."""
+        """Return whether the replica has written any object."""
         return bool(self.object_writes())
 
     def took_over(self) -> float:
-        """When it sent the claim that won it the lease."""
+        """Return the time of the request by which the replica acquired the lease."""
         claims = [
             each
             for each in self.proxy.exchanges()
@@ -70,7 +70,7 @@ class Replica:
         self.manager.process.freeze()
 
     def _is_quiet(self) -> bool:
-        """Return whether every write that it sent was answered, and that a while ago."""
+        """Return whether all writes of the replica were answered a while ago."""
         ends = [each.over for each in self.proxy.exchanges() if each.method != "GET"]
         return all(over is not None and over < time.monotonic() - QUIET for over in ends)
 
@@ -97,7 +97,7 @@ def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: st
 
 
 class Memcacheds:
-    """Memcacheds of one namespace."""
+    """The Memcacheds of one namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
@@ -176,7 +176,7 @@ def busy(pair: Pair) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.oldest)])
-def test_standby_finishes_the_work_of_a_leader_that_ended(pair: Pair, how: str):
+def test_standby_finishes_the_work_of_a_stopped_leader(pair: Pair, how: str):
     pair.create(5)
     eventually(pair.converged)
     assert pair.standby.object_writes() == []
@@ -190,7 +190,7 @@ def test_standby_finishes_the_work_of_a_leader_that_ended(pair: Pair, how: str):
     else:
         assert pair.leader.manager.stop() == 0
     creating.join()
-    # However much of it was done by then, there is something left to do.
+    # Some objects are not reconciled yet when the leader stops.
     pair.create(5)
     eventually(pair.converged)
     assert pair.standby.leads()
@@ -199,14 +199,14 @@ def test_standby_finishes_the_work_of_a_leader_that_ended(pair: Pair, how: str):
     assert pair.standby.took_over() - ended <= within
     # A replica that stops in order sends its last Events after it has released the Lease.
     pair.never_both_at_work(but_for="/events")
-    # The standby's cache was warm: it needed no list and no new watch.
+    # The standby had a filled cache, so it sent no list and opened no new watch.
     assert pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$")) == reads
     conflicts = pair.standby.manager.metrics().value("rest_client_requests_total", code="409", method="PATCH")
     assert conflicts == 0
 
 
 @pytest.mark.long
-def test_thawed_leader_writes_nothing_after_its_lease_expired(pair: Pair, busy: None):
+def test_suspended_leader_writes_nothing_when_it_resumes_after_lease_expiry(pair: Pair, busy: None):
     eventually(lambda: len(pair.leader.object_writes()) > 10)
     with pair.nothing_new:
         eventually(pair.converged)

@@ -96,7 +96,7 @@ def replicas(
     run_manager: RunManager,
     fault_proxy: Callable[[Path], FaultProxy],
 ) -> Replicas:
-    """On a server with the flags that the test says, if it does."""
+    """Start replicas on an API server with the flags of the test's parameter."""
     plane = bare_control_plane
     if flags := getattr(request, "param", ()):
         plane = own_control_plane(parts=BARE, apiserver_flags=flags)
@@ -109,8 +109,8 @@ def replicas(
     return Replicas(plane, namespace, begin)
 
 
-@pytest.mark.long  # the renew deadline passes twice
-def test_replica_keeps_its_shards_when_each_request_of_a_lease_takes_a_second(
+@pytest.mark.long  # twice the renew deadline
+def test_replica_keeps_its_shards_when_each_lease_request_takes_a_second(
     bare_control_plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     """All leases are renewed at the same time, so a few connections are not enough."""
@@ -129,7 +129,7 @@ def test_replica_keeps_its_shards_when_each_request_of_a_lease_takes_a_second(
 
 @pytest.mark.long
 @pytest.mark.contract
-def test_shards_have_one_writer_per_object_while_replicas_come_and_go(replicas: Replicas):
+def test_each_object_has_one_writer_while_replicas_start_and_stop(replicas: Replicas):
     killed, stopped, _ = replicas.start(3)
     eventually(replicas.are_shared_out)
     replicas.create(30)
@@ -161,7 +161,7 @@ def test_shards_have_one_writer_per_object_while_replicas_come_and_go(replicas: 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("replicas", [("--feature-gates=ShardedListAndWatch=true",)], indirect=True)
-def test_replicas_share_objects_on_a_server_that_filters_by_shard(replicas: Replicas):
+def test_replicas_split_objects_when_the_server_supports_shard_selectors(replicas: Replicas):
     stopped, _ = replicas.start(2)
     eventually(replicas.are_shared_out)
     replicas.create(20)

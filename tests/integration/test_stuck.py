@@ -1,4 +1,4 @@
-"""Work that ignores cancellation: the process ends all the same, in time, and names the work."""
+"""Work that ignores cancellation: the process still ends in time, and its log names the work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Run = Callable[..., ManagerProcess]
 PROGRAM = (sys.executable, "-m", "tests.integration.stubborn_operator")
 LEASE, DEADLINE = 16.0, 6.0
 GRACE = 1.0
-# The stack of each kind of stubbornness shows where it is, and the name who it is.
+# The stack shows the blocked line of each case, and the name shows its operator.
 WAYS = {
     "swallows-its-cancellation": ("task foo-worker-", "in reconcile", "await asyncio.sleep(_LONG)"),
     "thread": ("thread work_", "in _named", "return work()"),
@@ -48,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 class Stuck:
-    """A manager that leads, in a reconcile that does not end."""
+    """A leading manager whose reconcile does not end."""
 
     def __init__(self, plane: ControlPlane, kubeconfig: Path, run: Run, how: str, *flags: str) -> None:
         self.how = how
@@ -80,7 +80,7 @@ class Stuck:
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
-        """Look at the line that it ended with; how many seconds after the reason that was, it says itself."""
+        """Return the seconds between the cause and the forced end, as the last log line reports them."""
         assert self.manager.wait() == 1
         last = self.manager.logs()[-1]
         assert (last["level"], last["logger"]) == ("error", "watchdog")
@@ -119,7 +119,7 @@ class StuckManagers(NamedTuple):
 def stuck_managers(
     plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StuckManagers]:
-    """All at the same time: each takes a while to end."""
+    """Start the managers at the same time, because each takes a while to end."""
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         lock_held = Stuck(plane, proxy.kubeconfig, run, "holds-the-lock")
@@ -140,12 +140,14 @@ def stuck_managers(
         yield StuckManagers(without_lease, lock_held, asked, blocked, twice, blocked.process.running)
 
 
-def test_watchdog_ends_process_without_lease_before_another_may_lead(stuck_managers: StuckManagers):
+def test_watchdog_ends_a_stuck_process_before_another_replica_may_acquire_the_lease(
+    stuck_managers: StuckManagers,
+):
     for each in stuck_managers.without_lease:
         assert each.ended_by_force("the lease was lost") < LEASE - DEADLINE
 
 
-def test_process_whose_interpreter_lock_is_held_ends_when_the_lease_is_lost(stuck_managers: StuckManagers):
+def test_watchdog_ends_a_process_that_holds_the_gil_when_the_lease_is_lost(stuck_managers: StuckManagers):
     assert stuck_managers.lock_held.manager.wait() == 1
     output = stuck_managers.lock_held.manager.process.output()
     assert "Timeout" in output
@@ -153,12 +155,12 @@ def test_process_whose_interpreter_lock_is_held_ends_when_the_lease_is_lost(stuc
     assert stuck_managers.lock_held.holder
 
 
-def test_watchdog_ends_stopping_process_after_grace_and_margin(stuck_managers: StuckManagers):
+def test_watchdog_ends_a_hanging_shutdown_after_grace_period_and_margin(stuck_managers: StuckManagers):
     for each in stuck_managers.asked_to_stop:
         assert each.ended_by_force("asked to stop") >= GRACE + STOP_MARGIN
 
 
-def test_process_with_blocked_loop_ends_on_signals(stuck_managers: StuckManagers):
+def test_process_with_a_blocked_event_loop_ends_on_signals(stuck_managers: StuckManagers):
     assert stuck_managers.signalled_twice.wait() == 1
     assert stuck_managers.signalled_twice.logs()[-1]["msg"] == "exiting at once on a second signal"
     assert stuck_managers.outlived_it
@@ -167,7 +169,7 @@ def test_process_with_blocked_loop_ends_on_signals(stuck_managers: StuckManagers
     assert "time.sleep(_LONG)" in stuck_managers.blocked.logs()[-1]["stack"]
 
 
-def test_unawaited_task_writes_nothing_after_lease_release(plane: ControlPlane, run: Run):
+def test_unawaited_task_cannot_write_after_lease_release(plane: ControlPlane, run: Run):
     # The API server counts all its writes with one number.
     stuck = Stuck(plane, plane.kubeconfig, run, "leaves-a-task-that-writes", "--shutdown-delay=2s")
     path = f"/api/v1/namespaces/{stuck.namespace}/configmaps"

@@ -1,4 +1,4 @@
-"""docs/taking-over.md, followed with what another operator leaves."""
+"""The steps of docs/taking-over.md, on objects that another operator has created."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def written(tmp_path: Path) -> Callable[[str, str], Path]:
     [(KOPF, MANAGERS, "OpenAPI-Generator"), (GO, '"manager",', "manager")],
     ids=["kopf", "controller-runtime"],
 )
-def test_new_operator_takes_over_as_the_page_says(
+def test_new_operator_takes_over_objects_as_the_migration_page_says(
     control_plane: ControlPlane,
     namespace: str,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Traces of a real manager, by OTLP, and of the API server that it calls: both sides are in one."""
+"""OTLP traces of a real manager: one trace contains the spans of manager and API server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ports() -> Iterator[PortBlock]:
 
 
 @pytest.mark.contract
-def test_trace_joins_reconcile_api_server_spans_and_webhook_review(
+def test_trace_connects_reconcile_api_server_and_webhook_spans(
     receiver: Receiver,
     control_plane_kind: ControlPlaneKind,
     own_control_plane: StartControlPlane,
@@ -99,7 +99,7 @@ def test_trace_joins_reconcile_api_server_spans_and_webhook_review(
     assert manager.wait() == 0
 
 
-def test_manager_stops_although_the_collector_never_answers(
+def test_manager_stops_when_the_trace_collector_never_answers(
     receiver: Receiver, crds: ControlPlane, run_manager: RunManager
 ):
     receiver.silent.set()

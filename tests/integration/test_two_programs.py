@@ -1,4 +1,4 @@
-"""Different programs on the same kinds of a cluster: each marks its writes with its own name."""
+"""Two programs on the same kinds of a cluster: each writes under its own field manager name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 SORTS = ("mutating", "validating")
 
 
-def test_programs_lead_write_and_speak_under_their_own_names(
+def test_two_programs_use_their_own_names_for_leases_field_managers_and_events(
     crds: ControlPlane, namespace: str, tmp_path: Path
 ):
     api = crds.api

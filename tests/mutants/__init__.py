@@ -1,1 +1,1 @@
-"""Small faults planted into the code, one at a time: each is one that the tests find, or that they should."""
+"""Mutation tests: plant small faults into the code, one at a time, and run the tests on each."""

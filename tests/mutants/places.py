@@ -65,7 +65,7 @@ class Mutant:
         return source[: self.start] + self.after.encode() + source[self.end :]
 
     def changes_something(self) -> bool:
-        """Return whether it is Python, and other Python than before."""
+        """Return whether the changed source is valid Python and differs from the original."""
         try:
             return ast.dump(ast.parse(self.applied())) != _parsed(self.file)
         except SyntaxError:

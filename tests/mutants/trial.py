@@ -1,4 +1,4 @@
-"""Runs tests on mutants, each in a process of its own that is forked when all is imported and collected."""
+"""Runs the tests on mutants, each in its own process, forked after imports and collection."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Trials:
         return swap
 
     def _swap(self, path: Path, code: CodeType) -> Swap:
-        """Return the functions and their new code, with the effect of a file with that code."""
+        """Return the live functions and the new code that a file with the changed source would give them."""
         name = str(path.resolve())
         before = compile(path.read_bytes(), name, "exec", dont_inherit=True)
         return [
@@ -217,7 +217,7 @@ class Trials:
 
 
 class Anew:
-    """A pytest plugin that runs some tests alone, in this order."""
+    """Pytest plugin that runs only the given tests, in the given order."""
 
     def __init__(self, costs: dict[str, Cost], folder: Path) -> None:
         self._costs = costs
@@ -232,7 +232,7 @@ class Anew:
 
 
 class Changed(importlib.machinery.SourceFileLoader):
-    """Loads a module, from source that is not in its file."""
+    """Loader of a module from changed source in memory."""
 
     def __init__(self, name: str, path: str, source: str) -> None:
         super().__init__(name, path)
@@ -243,7 +243,7 @@ class Changed(importlib.machinery.SourceFileLoader):
 
 
 class ChangedFinder:
-    """Finds that one module."""
+    """Finder of the changed module."""
 
     def __init__(self, file: str, source: str) -> None:
         path = Path(file).with_suffix("")
@@ -259,7 +259,7 @@ class ChangedFinder:
 
 
 class _Reports:
-    """The results of one test after the other."""
+    """Collector of test results."""
 
     def __init__(self, items: list[pytest.Item]) -> None:
         self._items = items
@@ -408,7 +408,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """Try in a new process a mutant of code that runs at the import of its module."""
+    """Try a mutant in a new process, because its code runs at the import of its module."""
     file, source, costs = json.loads((folder / "trial").read_text())
     finder = ChangedFinder(file, source)
     sys.meta_path.insert(0, finder)

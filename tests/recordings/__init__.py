@@ -61,7 +61,7 @@ class Answers(dict[str, Any]):
 
 
 def load_answers(part: str) -> Answers:
-    """None when nothing is recorded yet."""
+    """Return the recorded answers of a part, or None if none exist yet."""
     path = ANSWERS / f"{part}.json"
     answers = Answers(json.loads(path.read_text())["answers"] if path.exists() else {})
     answers.part = part
@@ -77,7 +77,7 @@ def write_answers(part: str, answers: dict[str, Any]) -> None:
 
 
 def versions() -> dict[str, Any]:
-    """`kubernetes` and `kubectl` of the answers."""
+    """Return the recorded versions of `kubernetes` and `kubectl`."""
     return load_answers("versions")
 
 

@@ -30,7 +30,7 @@ PATIENCE = 60.0
 
 
 class Refused(Exception):
-    """Why nothing can be recorded."""
+    """Error that prevents a recording."""
 
 
 def main() -> int:
@@ -127,7 +127,7 @@ def keep(now: dict[str, Any], outcomes: Iterable[tuple[Part, dict[str, Any] | As
 
 
 def _kubernetes() -> str:
-    """`v1.36.3`: what the API server of the assets says."""
+    """Return the version of the assets' API server, such as `v1.36.3`."""
     command = [Path(os.environ[VARIABLE]) / PROGRAMS["apiserver"], "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     return done.stdout.split()[-1]
@@ -162,7 +162,7 @@ def _outcomes(wanted: list[Part], folder: Path) -> Iterator[tuple[Part, dict[str
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[str]]:
-    """By case: what has changed, field by field."""
+    """Return the changed fields of each case's answer."""
     found = {}
     for name in [*before, *(name for name in after if name not in before)]:
         if before.get(name) != after.get(name):

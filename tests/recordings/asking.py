@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Server:
-    """An API server, asked by its administrator, in a namespace with an account for pods."""
+    """Administrator access to an API server, and a namespace with a service account for pods."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.plane = plane
@@ -70,7 +70,7 @@ class Server:
         self._connection.close()
 
     def define(self, definition: Mapping[str, Any]) -> None:
-        """Create a custom kind, for as long as this is open."""
+        """Create a custom kind; delete it when the server is closed."""
         self._defined.append(definition["metadata"]["name"])
         self.must("POST", CRDS, definition)
 
@@ -103,7 +103,7 @@ class Server:
         return answer.value
 
     def until(self, path: str, wanted: Callable[[Answer], bool]) -> None:
-        """Ask again until the answer is as it is wanted."""
+        """Repeat a request until its answer fulfils the condition."""
         deadline = time.monotonic() + PATIENCE
         while not wanted(self.ask("GET", path)):
             assert time.monotonic() < deadline, f"{path} is never as it was to be"
@@ -126,7 +126,7 @@ class Server:
 
 
 def shifted(value: Any, seconds: float) -> Any:
-    """With every time moved."""
+    """Return the value with every timestamp shifted."""
 
     def move(found: re.Match[str]) -> str:
         moment = datetime.datetime.fromisoformat(f"{found[0]}Z") + datetime.timedelta(seconds=seconds)

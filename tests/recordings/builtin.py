@@ -147,7 +147,7 @@ def _recorded(sent: Json, answer: Json) -> Json:
 
 
 def _stripped(obj: Json) -> Json:
-    """Without what each object gets, as `_with_identity` gives it back."""
+    """Return the object without the metadata that `_with_identity` adds to every object."""
     return {**obj, "metadata": {key: each for key, each in obj["metadata"].items() if key not in IDENTITY}}
 
 

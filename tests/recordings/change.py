@@ -38,7 +38,7 @@ def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
 
 
 def changed(before: Any, difference: Any) -> Any:
-    """Apply the difference that `change` has returned."""
+    """Apply a difference that `change` has returned."""
     if not isinstance(difference, dict) or not isinstance(before, dict | list):
         return difference
     if INSTEAD in difference:

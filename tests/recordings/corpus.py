@@ -101,7 +101,7 @@ def is_definition(manifest: Json) -> bool:
 
 
 def _create_definition(server: Server, definition: Json) -> Json:
-    """Try it as it is, and create it without the webhook that converts: nothing listens there."""
+    """Dry-run the CRD, then create it without its conversion webhook, because no server listens there."""
     tried = _shown(server.ask("POST", CRDS, definition, query=DRY))
     if tried["code"] >= http.HTTPStatus.BAD_REQUEST:
         return {"created": tried}
@@ -111,7 +111,7 @@ def _create_definition(server: Server, definition: Json) -> Json:
 
 
 def _established(server: Server, definition: Json) -> Any:
-    """Return the definition once its conditions are there, and its versions are served and in discovery."""
+    """Wait until the CRD is established, served and in discovery; return the CRD."""
     spec, one = definition["spec"], f"{CRDS}/{definition['metadata']['name']}"
     wanted = {"Established", "NamesAccepted"}
     if spec["group"].endswith(PROTECTED):
@@ -178,7 +178,7 @@ def _without_own_texts(schema: Any) -> Any:
 
 
 class _Resources:
-    """The paths of kinds, as the server tells them."""
+    """Paths of kinds from the server's discovery."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

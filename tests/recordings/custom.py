@@ -1,4 +1,4 @@
-"""Custom resources: how definitions, objects of them and their rules in CEL are judged."""
+"""Validation of CRDs, custom objects and CEL rules by the real server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHEAP = "cheap"
 
 
 def definition_cases() -> dict[str, Json]:
-    """By name, each whole."""
+    """Return the complete CRDs by case name."""
     (cases,) = load_cases(DEFINITIONS)
     first = cases.pop("ok")
     found = {"ok": first}
@@ -206,7 +206,7 @@ class _Kind:
         return {"apiVersion": f"{self._plural}.example.com/v1", "kind": self._plural.title(), **obj}
 
     def become(self, schema: Json) -> None:
-        """Return once objects are judged by it, which they are not at once."""
+        """Set the schema; return when the server validates objects with the schema."""
         if schema == self._schema:
             return
         mark = f"mark{next(self._count)}"
@@ -261,7 +261,7 @@ def _judged(answer: Answer) -> Json:
 
 
 def _of_rule(message: str, rule: str) -> str:
-    """Return the message about a rule, without the rule."""
+    """Return an error message without the text of the rule."""
     for start in ("compilation failed", "cel expression must"):
         if start in message:
             return message[message.index(start) :]

@@ -1,4 +1,4 @@
-"""The parts of the recordings: for each its cases' names, and how a real control plane is asked."""
+"""Parts of the recordings: the names of their cases, and the function that records each part."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Part:
 
     @property
     def answers(self) -> int:
-        """Return how many there are."""
+        """Return the number of cases."""
         return sum(1 if labels is None else len(labels) for labels in self.cases.values())
 
     @property

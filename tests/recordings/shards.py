@@ -40,7 +40,7 @@ def definition() -> Json:
 
 
 def recorded_uids() -> list[tuple[str, int]]:
-    """Each with the number of the sixteenth of the hashes that it is in."""
+    """Return each recorded UID with the number of its shard, of 16 shards."""
     return [(uid, int(digit, 16)) for digit, uids in load_answers(SELECTORS)[UIDS].items() for uid in uids]
 
 

@@ -1,4 +1,4 @@
-"""Bodies: what is wrong in those in JSON, and which objects those in protobuf are."""
+"""Request bodies: validation errors of JSON bodies, and objects in protobuf bodies."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def served() -> dict[str, Json]:
 
 
 def protobuf() -> list[tuple[str, bytes, Json]]:
-    """Name, body and the object that it is."""
+    """Return name, protobuf body and decoded object of each case."""
     found = load_answers(PROTOBUF)
     return [(name, base64.b64decode(each["protobuf"]), each["object"]) for name, each in found.items()]
 
@@ -79,7 +79,7 @@ def record_protobuf(server: Server) -> Json:
 
 
 def _sent(plane: ControlPlane, command: str) -> Json:
-    """By kubectl, which logs it."""
+    """Return the body that kubectl sends, from its log."""
 
     def run(*flags: str) -> subprocess.CompletedProcess[str]:
         head, dashes, rest = command.partition(" -- ")

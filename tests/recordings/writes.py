@@ -1,4 +1,4 @@
-"""Writes to one object after another: what becomes of it, and who manages which of its fields then."""
+"""Successive writes to one object: the stored object and its managedFields after each write."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _recorded(answer: Json, number: int) -> Json:
 
 
 def _bring_about(server: Server, path: str, one: str, wanted: Any) -> None:
-    """Have the object as it is wanted, managers and times included."""
+    """Create the object with the wanted content, managedFields and times."""
     if wanted is None:
         server.ask("PATCH", one, {"metadata": {"finalizers": None}}, media=MERGE)
         server.ask("DELETE", one)

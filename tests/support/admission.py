@@ -1,4 +1,4 @@
-"""Arguments of webhook functions, for tests that call them."""
+"""Arguments for tests that call webhook functions directly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def request(
     old: JsonObject | None = None,
     requested: GroupVersionKind | None = None,
 ) -> AdmissionRequest:
-    """About an object of `kind`; `old` is the object as it is stored, `requested` what the user sent."""
+    """Return an admission request for `kind`; `old` is the stored object, `requested` the user's object."""
     gvk = kind.gvk
     return AdmissionRequest(
         uid="0f5a", operation=operation, kind=gvk, resource="", old_object=old, requested_kind=requested
@@ -28,5 +28,5 @@ def request(
 
 
 def webhooks_of(*operators: AnyOperator) -> list[Admission[Any] | Conversion]:
-    """Their webhooks, where none of them runs."""
+    """Return the webhooks of operators that do not run."""
     return [each for operator in operators for each in registrations(without_manager(operator))]

@@ -1,4 +1,4 @@
-"""A plain way to an API server for the tests' own reads and writes, sharing no code with the manager."""
+"""Simple API client for the tests' own reads and writes; it shares no code with the manager."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ApiFailure(Exception):
 
 
 class ApiAccess:
-    """Requests to one server as one user; may be used from several threads, one connection each."""
+    """Client of one server as one user; each thread that uses it has its own connection."""
 
     def __init__(self, credentials: Credentials, *, scratch: Path, timeout: float = 30.0) -> None:
         self._credentials = credentials
@@ -99,16 +99,16 @@ class ApiAccess:
         return ""
 
     def create_many(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> None:
-        """POST all of them, several at a time."""
+        """POST all bodies, several at a time."""
         with ThreadPoolExecutor(CREATORS, thread_name_prefix="create-many") as pool:
             list(pool.map(lambda body: self.request("POST", path, body=body), bodies))
 
     def patch(self, path: str, body: Mapping[str, Any], *, content_type: str = MERGE_PATCH) -> Any:
-        """PATCH, as a merge patch unless said otherwise."""
+        """PATCH an object, by default with a merge patch."""
         return json.loads(self.request("PATCH", path, body=body, content_type=content_type))
 
     def apply(self, manifests: Iterable[Mapping[str, Any]]) -> None:
-        """Have the server apply whole objects of whatever kinds, as `kubectl apply --server-side` does.
+        """Apply objects of any kinds on the server's side, as `kubectl apply --server-side` does.
 
         Raises:
             AssertionError: the server has something to complain of.
@@ -120,7 +120,7 @@ class ApiAccess:
             assert not self._local.warnings, f"{path}: {self._local.warnings}"
 
     def delete(self, path: str, **query: str) -> None:
-        """DELETE, with what has gone already taken as done."""
+        """DELETE an object; an object that does not exist is no error."""
         try:
             self.request("DELETE", path, query=query)
         except ApiFailure as failure:
@@ -133,7 +133,7 @@ class ApiAccess:
         return list(self._local.warnings)
 
     def close(self) -> None:
-        """Close every connection, whichever thread it was opened by."""
+        """Close the connections of all threads."""
         for connection in self._connections:
             connection.close()
 

@@ -1,4 +1,4 @@
-"""Objects as the API server shows them, as JSON, and those that tests need first."""
+"""Kubernetes objects as JSON, and objects that many tests need as a precondition."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def create_namespace(plane: ControlPlane, name: str) -> None:
     if plane.supports(Feature.WORKLOADS):
         for given in GIVEN:
             path = f"/api/v1/namespaces/{name}/{given}"
-            # If the controllers have died, the failure says so.
+            # If the controllers have died, the error message contains it.
             eventually(lambda path=path: (plane.check(), plane.api.get(path)), every=0.02)
 
 
@@ -81,7 +81,7 @@ def storage_class(name: str, *, default: bool = False, expandable: bool = True) 
 
 @contextlib.contextmanager
 def storage_classes(plane: ControlPlane) -> Iterator[None]:
-    """Both classes, for as long as the `with` block lasts, as far as they are not there anyway."""
+    """Create the missing storage classes for the length of the `with` block."""
     wanted = [storage_class(STANDARD, default=True), storage_class(FIXED_SIZE, expandable=False)]
     missing = [each for each in wanted if plane.api.find(f"{CLASSES}/{each['metadata']['name']}") is None]
     for each in missing:

@@ -1,4 +1,4 @@
-"""Results as the benchmark suite keeps them, made up for its tests."""
+"""Invented benchmark results for tests, in the format of the benchmark suite."""
 
 from __future__ import annotations
 

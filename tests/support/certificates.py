@@ -12,7 +12,7 @@ from devcluster.access import certificates
 
 
 class Authority:
-    """A certificate authority that lives in memory; its certificates are for servers and for users."""
+    """An in-memory certificate authority for server and user certificates."""
 
     def __init__(self, name: str) -> None:
         self._issuer = certificates.Authority.create(name)

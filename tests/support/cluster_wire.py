@@ -1,4 +1,4 @@
-"""A control plane of the same process behind scripted wires: what a script leaves alone, it answers.
+"""A control plane in the same process behind scripted wires; it answers requests without a script.
 
     async with DevCluster(port=None, controllers=False) as cluster:
         server = ClusterServer(cluster)
@@ -37,7 +37,7 @@ class ClusterServer:
             wire.on(method, path, self.answer)
 
     async def answer(self, sent: Sent) -> Step:
-        """Do what a request asks for."""
+        """Return the control plane's answer to a request."""
         request = ApiRequest(
             method=sent.method,
             path=unquote(sent.path),

@@ -40,18 +40,19 @@ class Feature(enum.Enum):
     PRIORITIES = "priority levels for requests"
     QUOTAS = "quotas that are held"
     SERVER_FLAGS = "flags of its API server that a test may choose"
+    AUDIT_LOG = "audit log"
     PROTOBUF = "answers in protobuf"
 
 
 class Lacking(pytest.skip.Exception):
-    """A test is skipped, because the control plane has not all that it needs."""
+    """Reason to skip a test: the control plane lacks a feature that the test needs."""
 
 
 _MAKING = threading.Lock()
 
 
 class ControlPlane(abc.ABC):
-    """A Kubernetes API server, and what works beside it, for the length of a `with` block.
+    """A Kubernetes API server and its other components, for the length of a `with` block.
 
     Everything here blocks; an async test may call it all the same, for the moment that it takes.
     """
@@ -71,7 +72,7 @@ class ControlPlane(abc.ABC):
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """End it, whatever state it is in."""
+        """Stop the control plane in any state."""
 
     @abc.abstractmethod
     def supports(self, feature: Feature) -> bool:
@@ -107,11 +108,11 @@ class ControlPlane(abc.ABC):
             self.wait_ready()
 
     def freeze(self, part: str) -> None:
-        """Let a part hang, its connections open."""
+        """Suspend a part; its connections stay open."""
         self.part(part).freeze()
 
     def thaw(self, part: str) -> None:
-        """Let a frozen part go on."""
+        """Resume a frozen part."""
         self.part(part).thaw()
 
     def wait_ready(self) -> None:
@@ -168,7 +169,7 @@ class ControlPlane(abc.ABC):
 
     @property
     def api(self) -> ApiAccess:
-        """Return API access as the administrator, without the cost of a kubectl each."""
+        """Return API access as the administrator, which is faster than kubectl."""
         # A cached_property has no lock: each of several threads would make one, and only the last is closed.
         with _MAKING:
             if self._api is None:

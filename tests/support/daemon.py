@@ -1,4 +1,4 @@
-"""A background program with a log file, signalled as a group, that never outlives the test run."""
+"""A background process group with a log file; it ends with the test run."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class Daemon:
             raise TimeoutError(message) from None
 
     def kill(self) -> None:
-        """End it as a crash would, at once."""
+        """Kill the program at once, as a crash would."""
         if self._process is not None:
             self.signal(signal.SIGKILL)
             self._process.wait()
 
     def stop(self, grace: float = 5.0) -> None:
-        """Ask it to end, and kill it if it has not after `grace` seconds; also one that is frozen."""
+        """Terminate the program, even a frozen one; kill it after `grace` seconds."""
         if not self.running:
             return
         self.signal(signal.SIGTERM)
@@ -90,11 +90,11 @@ class Daemon:
             self.kill()
 
     def freeze(self) -> None:
-        """Stop its clock: it holds its connections and says nothing."""
+        """Suspend the program; its connections stay open."""
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen program go on."""
+        """Resume a frozen program."""
         self.signal(signal.SIGCONT)
 
     def check(self) -> None:
@@ -112,7 +112,7 @@ class Daemon:
         return f"the end of its log {self.log}:\n" + "\n".join(lines)
 
     def cpu_seconds(self) -> float:
-        """User and system time it has used so far, to the nanosecond (Linux)."""
+        """Return the CPU time, user and system, in seconds, accurate to the nanosecond (Linux)."""
         clock = (~self.pid << 3) | 2  # as clock_getcpuclockid(3) makes it, of all threads
         return time.clock_gettime(clock)
 

@@ -1,4 +1,4 @@
-"""A Dockerfile, taken apart: its stages and their instructions."""
+"""Parser of a Dockerfile into stages and instructions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Instruction:
 
     @property
     def flags(self) -> dict[str, str]:
-        """`--name=value` at the beginning."""
+        """Return the `--name=value` flags at the beginning."""
         found = (word[2:].partition("=") for word in self.words if word.startswith("--"))
         return {name: value for name, _, value in found}
 
@@ -47,7 +47,7 @@ class Instruction:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stage:
-    """From one FROM to the next. `base` is an image or an earlier stage."""
+    """The instructions from one FROM to the next. `base` is an image or an earlier stage."""
 
     name: str
     base: str

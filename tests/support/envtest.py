@@ -1,4 +1,4 @@
-"""A real control plane out of the programs that `KUBEBUILDER_ASSETS` names, or its `_OLDEST`."""
+"""A real control plane from the programs in `KUBEBUILDER_ASSETS` or `KUBEBUILDER_ASSETS_OLDEST`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_GARBAGE = {"GOGC": "off", "GOMEMLIMIT": "500MiB"}
 
 
 def why_not(variable: str = VARIABLE) -> str | None:
-    """Why there can be no real control plane of these programs here; None when there can."""
+    """Return why these programs cannot run here as a control plane; None if they can."""
     folder = os.environ.get(variable)
     if not folder:
         return f"{variable} is not set; it names a folder with {', '.join(REQUIRED)}"
@@ -47,7 +47,7 @@ def why_not(variable: str = VARIABLE) -> str | None:
 
 
 class EnvtestControlPlane(ControlPlane):
-    """etcd and kube-apiserver, and as many of the other parts as were asked for and are there.
+    """etcd, kube-apiserver, and those of the other requested parts that are installed.
 
     Nothing is persisted safely (no fsync), every port is on loopback, RBAC is on, anonymous requests are
     refused, TLS is verified. `administrator` is a user known by token; others get a client certificate.
@@ -137,7 +137,7 @@ class EnvtestControlPlane(ControlPlane):
 
     @property
     def etcd(self) -> str:
-        """Host and port of etcd, plain and open to every local process."""
+        """Return host and port of etcd, which every local process may use without TLS."""
         assert self._ports is not None
         return f"127.0.0.1:{self._ports[1]}"
 

@@ -1,4 +1,4 @@
-"""Assertions about what a real process or a real server will have done soon.
+"""Assertions that retry until a real process or server has reached a state.
 
 For integration tests only: in virtual time there is nothing to poll for.
 """
@@ -23,7 +23,7 @@ EVERY = 0.1
 
 
 class NeverHappened(AssertionError):
-    """The deadline passed; the message carries what the last try found wrong."""
+    """Error after the deadline; its message contains the last failure."""
 
 
 def eventually(check: Callable[[], T], *, within: float = WITHIN, every: float = EVERY) -> T:

@@ -1,4 +1,4 @@
-"""The operator of docs/writing-an-operator.md, put together from that page, and from one that goes on."""
+"""The operator of docs/writing-an-operator.md, built from the code of that page and a later page."""
 
 from __future__ import annotations
 

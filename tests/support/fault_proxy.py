@@ -61,12 +61,12 @@ class Exchange:
 
     @property
     def watch(self) -> bool:
-        """Return whether it asks for a stream of events."""
+        """Return whether the request is a watch."""
         return self.query.get("watch", "").lower() in {"1", "true"}
 
     @property
     def stream(self) -> bool:
-        """Return whether its answer goes on for long: a watch, or a log that is followed."""
+        """Return whether the response is a long stream: a watch, or a followed log."""
         return self.watch or self.query.get("follow", "").lower() in {"1", "true"}
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ class Fault:
 
 
 class FaultProxy(LoopThread):
-    """Passes everything on until told otherwise; counts what passes.
+    """Proxy that forwards and counts all requests until a test injects a fault.
 
     Every command takes hold before it returns. A match without arguments is every request.
     """
@@ -147,7 +147,7 @@ class FaultProxy(LoopThread):
         match: Match | None = None,
         times: int | None = 1,
     ) -> None:
-        """Answer in the server's place, which never hears of the request."""
+        """Answer the matching requests; the server does not receive them."""
 
         async def strike() -> web.Response:
             return web.Response(status=status, headers=headers, body=body)
@@ -155,11 +155,11 @@ class FaultProxy(LoopThread):
         self._add(match, times, strike)
 
     def delay(self, seconds: float, *, match: Match | None = None, times: int | None = 1) -> None:
-        """Hold the request back for a while."""
+        """Delay the matching requests."""
         self._add(match, times, lambda: asyncio.sleep(seconds))
 
     def end_watches(self, match: Match | None = None) -> None:
-        """End each open watch the way the server does when its time is up."""
+        """End each open watch as the server does at its timeout."""
 
         async def end() -> None:
             for exchange in self.open_watches(match):
@@ -170,7 +170,7 @@ class FaultProxy(LoopThread):
     # The whole server.
 
     def cut(self) -> int:
-        """Reset every connection there is, whatever it carries; return how many."""
+        """Reset all open connections; return their number."""
         return self.run(self._cut())
 
     def refuse(self) -> None:
@@ -178,7 +178,7 @@ class FaultProxy(LoopThread):
         self.run(self._refuse())
 
     def accept(self) -> None:
-        """Take connections again."""
+        """Accept connections again."""
         self.run(self._accept())
 
     def open_transports(self) -> list[Any]:

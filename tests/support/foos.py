@@ -1,4 +1,4 @@
-"""Foos and the pods they wait for, as the integration tests make and look at them."""
+"""Foos, and the pods that they wait for, for the integration tests."""
 
 from __future__ import annotations
 

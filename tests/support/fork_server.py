@@ -75,7 +75,7 @@ class Forked:
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end.
+        """Wait for the end of the program.
 
         Raises:
             subprocess.TimeoutExpired: it still runs after `timeout` seconds.
@@ -113,7 +113,7 @@ def start(
 
 
 def run(*command: str | Path, environ: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, for what it prints and its exit code."""
+    """Run a program to its end; return its output and exit code."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = start(command, environ, output, errors)
         try:
@@ -128,7 +128,7 @@ def run(*command: str | Path, environ: Mapping[str, str], timeout: float) -> sub
 
 
 class _Server:
-    """The process that forks, from the side of those who ask it."""
+    """Client of the fork server."""
 
     forks = False
 

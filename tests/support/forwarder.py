@@ -14,7 +14,7 @@ _GONE = (OSError, asyncio.IncompleteReadError, RuntimeError)
 
 
 async def _nothing(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
-    """Greet clients with nothing."""
+    """Send no greeting to the client."""
 
 
 class Forwarder:

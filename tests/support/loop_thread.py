@@ -35,7 +35,7 @@ class LoopThread:
             self._end()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have this done there, and wait for it."""
+        """Run a coroutine in the thread's event loop; return its result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(COMMAND_TIMEOUT)
 
     async def _open(self) -> None:

@@ -1,4 +1,4 @@
-"""`make` as a person calls it, also when the tests themselves run below one."""
+"""`make` as a user calls it, even when make runs the tests."""
 
 from __future__ import annotations
 

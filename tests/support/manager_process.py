@@ -71,35 +71,35 @@ class ManagerProcess:
         # Shown by pytest with a failed test, next to what the test itself wrote.
         print(f"----- {self.process.name}: log -----\n{self.process.output()}")  # noqa: T201
 
-    # Its life.
+    # Start and stop.
 
     def start_again(self) -> None:
-        """After it ended: the same flags, ports and log."""
+        """Start an ended manager again, with the same flags, ports and log."""
         self.process.start()
 
     def wait_ready(self, timeout: float = READY_WITHIN) -> Self:
-        """Wait until /readyz says so; fails at once when the process ends instead."""
+        """Wait until /readyz answers 200; fail at once if the process ends."""
         wait_until(self.process, self.is_ready, timeout=timeout, what="readiness")
         return self
 
     def terminate(self) -> None:
-        """SIGTERM: the clean way."""
+        """Send SIGTERM for a clean stop."""
         self.process.signal(signal.SIGTERM)
 
     def interrupt(self) -> None:
-        """SIGINT, as Ctrl-C sends it."""
+        """Send SIGINT, as Ctrl-C does."""
         self.process.signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """SIGKILL: a crash. Returns when the process has gone."""
+        """Send SIGKILL, like a crash; wait for the end of the process."""
         self.process.kill()
 
     def wait(self, timeout: float = STOP_WITHIN) -> int:
-        """Wait for its end and return the exit code."""
+        """Wait for the end of the process; return the exit code."""
         return self.process.wait(timeout)
 
     def stop(self, timeout: float = STOP_WITHIN) -> int:
-        """SIGTERM, and wait for the exit code."""
+        """Send SIGTERM; wait for the end and return the exit code."""
         self.terminate()
         return self.wait(timeout)
 
@@ -112,7 +112,7 @@ class ManagerProcess:
         return False
 
     def probe(self, path: str) -> tuple[int, str]:
-        """Status and body of a path on the health port, such as `/readyz?verbose`."""
+        """Return status and body of a path on the health port, such as `/readyz?verbose`."""
         return get(f"http://127.0.0.1:{self._ports[1]}{path}", timeout=5.0)
 
     def scrape(self, accept: str = "text/plain") -> str:
@@ -122,7 +122,7 @@ class ManagerProcess:
         return body
 
     def metrics(self) -> Samples:
-        """/metrics, parsed."""
+        """Return the parsed body of /metrics."""
         return Samples(self.scrape())
 
     def logs(self, **fields: Any) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ class ManagerProcess:
 
     @property
     def metrics_address(self) -> str:
-        """Host and port of /metrics."""
+        """Return host and port of /metrics."""
         return f"127.0.0.1:{self._ports[0]}"
 
     @property
@@ -142,14 +142,14 @@ class ManagerProcess:
 
     @property
     def health_address(self) -> str:
-        """Host and port of /healthz and /readyz."""
+        """Return host and port of /healthz and /readyz."""
         return f"127.0.0.1:{self._ports[1]}"
 
 
 def run_once(
     *arguments: str | Path, folder: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program with these arguments to its end, for what it prints and its exit code."""
+    """Run the program with these arguments to its end; return its output and exit code."""
     return run(PROGRAM, *arguments, environ=_environment(folder, environ), timeout=ONCE_WITHIN)
 
 

@@ -50,7 +50,7 @@ def _as_json(overlay: str) -> str:
 
 @functools.cache
 def _config() -> str:
-    """Stands for all that is in config/, and for the kubectl that builds it."""
+    """Return a cache key: the content of config/ and the kubectl that builds it."""
     program = Path(shutil.which(os.environ.get("KUBECTL") or "kubectl") or "").resolve()
     seen = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode())
     for path in sorted(path for path in _CONFIG.rglob("*") if path.is_file()):

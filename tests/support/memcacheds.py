@@ -1,4 +1,4 @@
-"""Memcacheds as the integration tests make and look at them."""
+"""Memcacheds for the integration tests."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Receiver(TraceServiceServicer):
-    """Takes spans by OTLP: over gRPC, as API servers send them, and over HTTP, as the manager does."""
+    """OTLP receiver of spans: over gRPC from API servers, over HTTP from the manager."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -55,7 +55,7 @@ class PetStoreProcess:
         self._ports.close()
 
     def start(self) -> None:
-        """Start it, and wait until it serves."""
+        """Start the store, and wait until it serves."""
         before = self.process.output().count(READY)
         self.process.start()
         wait_until(
@@ -66,7 +66,7 @@ class PetStoreProcess:
         )
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to stop, and return its exit code."""
+        """Stop the store with SIGTERM; return its exit code."""
         self.process.signal(number)
         return self.process.wait(STOP_WITHIN)
 
@@ -83,7 +83,7 @@ def petstore(
 
 
 def assert_keeps_a_pet(store: PetStoreProcess) -> None:
-    """Add one and find it."""
+    """Assert that the store returns a pet that was added."""
     added = petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", f"--address={store.address}")
     assert added.returncode == 0, added.stderr
     found = petstore("search", "--output=json", f"--address={store.address}")

@@ -1,4 +1,4 @@
-"""A pet store in the test's own process and loop, what goes wrong with it, and pets to put into it."""
+"""A pet store in the test's event loop, with injected faults and sample pets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BIRTHDAY = datetime.date(2021, 4, 1)
 
 
 class Held:
-    """A call that gets no further in the store."""
+    """A call that the store holds until its release."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -94,7 +94,7 @@ class Faults(grpc.aio.ServerInterceptor):
 
 
 class LocalStore:
-    """A running store, a client of it, and the bare calls."""
+    """A running store, a client, and direct gRPC calls."""
 
     def __init__(
         self, server: PetStoreServer, client: PetStoreClient, stub: petstore_pb2_grpc.PetStoreAsyncStub
@@ -116,7 +116,7 @@ async def local_store(
     metrics: bool = False,
     **options: Any,
 ) -> AsyncIterator[LocalStore]:
-    """Run one on a free port."""
+    """Run a pet store on a free port."""
     settings = ServerOptions(
         bind_address=LOOPBACK,
         metrics_bind_address=LOOPBACK if metrics else None,

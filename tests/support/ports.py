@@ -1,4 +1,4 @@
-"""Loopback ports that stay ours: a slot of them is reserved by holding its last port."""
+"""Reserved loopback ports: an open socket on the last port of a block reserves the block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`config/rbac/`, given to plain users instead of the service accounts of pods."""
+"""RBAC rules of `config/rbac/`, granted to plain users instead of service accounts."""
 
 from __future__ import annotations
 

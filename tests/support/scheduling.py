@@ -24,7 +24,7 @@ def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
 
 
 def has_business_on(item: pytest.Item, *, everything: bool) -> bool:
-    """Return whether a test is to run on the kind of control plane that it is parametrized with.
+    """Return whether a test must run on the control plane kind of its parameter.
 
     With `everything`, all tests are of the contract.
     """

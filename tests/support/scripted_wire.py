@@ -213,7 +213,7 @@ class ScriptedWire(Wire):
         self._routes[method, path] = deque(steps)
 
     def then(self, method: str, path: str, *steps: Step) -> None:
-        """Append to a route."""
+        """Append further steps to a route."""
         self._routes.setdefault((method, path), deque()).extend(steps)
 
     def sent(self, method: str, path: str = "*") -> list[Sent]:

@@ -47,7 +47,7 @@ async def serving(
     posts: Pages | None = None,
     **options: Any,
 ) -> AsyncIterator[BindAddress]:
-    """Serve handlers by path, or routes, and yield where."""
+    """Serve handlers by path, or routes; yield the address."""
     routes = routes_of(pages or {}, posts) if pages is None or isinstance(pages, Mapping) else pages
     async with serve(name, address, routes, **options) as server:
         yield server.address
@@ -65,7 +65,7 @@ class Answer:
 
 
 class Site:
-    """Some pages being served, as a client sees them."""
+    """Served pages from the view of a client."""
 
     def __init__(self, session: aiohttp.ClientSession, address: BindAddress) -> None:
         self.address = address

@@ -1,4 +1,4 @@
-"""Shell sessions of the documentation, and a shell to follow them."""
+"""Shell sessions of the documentation, and a shell that runs them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Terminal:
         self.environ = {
             **os.environ,
             "PATH": f"{programs}:{PROGRAMS}:{os.environ['PATH']}",
-            "HOME": str(folder),  # for what kubectl keeps
+            "HOME": str(folder),  # for kubectl's cache
             **KUBECTL,
             "PETSTORE_ADDRESS": self.petstore_address,
         }
@@ -228,17 +228,17 @@ WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
 
 ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
-        "tests/integration/test_documentation.py::test_writing_an_operator_page_yields_a_running_operator"
+        "tests/integration/test_documentation.py::test_operator_of_the_writing_page_runs"
     ),
     "docs/webhooks.md": (
-        "tests/integration/test_documentation.py::test_webhooks_page_yields_answering_webhooks"
+        "tests/integration/test_documentation.py::test_webhooks_of_the_webhooks_page_answer"
     ),
     "docs/operations.md": (
         "tests/integration/test_documentation.py::"
-        "test_petstore_serves_from_the_backup_that_operations_page_makes"
+        "test_petstore_starts_from_the_backup_that_the_operations_page_makes"
     ),
     "examples/workloads/README.md": (
-        "tests/integration/test_workloads.py::test_workloads_runs_from_start_to_end"
+        "tests/integration/test_workloads.py::test_workloads_example_runs_from_start_to_end"
     ),
 }
 """Other pages with consoles, and the test that follows each of them."""

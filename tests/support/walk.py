@@ -1,4 +1,4 @@
-"""An operator's worked example, walked through as a person with kubectl would."""
+"""Helper for tests that exercise an operator with kubectl as a user would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A manager on this machine whose webhooks a control plane calls, and a user of kubectl who meets them."""
+"""A local manager whose webhooks a control plane calls, and a kubectl user whose writes they review."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ WARNING = "Warning: "
 
 
 class Person:
-    """Writes with kubectl, as the administrator, and reads without, which is quicker and says the same."""
+    """User that writes with kubectl as the administrator; reads go to the API directly, which is faster."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
         self.namespace = namespace
 
     def can(self, *arguments: str, given: dict[str, Any] | None = None) -> list[str]:
-        """Do what goes well; returns the warnings, and fails for anything else that is complained about."""
+        """Run a kubectl command that must succeed; return its warnings."""
         lines = self._kubectl(*arguments, given=given, check=True).stderr.splitlines()
         assert all(line.startswith(WARNING) for line in lines), lines
         return [line.removeprefix(WARNING) for line in lines]
 
     def cannot(self, *arguments: str, given: dict[str, Any] | None = None) -> str:
-        """Do what is refused; returns what is said."""
+        """Run a kubectl command that must be refused; return the error message."""
         done = self._kubectl(*arguments, given=given)
         assert done.returncode == 1, f"{done.stdout}{done.stderr}"
         return done.stderr

@@ -1,4 +1,4 @@
-"""A webhook of the tests' own, which converts and admits as a test says.
+"""A webhook server for tests, which converts and admits as the test configures it.
 
 It shares no code with the manager, and has a thread of its own, as tests block while they talk to a server.
 """
@@ -65,11 +65,11 @@ class WebhookServer(LoopThread):
         return base64.b64encode(self.authority.pem).decode()
 
     def client_config(self, path: str) -> Object:
-        """How an API server reaches it."""
+        """Return a webhook client configuration for this server."""
         return {"url": f"{self.url}/{path}", "caBundle": self.ca_bundle}
 
     def conversion(self) -> Object:
-        """Return the conversion part of a definition."""
+        """Return the `spec.conversion` of a CRD that this server converts."""
         config = self.client_config("convert")
         return {
             "strategy": "Webhook",
@@ -91,7 +91,7 @@ class WebhookServer(LoopThread):
         self._context.load_cert_chain(self._pair())
 
     def forget(self) -> None:
-        """Count anew."""
+        """Forget the recorded requests."""
         self.conversions.clear()
         self.admissions.clear()
         self.callers.clear()
@@ -114,7 +114,7 @@ class WebhookServer(LoopThread):
         assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
-        except BlockingIOError:  # it is gone already
+        except BlockingIOError:  # the client has disconnected already
             return
         connection.setblocking(False)
         task = self.loop.create_task(self._greet(connection))
@@ -124,7 +124,7 @@ class WebhookServer(LoopThread):
     async def _greet(self, connection: socket.socket) -> None:
         assert self._runner is not None
         assert self._runner.server is not None
-        with contextlib.suppress(OSError):  # it does not trust us, or has gone
+        with contextlib.suppress(OSError):  # the client does not trust the certificate, or has disconnected
             await self.loop.connect_accepted_socket(
                 self._runner.server, connection, ssl=self._context, ssl_shutdown_timeout=FAREWELL
             )
@@ -198,7 +198,7 @@ class WebhookServer(LoopThread):
             return self._converted(asked)
         self.admissions.append((path, asked))
         told = dict(self.admit(path, asked))
-        if isinstance(told.get("patch"), list):  # and not as it is to be sent
+        if isinstance(told.get("patch"), list):  # a text is sent unchanged
             told["patch"] = base64.b64encode(json.dumps(told["patch"]).encode()).decode()
             told["patchType"] = "JSONPatch"
         return {"allowed": True, **told}

@@ -27,7 +27,7 @@ def own_address() -> str:
 
 
 def lead_to_this_machine(plane: ControlPlane, namespace: str, service: str, port: int) -> None:
-    """Give the Service one endpoint more; it has no pods that are ready."""
+    """Add an endpoint to the Service, which has no ready pods."""
     name = f"{service}-test"
     plane.api.apply(
         [

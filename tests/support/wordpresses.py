@@ -1,4 +1,4 @@
-"""Wordpresses as the integration tests make and look at them."""
+"""Wordpresses for the integration tests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class WordpressWalk(Walk):
         return condition(self.site(name), kind)
 
     def is_available(self, name: str) -> bool:
-        """Return whether it is up, and nothing is under way."""
+        """Return whether the site is available and not progressing."""
         available, progressing = self.condition(name, "Available"), self.condition(name, "Progressing")
         return available["status"] == "True" and progressing["status"] == "False"
 

@@ -118,6 +118,23 @@ def test_setting_of_an_instance_is_looked_up_once():
     assert Operator.label is LABEL
 
 
+def test_setting_of_a_base_class_does_not_hide_the_one_that_overrides_it():
+    class Base:
+        label = LABEL
+
+    class Operator(Base):
+        label = INTERVAL
+
+        def __init__(self) -> None:
+            self.settings = SettingValues({LABEL: "a", INTERVAL: 2.0})
+
+        def inherited(self) -> Any:
+            return super().label
+
+    operator = Operator()
+    assert (operator.inherited(), operator.label) == ("a", 2.0)
+
+
 __all__ = ["no_settings_in_the_environment", "write_file"]
 
 DECLARED: tuple[Setting[Any], ...] = (ADDRESS, INTERVAL, LABEL)

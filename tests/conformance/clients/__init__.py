@@ -1,1 +1,1 @@
-"""Other people's clients, as they are, against each control plane."""
+"""Tests of unmodified third-party clients against each control plane."""

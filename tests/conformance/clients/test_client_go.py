@@ -1,4 +1,4 @@
-"""Kubernetes' own controllers, which are client-go based, bring an API server without any to life."""
+"""Kubernetes' own client-go controllers, run against an API server without controllers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[ControlPlane]:
-    """devcluster without controllers, with Kubernetes' own controllers and with simulated nodes."""
+    """Start devcluster without its controllers; add Kubernetes' own controllers and simulated nodes."""
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(DevclusterControlPlane(tmp_path / "plane", parts=("etcd", "apiserver")))
         assert not plane.supports(Feature.WORKLOADS)

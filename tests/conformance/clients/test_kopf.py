@@ -1,4 +1,4 @@
-"""kopf: its own watching, patching, finalizers and events, in a process as its users run it."""
+"""kopf in a process of its own: watches, patches, finalizers and Events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 OPERATOR = Path(__file__).with_name("gadget_operator.py")
 
 
-def test_kopf_operator_handles_the_life_of_an_object(
+def test_kopf_operator_handles_create_update_and_delete(
     control_plane: ControlPlane, namespace: str, gadget_group: str, tmp_path: Path
 ):
     api = control_plane.api

@@ -34,7 +34,7 @@ def kubectl(
 
 
 async def shout(process: Process) -> int:
-    """Upper case of stdin, the command on stderr."""
+    """Write stdin in upper case to stdout, and the command to stderr."""
     while data := await process.read():
         await process.write(data.upper())
     await process.write(" ".join(process.command).encode(), stderr=True)
@@ -51,13 +51,13 @@ def test_kubectl_exec_gets_output_and_exit_code(background: BackgroundCluster):
     assert done.returncode == 3
 
 
-def test_kubectl_exec_says_that_there_is_no_such_program(background: BackgroundCluster):
+def test_kubectl_exec_reports_a_missing_program(background: BackgroundCluster):
     done = kubectl(background, "exec", "web", "--", "ls")
     assert done.returncode == 1
     assert 'exec: "ls": executable file not found in $PATH' in done.stderr
 
 
-def test_kubectl_attach_reaches_the_process(background: BackgroundCluster):
+def test_kubectl_attach_shows_the_output_of_the_process(background: BackgroundCluster):
     background.cluster.sessions.attach = shout
     done = kubectl(background, "attach", "-i", "web", stdin="hello\n")
     assert "HELLO\n" in done.stdout
@@ -73,7 +73,7 @@ def test_kubectl_top_shows_the_annotated_usage(background: BackgroundCluster):
 
 
 @pytest.mark.skipif(_KUBECTL is None, reason="no kubectl on the PATH, nor in KUBEBUILDER_ASSETS")
-def test_kubectl_reads_and_follows_logs():
+def test_kubectl_logs_reads_and_follows_logs():
     with BackgroundCluster() as cluster:
         kubectl(cluster, "run", "one", "--image=nginx")
         kubectl(cluster, "wait", "--for=condition=Ready", "pod/one")

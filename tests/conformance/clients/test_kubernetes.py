@@ -1,4 +1,4 @@
-"""The official client: typed, dynamic, watching."""
+"""The official Python client: typed objects, dynamic objects and watches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def client(control_plane: ControlPlane, kubernetes: Any) -> Iterator[Any]:
         yield client
 
 
-def test_objects_are_written_read_and_removed(client: Any, kubernetes: Any, namespace: str):
+def test_kubernetes_client_creates_reads_and_deletes_objects(client: Any, kubernetes: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     metadata = kubernetes.client.V1ObjectMeta(name="one", labels={"app": "x"})
     created = core.create_namespaced_config_map(
@@ -48,7 +48,7 @@ def test_objects_are_written_read_and_removed(client: Any, kubernetes: Any, name
     assert missing.value.status == 404
 
 
-def test_long_lists_come_in_pages(client: Any, kubernetes: Any, namespace: str):
+def test_kubernetes_client_lists_in_pages(client: Any, kubernetes: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     names = [f"page-{number}" for number in range(5)]
     for name in names:
@@ -109,7 +109,9 @@ def test_deployment_becomes_available_and_is_deleted_with_its_pods(
     eventually(lambda: core.list_namespaced_pod(namespace).items == [])
 
 
-def test_custom_kinds_are_found_and_applied(client: Any, kubernetes: Any, namespace: str, gadget_group: str):
+def test_kubernetes_client_discovers_and_applies_custom_kinds(
+    client: Any, kubernetes: Any, namespace: str, gadget_group: str
+):
     dynamic = pytest.importorskip("kubernetes.dynamic")
     discovered = dynamic.DynamicClient(client)
     gadgets = discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")

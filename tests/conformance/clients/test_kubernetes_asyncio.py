@@ -1,4 +1,4 @@
-"""kubernetes-asyncio: typed and dynamic, with a watch that runs beside the writes."""
+"""kubernetes-asyncio: typed and dynamic objects, and a watch during concurrent writes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ async def test_watch_reports_concurrent_writes(client: Any, kubernetes_asyncio: 
     assert '"reason":"NotFound"' in missing.value.body
 
 
-async def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str):
+async def test_kubernetes_asyncio_discovers_and_applies_custom_kinds(
+    client: Any, namespace: str, gadget_group: str
+):
     dynamic = pytest.importorskip("kubernetes_asyncio.dynamic")
     discovered = await dynamic.DynamicClient(client)
     gadgets = await discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")

@@ -32,7 +32,7 @@ def client(control_plane: ControlPlane, namespace: str) -> Iterator[Any]:
         yield client
 
 
-def test_objects_are_written_watched_and_removed(client: Any):
+def test_lightkube_creates_watches_and_deletes_objects(client: Any):
     created = client.create(ConfigMap(metadata=ObjectMeta(name="one"), data={"a": "1"}))
     client.patch(ConfigMap, "one", {"data": {"b": "2"}})
     client.patch(ConfigMap, "one", [{"op": "remove", "path": "/data/a"}], patch_type=PatchType.JSON)
@@ -48,7 +48,7 @@ def test_objects_are_written_watched_and_removed(client: Any):
     events.close()
 
 
-def test_apply_conflicts_with_another_field_manager_unless_forced(client: Any):
+def test_lightkube_apply_conflicts_with_another_field_manager_unless_forced(client: Any):
     wanted = ConfigMap(apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="one"), data={"a": "1"})
     client.apply(wanted)
     wanted.data = {"a": "2"}
@@ -60,7 +60,7 @@ def test_apply_conflicts_with_another_field_manager_unless_forced(client: Any):
     assert client.apply(wanted, field_manager="other", force=True).data == {"a": "2"}
 
 
-def test_client_waits_for_available_deployment(client: Any, control_plane: ControlPlane):
+def test_lightkube_waits_for_an_available_deployment(client: Any, control_plane: ControlPlane):
     control_plane.require(Feature.READY_PODS)
     pod = PodSpec(containers=[Container(name="web", image="nginx")], terminationGracePeriodSeconds=0)
     template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "web"}), spec=pod)

@@ -1,4 +1,4 @@
-"""The kubectls of this machine."""
+"""The kubectl programs of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["programs"]
 
 
 def programs() -> list[Path]:
-    """Return the kubectl of the assets, then one of another version on the PATH; there may be none."""
+    """Return the kubectl of the assets and one of another version on the PATH; both may be missing."""
     assets = os.environ.get(VARIABLE)
     places = [shutil.which("kubectl", path=assets) if assets else None, shutil.which("kubectl")]
     found = [Path(place) for place in places if place is not None]

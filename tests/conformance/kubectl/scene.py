@@ -52,7 +52,7 @@ class Command:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Commands that belong together."""
+    """A sequence of kubectl commands in one namespace."""
 
     part: str
     name: str

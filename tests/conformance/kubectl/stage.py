@@ -1,4 +1,4 @@
-"""Runs a scene with one kubectl on one control plane, and writes down what it prints."""
+"""Runs a scene with one kubectl on one control plane, and records the output."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _sort_sections(lines: list[str]) -> list[str]:
 
 
 def _is_cause(line: str) -> bool:
-    """Whether it is one of several things that are wrong, which the real server goes through in any order."""
+    """Return whether the line is one of several error causes, which the real server lists in any order."""
     return line.startswith("* ")
 
 

@@ -1,4 +1,4 @@
-"""kubectl prints with each control plane what it printed with the real one when that was recorded."""
+"""kubectl output with each control plane, compared with the output recorded from the real one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def playing(
 
 
 @pytest.mark.parametrize("case", PLAYS or [MISSING])
-def test_scene(case: Play, control_plane: ControlPlane, playing: Playing):
+def test_kubectl_prints_the_recorded_output_of_the_scene(
+    case: Play, control_plane: ControlPlane, playing: Playing
+):
     scene, program = case
     control_plane.require(*(Feature[need] for need in scene.needs))
     version = version_of(program)

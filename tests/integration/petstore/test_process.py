@@ -1,4 +1,4 @@
-"""`petstore serve` as a process, used by the commands and tools that a person has."""
+"""`petstore serve` as a process, called by the petstore commands and by grpcurl."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[PetStoreProcess]:
         yield running
 
 
-def test_petstore_commands_work_end_to_end(store: PetStoreProcess):
+def test_petstore_commands_create_read_and_delete_pets(store: PetStoreProcess):
     environ = {"PETSTORE_ADDRESS": store.address}
 
     def run(*arguments: str) -> str:
@@ -61,11 +61,11 @@ def test_petstore_stops_cleanly_on_a_signal(store: PetStoreProcess, number: sign
         "petstore: ready; Ctrl-C stops it",
         "petstore: stopping",
     ]
-    # All of it is in the one file.
+    # The store keeps all data in one file.
     assert {path.name for path in store.folder.iterdir()} == {"petstore.log", "pets.db", "pets.db-lock"}
 
 
-def test_kill_9_loses_nothing_that_was_acknowledged(store: PetStoreProcess):
+def test_petstore_keeps_acknowledged_writes_after_kill_9(store: PetStoreProcess):
     async def add_until_killed() -> tuple[dict[str, str], int]:
         known: dict[str, str] = {}
         unknown = 0
@@ -103,7 +103,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(store: PetStoreProcess):
     asyncio.run(look(known, unknown))
 
 
-def test_grpcurl_finds_its_way_by_reflection(tmp_path: Path):
+def test_petstore_serves_grpcurl_through_server_reflection(tmp_path: Path):
     grpcurl = tool("grpcurl")
 
     def run(*arguments: str) -> str:

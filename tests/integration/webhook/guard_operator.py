@@ -25,7 +25,7 @@ class Guard(Resource, group="test.example.com", version="v1", plural="guards"):
 
 
 class GuardOperator(Operator[Guard]):
-    """Operator that judges Pods, operations on them, and the scale of Deployments."""
+    """Operator with webhooks for Pods, pod subresources, and the scale of Deployments."""
 
     pods = webhook.Admission(
         Pod,

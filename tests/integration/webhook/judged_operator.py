@@ -26,7 +26,7 @@ __all__ = ["Judged", "JudgedOperator"]
 
 
 class JudgedSpec(ApiModel):
-    """Verdict that the object requests from its webhook."""
+    """Decision that the object requests from its webhook."""
 
     ask: str = ""
     """"refuse", "warn", "fail" or "dawdle"; anything else is accepted."""
@@ -35,19 +35,19 @@ class JudgedSpec(ApiModel):
 
 @crd(status=False)
 class Judged(Resource, group="test.example.com", version="v1", plural="judgeds"):
-    """An object that is judged as it asks to be."""
+    """An object whose spec determines the decision of its webhook."""
 
     spec: JudgedSpec = Field(default_factory=JudgedSpec)
 
 
 class JudgedOperator(Operator[Judged]):
-    """Operator that judges each object as its spec requests, and reconciles nothing."""
+    """Operator whose webhooks decide as the object's spec requests; it reconciles nothing."""
 
     admission = webhook.AdmissionOptions(timeout_seconds=2)
 
     @webhook.default
     async def note(self, judged: JsonObject, request: AdmissionRequest) -> None:
-        """Leave a trace, with a name that has to be escaped in a patch."""
+        """Add an annotation whose name needs escapes in a JSON patch."""
         spec = judged.get("spec")
         if isinstance(spec, dict):
             notes = spec.setdefault("notes", {})
@@ -70,7 +70,7 @@ class JudgedOperator(Operator[Judged]):
 
     @webhook.validate_update
     async def judge_change(self, old: Judged, new: Judged, request: AdmissionRequest) -> Iterable[str] | None:
-        """Refuse only what is new."""
+        """Refuse a change of `spec.ask`."""
         if old.spec.ask != new.spec.ask:
             raise Refused(forbidden("spec.ask", "may not change"))
         return None

@@ -1,4 +1,4 @@
-"""Users who create objects all the time, so that whatever fails meanwhile is seen."""
+"""Continuous creation of objects by several users, to detect failed requests."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def secret(plane: ControlPlane, name: str) -> tuple[Certificate, ...]:
 
 
 def answered(replica: ManagerProcess) -> float:
-    """Return how many reviews it has answered."""
+    """Return how many reviews the manager has answered."""
     return replica.metrics().value(
         "controller_runtime_webhook_requests_total",
         webhook="/validate-petstore-example-com-v1beta1-pet",
@@ -69,7 +69,7 @@ def answered(replica: ManagerProcess) -> float:
 
 
 def are_asked(plane: ControlPlane) -> None:
-    """Assert that the API server reaches the webhook and trusts it: without, nothing can be created."""
+    """Assert that the API server reaches and trusts the webhook; otherwise a creation fails."""
     body = pet("first")
     plane.api.request("POST", pet_path("default"), query={"dryRun": "All"}, body=body)
 
@@ -85,7 +85,7 @@ def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
 
 
 @pytest.mark.whole
-def test_follower_finishes_renewal_of_a_killed_leader(
+def test_standby_finishes_the_certificate_renewal_of_a_killed_leader(
     plane: ControlPlane, ports: PortBlock, run_manager: RunManager
 ):
     leader = run_manager(plane.kubeconfig, *flags(ports[0], ports[1]), program=PROGRAM).wait_ready()

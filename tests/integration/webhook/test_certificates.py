@@ -1,4 +1,4 @@
-"""The certificates of webhooks on a real API server, and the way from a URL to a Service."""
+"""Webhook certificates on a real API server, and the change from a URL to a Service."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
 
 
 def install(plane: ControlPlane) -> None:
-    """Apply all as an installation would, whatever has become of it meanwhile."""
+    """Apply the installation's manifests again, over all later changes."""
     plane.api.apply(webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"))
     replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(AT_SERVICE)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
@@ -137,7 +137,7 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
 
 
 def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
-    """Let the user do this, and nothing else of its sort."""
+    """Grant the user exactly these rules, in the namespace or in the cluster."""
     scope = "ClusterRole" if namespace is None else "Role"
     metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
@@ -158,7 +158,7 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
 
 
 @pytest.mark.oldest
-async def test_certificates_first_start_succeeds_with_documented_rights_only(installed: ControlPlane):
+async def test_certificate_creation_succeeds_with_only_the_documented_rights(installed: ControlPlane):
     user = "certificates"
     grant(installed, user, secret_rights("test-"), namespace="default")
     definitions = [PETS.rpartition("/")[2]]
@@ -179,7 +179,7 @@ async def test_certificates_first_start_succeeds_with_documented_rights_only(ins
 
 
 @pytest.mark.contract
-async def test_certificates_restore_ca_bundles_that_an_installer_reset(installed: ControlPlane):
+async def test_certificate_rotator_restores_ca_bundles_that_an_installer_reset(installed: ControlPlane):
     async with running(installed.kubeconfig) as certificates:
         await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
         reset = installed.api.get(VALIDATING)
@@ -200,10 +200,24 @@ async def test_certificates_restore_ca_bundles_that_an_installer_reset(installed
     ]
 
 
+async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
+    with capture_logs() as lines:
+        async with running(plane.kubeconfig) as certificates:
+            # The configurations are missing, and readiness does not depend on them.
+            await eventually_async(lambda: asyncio.to_thread(certificates.source.pair, datetime.now(UTC)))
+            await asyncio.sleep(1.5)
+            missing = [line["reason"] for line in lines if "is not installed" in line.get("reason", "")]
+            assert len(missing) == 2
+            install(plane)
+            await eventually_async(lambda: asyncio.to_thread(all_trust, plane, certificates))
+    for path in (MUTATING, VALIDATING, SECRET):
+        plane.api.delete(path)
+
+
 @pytest.mark.parametrize(
     "sort", ["mutating", "validating", "written validating", "definition", "written definition"]
 )
-async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPlane, sort: str):
+async def test_ca_bundle_write_keeps_concurrent_changes(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
         whole = sort.startswith("written")
         at = AT_URL if whole else AT_SERVICE
@@ -240,13 +254,13 @@ async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPl
 @pytest.mark.contract
 @pytest.mark.parametrize("applied_before", [False, True])
 @pytest.mark.parametrize("server_side", [False, True])
-async def test_applied_service_takes_the_place_of_the_url(
+async def test_applied_service_replaces_the_url_in_client_configs(
     plane: ControlPlane, *, applied_before: bool, server_side: bool
 ):
     installation = manifests(plane)
     if applied_before:
         await apply(plane, installation, server_side=server_side)
-    for _ in range(2):  # there and back, and once more
+    for _ in range(2):  # to the Service and back to the URL, twice
         await write_urls(plane)
         assert all("url" in each for each in client_configs(plane))
         await apply(plane, installation, server_side=server_side)
@@ -260,11 +274,11 @@ async def test_applied_service_takes_the_place_of_the_url(
 
 
 @pytest.mark.contract
-async def test_local_registration_restores_client_configs_that_were_installed_before(plane: ControlPlane):
+async def test_local_registration_restores_the_installed_client_configs_when_it_ends(plane: ControlPlane):
     await apply(plane, manifests(plane))
     before = client_configs(plane)
     await write_urls(plane)
-    await write_urls(plane)  # a renewal is no other beginning
+    await write_urls(plane)  # a second write keeps the saved original
     assert all("url" in each for each in client_configs(plane))
     async with transport_of(plane.kubeconfig) as transport:
         targets = local_targets(transport)

@@ -1,4 +1,4 @@
-"""Strangers who send the worst reviews that there are, again and again, to a manager that leads."""
+"""Hostile clients that repeatedly send the most expensive reviews to a leading manager."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEAD = (
 
 @pytest.mark.last
 @pytest.mark.long
-def test_hostile_callers_neither_take_the_lease_nor_the_memory_nor_keep_the_honest_out(
+def test_webhook_server_survives_hostile_callers_and_keeps_its_lease_memory_and_honest_callers(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, crds=True)
@@ -49,7 +49,7 @@ def test_hostile_callers_neither_take_the_lease_nor_the_memory_nor_keep_the_hone
     with webhook_manager(plane, tmp_path, *flags) as manager:
         process = manager.process.pid
         before = plane.api.get(LEASE)["spec"]
-        Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")  # begin a new peak
+        Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")  # reset the peak memory
         memory = _memory(process, "VmRSS")
         waits = asyncio.run(_attack(*_address(manager)))
         grown = _memory(process, "VmHWM") - memory
@@ -77,13 +77,13 @@ def _address(manager: ManagerProcess) -> tuple[str, int]:
 
 
 def _memory(process: int, field: str) -> int:
-    """Kilobytes."""
+    """Return a memory field of /proc/PID/status in kilobytes."""
     status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{field}:"))
 
 
 async def _attack(host: str, port: int) -> Sequence[float]:
-    """How long each honest review took that was sent meanwhile."""
+    """Send hostile reviews; return how long each honest review took meanwhile."""
     reviews = itertools.cycle([*hostile_reviews().values()])
     waits: list[float] = []
     turned_away = 0
@@ -93,7 +93,7 @@ async def _attack(host: str, port: int) -> Sequence[float]:
             group.create_task(_hostile(host, port, reviews, slow=number % 5 == 0))
             for number in range(CONNECTIONS)
         ]
-        # A machine that is busy with other things takes longer for both.
+        # Other load on the machine slows down both kinds of reviews.
         while time.monotonic() < until or len(waits) < FEWEST:
             began = time.monotonic()
             try:
@@ -137,7 +137,7 @@ async def _ask(host: str, port: int, path: str, body: bytes) -> bytes:
 
 
 async def _trickle(host: str, port: int, path: str, body: bytes) -> None:
-    """Send all but the end of it, and the end byte by byte."""
+    """Send the request, its end byte by byte."""
     _, writer = await _connect(host, port)
     try:
         writer.write(HEAD.format(path=path, length=len(body)).encode())

@@ -43,7 +43,7 @@ def guarded(
 
 
 def is_asked(plane: ControlPlane) -> None:
-    """By both configurations."""
+    """Assert that the API server calls the webhooks of both configurations."""
     pods = f"{namespace(plane, guarded='yes')}/pods"
     stored = plane.api.request("POST", pods, query={"dryRun": "All"}, body=pod("asked", team="x"))
     assert "made-by" in stored

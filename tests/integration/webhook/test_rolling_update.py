@@ -1,4 +1,4 @@
-"""A rolling update under load: one pod follows another, and no review is lost."""
+"""A rolling update under load: pods are replaced one by one, and no review fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEARD_WITHIN = 0.5
 
 
 class Service(LoopThread):
-    """Leads new connections to pods that are ready, and leaves those that there are alone, as nodes do."""
+    """Forwards new connections to ready pods, and keeps open connections, as kube-proxy does."""
 
     def __init__(self) -> None:
         super().__init__("service")
@@ -49,7 +49,7 @@ class Service(LoopThread):
         self._pods[port] = pod
 
     def leads_to(self, *ports: int) -> None:
-        """Assert that these are the ports it leads to."""
+        """Assert that the Service forwards to exactly these ports."""
         assert sorted(self._ready) == sorted(ports)
 
     async def _probe(self) -> None:
@@ -82,7 +82,7 @@ def service() -> Iterator[Service]:
 
 @pytest.mark.contract
 @pytest.mark.long
-def test_rolling_update_under_load_loses_no_review(
+def test_rolling_update_under_load_fails_no_admission_review(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service
 ):
     plane = own_control_plane(parts=BARE, crds=True)  # of our own: its API server calls our webhooks

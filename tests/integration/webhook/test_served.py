@@ -45,7 +45,7 @@ class Served(NamedTuple):
     manager: ManagerProcess
 
     def judged(self, name: str, ask: str = "", **query: str) -> Any:
-        """Create one, and answer what is stored."""
+        """Create a Judged object; return it as stored."""
         answer = self.plane.api.request("POST", OBJECTS, query=query, body=judged(name, ask))
         return json.loads(answer)
 
@@ -106,7 +106,7 @@ def test_defaulting_webhook_runs_before_schema_validation(served: Served):
     assert text.endswith(" to CREATE")
 
 
-def test_validating_webhook_refusal_reads_like_one_of_the_server(served: Served):
+def test_validating_webhook_refusal_has_the_format_of_an_api_server_refusal(served: Served):
     done = served.plane.kubectl(
         "create", "-f", "-", stdin=json.dumps(judged("refused", "refuse")), check=False
     )
@@ -123,7 +123,7 @@ def test_validating_webhook_refusal_reads_like_one_of_the_server(served: Served)
     assert line["uid"]
 
 
-def test_validating_webhook_judges_update_and_deletion_and_sends_warnings(served: Served):
+def test_validating_webhook_reviews_updates_and_deletions_and_sends_warnings(served: Served):
     done = served.plane.kubectl("create", "-f", "-", stdin=json.dumps(judged("warned", "warn")))
     assert "Warning: careful with warned" in done.stderr
     with pytest.raises(ApiFailure, match=r"spec\.ask: Forbidden: may not change"):
@@ -139,7 +139,7 @@ def test_validating_webhook_judges_update_and_deletion_and_sends_warnings(served
         ("dawdle", "the function that validates Judged took longer than 1.8 s, and was stopped"),
     ],
 )
-def test_failing_webhook_function_is_subject_to_failure_policy(served: Served, ask: str, told: str):
+def test_failing_webhook_function_triggers_the_failure_policy(served: Served, ask: str, told: str):
     with pytest.raises(ApiFailure) as failure:
         served.judged(f"{ask}-refused", ask)
     assert failure.value.status == 500

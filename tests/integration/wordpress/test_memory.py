@@ -1,4 +1,4 @@
-"""Secrets in the manager's memory: the values that it keeps, and those that it drops."""
+"""Secret values in the manager's memory."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_schema_refuses_invalid_wordpress_without_showing_its_password(
     assert PASSWORD not in error
 
 
-def test_passwords_and_class_are_for_good(crds: ControlPlane, namespace: str):
+def test_schema_refuses_changes_of_wordpress_passwords_and_storage_class(crds: ControlPlane, namespace: str):
     sites = {
         "inline": wordpress("inline", storageClassName="standard"),
         "named": wordpress("named", sqlRootPasswordSecretRef=REFERENCE),

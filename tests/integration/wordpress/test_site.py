@@ -1,4 +1,4 @@
-"""The Wordpress operator, walked through as a person with kubectl would."""
+"""The Wordpress operator, exercised with kubectl as a user would."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_wordpress_samples_work_end_to_end(walk: WordpressWalk):
     assert walk.events(INLINE) == {"Created": len(CHILDREN), "DatabaseReady": 1, "Available": 1}
     assert "sqlrootpassword" in walk.kubectl("explain", "wordpress.spec")
 
-    # How it is reached can change at any time.
+    # The Service type may change at any time.
     walk.change(INLINE, serviceType="LoadBalancer")
     eventually(lambda: walk.service(INLINE)["spec"]["type"] == "LoadBalancer")
     eventually(lambda: "url" not in walk.site(INLINE)["status"])

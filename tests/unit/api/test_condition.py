@@ -30,7 +30,7 @@ def set_ready(
     return set_condition(conditions, "Ready", status, reason, message, generation=generation, now=lambda: now)
 
 
-def test_set_condition_appends_a_new_condition_with_the_time():
+def test_set_condition_appends_a_new_condition_with_the_current_time():
     conditions = [Condition(type="Other", status="True", reason="R")]
     assert set_ready(conditions, "False", now=T0)
     assert [each.type for each in conditions] == ["Other", "Ready"]
@@ -48,7 +48,7 @@ def test_set_condition_appends_a_new_condition_with_the_time():
     ],
     ids=lambda each: next(iter(each), "nothing") if isinstance(each, dict) else "",
 )
-def test_set_condition_moves_the_time_with_the_status_alone(
+def test_set_condition_changes_the_transition_time_only_when_the_status_changes(
     change: dict[str, Any], is_changed: bool, moved: datetime
 ):
     conditions: list[Condition] = []
@@ -58,20 +58,20 @@ def test_set_condition_moves_the_time_with_the_status_alone(
     assert conditions[0].last_transition_time == moved
 
 
-def test_set_condition_writes_whole_seconds():
+def test_set_condition_sets_a_transition_time_without_fractions_of_a_second():
     conditions: list[Condition] = []
     set_ready(conditions, "True", now=T0.replace(microsecond=123456))
     assert conditions[0].to_wire()["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-def test_set_condition_adds_a_missing_time():
+def test_set_condition_adds_a_missing_transition_time():
     conditions = [ready("True")]
     assert set_ready(conditions, "True", now=T0)
     assert conditions[0].last_transition_time == T0
 
 
 @pytest.mark.parametrize(("status", "holds"), [("True", True), ("False", False), ("Unknown", False)])
-def test_is_true_needs_a_condition_with_status_true(status: ConditionStatus, holds: bool):
+def test_is_true_returns_true_only_for_a_condition_with_status_true(status: ConditionStatus, holds: bool):
     assert is_true([ready(status)], "Ready") is holds
     assert not is_true([], "Ready")
 
@@ -89,7 +89,7 @@ def test_is_true_needs_a_condition_with_status_true(status: ConditionStatus, hol
         {"observedGeneration": -1},
     ],
 )
-def test_condition_refuses_values_that_the_server_would_refuse(wrong: dict[str, Any]):
+def test_condition_refuses_values_that_the_api_server_refuses(wrong: dict[str, Any]):
     valid = {"type": "example.com/Ready", "status": "True", "reason": "Fine:All_9", "message": "x" * 32768}
     Condition.model_validate(valid)
     with pytest.raises(ValidationError):
@@ -121,11 +121,11 @@ class Bare(Resource, group="test.example.com", version="v1", plural="bares"):
     pass
 
 
-def test_status_schema_lists_own_fields_before_generation_and_conditions():
+def test_status_schema_lists_fields_of_the_subclass_before_generation_and_conditions():
     assert [*model_schema(LampStatus)["properties"]] == ["watts", "observedGeneration", "conditions"]
 
 
-def test_conditions_are_described_by_what_each_type_means():
+def test_schema_of_conditions_describes_each_condition_type():
     for status in (LampStatus, LedStatus):
         conditions = model_schema(status)["properties"]["conditions"]
         assert conditions["description"] == (
@@ -136,7 +136,7 @@ def test_conditions_are_described_by_what_each_type_means():
     assert about_any == "What is known about the object."
 
 
-def test_operator_takes_the_blocking_conditions_from_the_status_model():
+def test_operator_conditions_default_to_those_of_the_status_model():
     class Lamps(Operator[Lamp]):
         pass
 

@@ -96,7 +96,7 @@ def vault(**spec: Any) -> dict[str, Any]:
         ({"unknown": 1, "key": "of another shape", "keys": {}}, None),
     ],
 )
-def test_masked_hides_every_field_that_a_model_keeps_from_its_repr(
+def test_masked_hides_every_field_declared_with_repr_false(
     spec: dict[str, Any], shown: dict[str, Any] | None
 ):
     assert masked(vault(**spec)) == vault(**(spec if shown is None else shown))
@@ -118,7 +118,7 @@ def test_masked_hides_the_data_of_a_secret(field: str, data: Any):
     assert field in shown
 
 
-def test_masked_hides_the_values_of_a_secret_without_a_loaded_model():
+def test_masked_hides_the_values_of_a_secret_when_its_model_is_not_loaded():
     program = (
         "from manager.api.confidential import masked\n"
         f"print(masked({{'apiVersion': 'v1', 'kind': 'Secret', 'data': {{'a': '{HIDDEN}'}}}})['data'])"
@@ -127,13 +127,13 @@ def test_masked_hides_the_values_of_a_secret_without_a_loaded_model():
     assert done.stdout == "{'a': '***'}\n"
 
 
-def test_masked_hides_fields_of_every_version_of_a_kind_and_of_no_other_group():
+def test_masked_hides_fields_in_every_version_of_a_kind_but_in_no_other_group():
     assert masked({"apiVersion": "vaults.test/v9", "kind": "Vault", "password": HIDDEN})["password"] == "***"
     other = {"apiVersion": "others.test/v1", "kind": "Vault", "password": "shown"}
     assert masked(other) == other
 
 
-def test_masked_drops_the_last_applied_annotation_of_kubectl():
+def test_masked_drops_the_last_applied_configuration_annotation_of_kubectl():
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": HIDDEN, "kept": "yes"}
     shown = masked({"kind": "Any", "metadata": {"name": "a", "annotations": annotations}})
     assert shown["metadata"] == {"name": "a", "annotations": {"kept": "yes"}}

@@ -36,7 +36,7 @@ class Zone(Resource, group="", version="v1", kind="TimeZone", plural="timezones"
     pass
 
 
-def test_resource_takes_its_kind_from_class_keywords_or_its_parent():
+def test_resource_gets_its_kind_from_class_keywords_or_its_base_class():
     class Special(Gadget):
         pass
 
@@ -52,7 +52,7 @@ def test_resource_refuses_a_kind_without_version_or_plural(keywords: dict[str, s
         type(Resource)("Half", (Resource,), {"__module__": __name__}, **keywords)
 
 
-def test_api_version_and_kind_are_filled_in():
+def test_resource_fills_in_api_version_and_kind():
     assert Gadget().to_wire() == {
         "apiVersion": "test.example.com/v1",
         "kind": "Gadget",
@@ -63,7 +63,7 @@ def test_api_version_and_kind_are_filled_in():
 
 
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
-def test_decoded_object_keeps_its_origin(form: type[bytes | bytearray | memoryview]):
+def test_decoded_object_keeps_its_original_json(form: type[bytes | bytearray | memoryview]):
     raw = b'{"metadata": {"name": "a"}, "spec": {"size": 1}}'
     gadget = Gadget.decode(form(raw))
     gadget.spec["size"] = 2
@@ -72,7 +72,7 @@ def test_decoded_object_keeps_its_origin(form: type[bytes | bytearray | memoryvi
     assert gadget.model_copy(deep=True).origin == raw
 
 
-def test_resources_are_equal_by_their_fields_wherever_they_came_from():
+def test_resources_with_equal_fields_are_equal_when_only_one_was_decoded():
     read = Gadget.decode(b'{"metadata": {"name": "a"}, "more": 1}')
     made = Gadget(metadata=ObjectMeta(name="a"), more=1)
     assert read == made
@@ -83,12 +83,12 @@ def test_resources_are_equal_by_their_fields_wherever_they_came_from():
 
 
 @pytest.mark.parametrize("raw", [b'{"metadata": {"name": 1}}', b"<html>"])
-def test_decode_refuses_a_value_of_another_shape(raw: bytes):
+def test_decode_refuses_a_value_that_does_not_fit_the_model(raw: bytes):
     with pytest.raises(ValidationError):
         Gadget.decode(raw)
 
 
-def test_partial_metadata_keeps_the_kind_the_server_sends():
+def test_partial_metadata_keeps_the_kind_that_the_server_sends():
     raw = b'{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"name": "p"}}'
     partial = PartialObjectMetadata.decode(raw)
     assert partial.kind == PartialObjectMetadata.gvk.kind == "PartialObjectMetadata"
@@ -103,7 +103,9 @@ def test_partial_metadata_keeps_the_kind_the_server_sends():
         ("cache.example.com/v1", "Memcached", "Memcached.v1.cache.example.com"),
     ],
 )
-def test_group_version_kind_reads_and_writes_as_kubernetes_does(api_version: str, kind: str, text: str):
+def test_group_version_kind_parses_and_formats_api_versions_as_kubernetes_does(
+    api_version: str, kind: str, text: str
+):
     gvk = GroupVersionKind.from_api_version(api_version, kind)
     assert (gvk.group, gvk.version) == (text.partition(".v1")[2].removeprefix("."), "v1")
     assert (gvk.kind, gvk.api_version, str(gvk)) == (kind, api_version, text)
@@ -117,7 +119,7 @@ class Server(ApiModel):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-def test_fields_have_the_apis_names_on_the_wire_and_pythons_in_code():
+def test_field_names_are_camel_case_in_json_and_snake_case_in_python():
     server = Server.model_validate_json('{"hostName": "there"}')
     assert server.host_name == "there"
     assert Server(host_name="there").to_wire()["hostName"] == "there"
@@ -129,7 +131,7 @@ def test_resource_to_wire_keeps_false_zero_empty_lists_and_the_keys_of_maps():
     assert wire == {"hostName": "here", "ready": False, "nodes": [], "count": 0, "options": options}
 
 
-def test_fields_of_a_newer_version_survive_a_read_a_change_and_a_write():
+def test_unknown_fields_survive_a_read_a_change_and_a_write():
     server = Server.model_validate_json('{"hostName": "a", "colour": {"hue": [1, 2]}, "snake_case": 0}')
     server.host_name = "b"
     wire = server.to_wire()
@@ -138,7 +140,7 @@ def test_fields_of_a_newer_version_survive_a_read_a_change_and_a_write():
     assert wire["snake_case"] == 0
 
 
-def test_recommended_labels_name_the_object_and_its_manager():
+def test_recommended_labels_contain_the_object_name_and_its_manager():
     gadget = Gadget(metadata=ObjectMeta(name="lamp", namespace="team"))
     assert recommended_labels(gadget, "our-manager") == {
         "app.kubernetes.io/name": "gadget",
@@ -182,7 +184,7 @@ def condition(name: str, status: str = "True") -> dict[str, Any]:
     return {"type": name, "status": status, "reason": "Set", "message": "", "lastTransitionTime": None}
 
 
-def test_resource_take_keeps_every_object_inside_of_the_status():
+def test_resource_take_updates_objects_inside_the_status_in_place():
     held = batch(status={"last": {"name": "one"}, "steps": [{"name": "one"}], "parts": {"a": {"name": "x"}}})
     status, last, steps = held.status, held.status.last, held.status.steps
     first, seen, parts = steps[0], status.seen, status.parts
@@ -199,7 +201,7 @@ def test_resource_take_keeps_every_object_inside_of_the_status():
     assert held.origin == stored.origin
 
 
-def test_resource_take_keeps_what_is_changed_while_the_write_is_under_way():
+def test_resource_take_keeps_local_changes_made_during_the_write():
     held = batch(status={"steps": [{"name": "one"}]})
     held.status.phase = "sent"
     sent = held.to_wire(only={"status"})
@@ -212,7 +214,7 @@ def test_resource_take_keeps_what_is_changed_while_the_write_is_under_way():
     assert held.status.last == Step(name="theirs")
 
 
-def test_resource_take_brings_the_changes_of_others_to_what_was_not_sent():
+def test_resource_take_adds_server_side_changes_to_fields_that_were_not_sent():
     held = batch(spec={"name": "one"}, status={"phase": "old", "conditions": [condition("Ready")]})
     held.metadata.annotations["ours"] = "not sent yet"
     held.status.seen["ours"] = 1
@@ -241,7 +243,7 @@ class Accounts(Resource, group="test.example.com", version="v1", plural="account
     status: Account | None = None
 
 
-def test_resource_take_keeps_what_its_json_hides():
+def test_resource_take_keeps_secret_values_that_json_masks():
     user = {"name": "a", "password": "hidden"}
     first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": [user], "status": user}
     held = Accounts.decode(orjson.dumps(first))
@@ -262,7 +264,9 @@ def test_resource_take_keeps_what_its_json_hides():
         ([], ["a"], ["a"]),
     ],
 )
-def test_resource_take_matches_the_items_of_a_list(held: list[str], stored: list[str], taken: list[str]):
+def test_resource_take_matches_items_of_the_local_list_with_items_of_the_server(
+    held: list[str], stored: list[str], taken: list[str]
+):
     obj = batch(status={"steps": [{"name": each} for each in held]})
     steps = obj.status.steps
     before = {each.name: each for each in steps}
@@ -291,7 +295,7 @@ class Sorted(Resource, group="test.example.com", version="v1", plural="sorteds")
         return sorted(set(names))
 
 
-def test_resource_take_replaces_a_list_whose_json_has_other_items():
+def test_resource_take_replaces_a_list_when_the_server_stored_different_items():
     metadata = {"name": "a", "resourceVersion": "1"}
     held, stored = (Sorted.decode(orjson.dumps({"metadata": metadata, "spec": [each] * 2})) for each in "ba")
     held.take(stored, sent={})
@@ -303,7 +307,7 @@ class Limited(Resource, group="test.example.com", version="v1", plural="limiteds
     status: BatchStatus = Field(default_factory=BatchStatus)
 
 
-def test_resource_take_keeps_an_unsent_change_that_does_not_fit_the_model():
+def test_resource_take_keeps_an_unsent_change_that_the_model_refuses():
     first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"a": 1, "b": 1}}
     held = Limited.decode(orjson.dumps(first))
     held.spec["a"] = -1
@@ -321,7 +325,7 @@ def test_resource_take_replaces_a_long_list_in_linear_time():
     assert effort.units < 30
 
 
-def test_resource_take_merges_conditions_by_type_when_both_have_changed_them():
+def test_resource_take_merges_conditions_by_type_when_client_and_server_changed_conditions():
     held = batch(status={"conditions": [condition("Ready"), condition("Gone")]})
     ready = held.status.conditions[0]
     del held.status.conditions[1]
@@ -352,7 +356,7 @@ def test_resource_take_changes_plain_json_in_place():
     assert status["steps"][0] is step
 
 
-def test_without_defaults_leaves_out_what_was_not_set_at_any_depth():
+def test_without_defaults_omits_unset_fields_at_any_depth():
     made = Batch(
         spec=Step(name="one"), status=BatchStatus(steps=[Step(name="a"), Step(name="b", done=False)])
     )
@@ -395,7 +399,7 @@ def test_object_meta_omits_empty_fields_on_the_wire():
         {"managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}], "deletionGracePeriodSeconds": 0},
     ],
 )
-def test_object_meta_writes_what_it_has_read(wire: dict[str, Any]):
+def test_object_meta_round_trips_unchanged(wire: dict[str, Any]):
     assert ObjectMeta.model_validate_json(json.dumps(wire)).to_wire() == wire
 
 
@@ -475,7 +479,7 @@ STORED: dict[str, Any] = {
 }
 
 
-def test_unstructured_of_returns_the_same_class_for_one_kind():
+def test_unstructured_of_returns_the_same_class_for_the_same_kind():
     assert Widget is Unstructured.of("example.com/v1", "Widget")
     assert Widget.gvk == GroupVersionKind("example.com", "v1", "Widget")
     assert (Widget.plural, Widget.namespaced) == ("widgets", True)
@@ -506,7 +510,7 @@ def test_unstructured_refuses_a_kind_without_name_or_version(api_version: str, k
         Unstructured.parse({"apiVersion": api_version, "kind": kind})
 
 
-def test_unstructured_writes_what_it_has_read():
+def test_unstructured_round_trips_unchanged():
     widget = Widget.decode(orjson.dumps(STORED))
     assert widget.to_wire() == STORED
     assert orjson.dumps(widget.to_wire()["spec"]) == orjson.dumps(STORED["spec"])  # 1.0 is not 1
@@ -514,7 +518,7 @@ def test_unstructured_writes_what_it_has_read():
     assert copy.deepcopy(widget) == widget == Unstructured.parse(STORED)
 
 
-def test_unstructured_content_is_changed_in_place_and_never_shared():
+def test_unstructured_content_is_mutable_and_never_shared_between_objects():
     widget = Unstructured.parse(STORED)
     before = widget.to_wire()
     widget.content["spec"]["size"] = 2
@@ -526,7 +530,7 @@ def test_unstructured_content_is_changed_in_place_and_never_shared():
     assert (made.api_version, made.kind) == ("example.com/v1", "Widget")
 
 
-def test_unstructured_parse_makes_a_manifest_without_namespace_cluster_scoped():
+def test_unstructured_parse_treats_a_manifest_without_namespace_as_cluster_scoped():
     wire = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
     node = Unstructured.parse(wire)
     assert not node.namespaced
@@ -535,7 +539,7 @@ def test_unstructured_parse_makes_a_manifest_without_namespace_cluster_scoped():
         Unstructured.parse({**wire, "metadata": "none"})
 
 
-def test_take_over_fits_a_model_without_extra_fields():
+def test_take_over_updates_a_model_that_forbids_extra_fields():
     class Closed(ApiModel, extra="forbid"):
         size: int = 0
 

@@ -23,7 +23,7 @@ OBJECT = {
 }
 
 
-def test_wordpress_spec_has_the_defaults_of_its_definition():
+def test_wordpress_spec_has_the_defaults_of_its_crd():
     spec = Wordpress.decode(json.dumps(OBJECT).encode()).spec
     assert (spec.storage_size, spec.service_type, spec.reclaim_policy) == ("1Gi", "NodePort", "Retain")
     assert spec.mysql_image is spec.image is spec.storage_class_name is None
@@ -44,13 +44,13 @@ def quoted_rules(schema: Any, path: str = "") -> Iterator[str]:
 @pytest.mark.parametrize(
     "definition", sorted(ROOT.joinpath("config/crd/bases").iterdir()), ids=lambda path: path.stem
 )
-def test_spec_schemas_have_no_pattern_and_no_rule_without_a_message(definition: Path):
+def test_spec_schemas_have_no_patterns_and_give_every_rule_a_message(definition: Path):
     versions = yaml.safe_load(definition.read_text())["spec"]["versions"]
     specs = [each["schema"]["openAPIV3Schema"]["properties"]["spec"] for each in versions]
     assert [*quoted_rules(specs)] == []
 
 
-def test_site_repr_shows_no_password():
+def test_wordpress_repr_shows_no_password():
     site = Wordpress.decode(json.dumps(OBJECT).encode())
     assert "in-the-open" not in f"{site!r} {site}"
 
@@ -66,7 +66,7 @@ def test_secret_repr_and_errors_show_no_values():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
-def test_definitions_show_reasons_and_merge_conditions_of_several_writers(path: Path):
+def test_crds_have_a_reason_column_and_conditions_as_a_map_list(path: Path):
     for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
         columns = {each["name"]: each for each in version["additionalPrinterColumns"]}

@@ -30,11 +30,13 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--program=bare=/bin/mine {kubeconfig}"], "--program: bare is the name of a peer"),
     ],
 )
-def test_cli_names_wrong_argument(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str):
+def test_benchmark_cli_error_names_the_wrong_argument(
+    capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str
+):
     assert said in refused(capsys, *arguments)
 
 
-def test_cli_names_setup_envtest_when_no_control_plane_is_configured(
+def test_benchmark_cli_suggests_setup_envtest_when_no_control_plane_is_configured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
@@ -59,7 +61,7 @@ def rendered(*flags: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_render_writes_page_and_quotes_that_check_has_called_stale(
+def test_render_updates_page_and_quotes_that_check_reports_as_stale(
     capsys: pytest.CaptureFixture[str], house: Path
 ):
     results = made_results(made_run("operator-manager"), "memory", operator_manager={"idle.mb": [50.5]})

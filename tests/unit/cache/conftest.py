@@ -24,10 +24,10 @@ from tests.unit.conftest import LogLines
 
 
 class Scene:
-    """A reflector, its store, what was told, and the server that it follows."""
+    """A reflector with its store, its delivered events and its scripted server."""
 
     def __init__(self, server: PodServer, log: LogLines, upstream: Upstream, **watch: Any) -> None:
-        """`watch` are the fields of the watch's specification, and its namespace."""
+        """Build a reflector; `watch` sets fields of its WatchSpec and its namespace."""
         self.serve, self.sent, self.sorts, self.wire = server.on, server.sent, server.sorts, server.wire
         self.transport, self.metrics, self.log = upstream.transport, upstream.metrics, log
         self.told, self.store = EventLog(), Store()
@@ -47,7 +47,7 @@ class Scene:
 
     @asynccontextmanager
     async def following(self, *listed: Any) -> AsyncIterator[Listed]:
-        """Run while a streaming list has become the watch."""
+        """Run the reflector; enter the block after its streaming list has become a watch."""
         stream = Listed(*listed)
         self.serve("stream", stream)
         async with self.running():
@@ -58,7 +58,7 @@ class Scene:
         await self.sink.synced.wait()
 
     async def sync(self) -> None:
-        """Run until it has all, and no longer."""
+        """Run the reflector until its store is synced, then stop it."""
         async with self.running():
             await self.synced()
 

@@ -88,5 +88,5 @@ async def running(what: Informer | Cache | Reflector) -> AsyncIterator[None]:
 
 
 async def moments() -> None:
-    """Long enough for what is on its way to arrive, and for nothing else."""
+    """Sleep long enough for data in flight to arrive, and for no timer."""
     await asyncio.sleep(0.01)

@@ -19,7 +19,7 @@ OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
-    """Scripted server: each sort of request has its own steps; the last stays. Unscripted sorts stall."""
+    """Scripted server with steps for each sort of request; the last step repeats. Unscripted sorts stall."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
         self.wire = wire
@@ -100,7 +100,7 @@ def expired() -> dict[str, Any]:
 
 
 class Listed(Stream):
-    """A streaming list that begins with this content."""
+    """Streaming list whose initial events are the given objects."""
 
     def __init__(self, version: int, *names_and_versions: tuple[str, int]) -> None:
         super().__init__()

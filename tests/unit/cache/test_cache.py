@@ -47,13 +47,13 @@ class TestCacheInformer:
 
 
 class TestCacheOwnedBy:
-    """Foreign objects of a kind with owned children only."""
+    """Foreign objects of a kind whose informer keeps only owned children complete."""
 
     def held(self, informer: Informer) -> dict[str, bool]:
-        """Return the names of held objects, each with whether the object is complete."""
+        """Return the names of cached objects, each with a flag: is the object complete?"""
         return {record.key.name: not record.is_cut for record in informer.list()}
 
-    async def test_foreign_objects_are_held_as_metadata_until_they_become_ours(
+    async def test_foreign_objects_are_cached_as_metadata_until_we_own_them(
         self, cache: Cache, wire: ScriptedWire
     ):
         stream = Listed(10, ("theirs", 1), ("another", 2))
@@ -83,7 +83,9 @@ class TestCacheOwnedBy:
                 "DELETED ns/theirs@12",
             ]
 
-    async def test_foreign_objects_stay_metadata_after_a_new_list(self, cache: Cache, wire: ScriptedWire):
+    async def test_foreign_objects_are_still_cached_as_metadata_after_a_new_list(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         first = Listed(10, ("a", 1))
         PodServer(wire).on("stream", first, Listed(30, ("a", 1), ("b", 20)))
         informer = cache.informer(Pod, owned_by=Widget)
@@ -98,7 +100,7 @@ class TestCacheOwnedBy:
             assert informer.get(ObjectKey("ns", "a")) is before
             assert self.held(informer) == {"a": False, "b": False}
 
-    async def test_observe_write_holds_objects_that_we_own_or_manage_whole(self, cache: Cache):
+    async def test_observe_write_caches_complete_objects_when_we_own_or_manage_them(self, cache: Cache):
         informer = cache.informer(Pod, owned_by=Widget)
         cache.observe_write(Pod, encoded(pod("theirs", 1)))
         cache.observe_write(Pod, encoded(owned("ours", 2)))
@@ -110,7 +112,7 @@ class TestCacheOwnedBy:
 
     @pytest.mark.parametrize("first", [True, False], ids=["before", "afterwards"])
     @pytest.mark.parametrize("needs", ["all", "index", "selection"])
-    async def test_foreign_objects_are_held_whole_when_a_user_needs_them(
+    async def test_foreign_objects_are_cached_complete_when_a_user_needs_them(
         self, cache: Cache, needs: str, first: bool
     ):
         def ask() -> Informer:
@@ -131,7 +133,7 @@ class TestCacheOwnedBy:
         cache.release(informer)
         assert cache.informers == ()
 
-    async def test_cache_refuses_a_user_of_whole_foreign_objects_after_its_end(
+    async def test_cache_refuses_a_user_of_complete_foreign_objects_after_the_cache_has_ended(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -144,7 +146,7 @@ class TestCacheOwnedBy:
             assert cache.informers == (children,)
             assert cache.lookup(Pod) is children
 
-    async def test_foreign_objects_get_an_informer_of_their_own_for_a_later_user(
+    async def test_foreign_objects_get_a_second_informer_when_a_later_user_needs_complete_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
@@ -171,7 +173,7 @@ class TestCacheOwnedBy:
 
 
 class TestCacheRun:
-    async def test_cache_watches_what_is_requested_before_and_during_its_run_until_it_ends(
+    async def test_cache_watches_kinds_that_are_requested_before_and_during_its_run(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10))
@@ -185,7 +187,7 @@ class TestCacheRun:
         assert wire.in_progress == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_cache_may_run_again_but_not_twice_at_once(self, cache: Cache):
+    async def test_cache_can_run_again_but_not_twice_at_the_same_time(self, cache: Cache):
         async with running(cache):
             await moments()
             with pytest.raises(RuntimeError, match="already running"):
@@ -205,7 +207,7 @@ class TestCacheRun:
 
 
 class TestCacheRelease:
-    async def test_release_by_the_last_user_ends_the_watch_and_frees_the_memory(
+    async def test_release_ends_the_watch_and_frees_the_memory_when_the_last_user_releases(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -264,7 +266,7 @@ class TestCacheSelection:
         assert asked == {(None, None), ("app=web", None), (None, node), ("app=web", node)}
         assert wire.sent("GET", "/api/v1/namespaces/two/pods")
 
-    async def test_own_write_shows_in_every_projection_and_selection_that_it_belongs_to(self, cache: Cache):
+    async def test_own_write_is_visible_in_every_matching_projection_and_selection(self, cache: Cache):
         cache.observe_write(Pod, encoded(pod("a", 4)))
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         whole, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
@@ -302,7 +304,7 @@ class TestCacheSelection:
         assert objects() is None
 
 
-async def test_cache_keeps_parts_apart_from_whole_objects(cache: Cache):
+async def test_cache_keeps_partial_objects_apart_from_complete_objects(cache: Cache):
     parts = cache.informer(Pod, keeps=["status.phase"])
     cache.observe_write(Pod, encoded(pod("a", 5)))
     (record,) = parts.list()
@@ -317,6 +319,8 @@ async def test_cache_keeps_parts_apart_from_whole_objects(cache: Cache):
 
 
 @pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])
-async def test_cache_refuses_parts_that_are_no_paths(cache: Cache, keeps: Any, error: type[Exception]):
+async def test_cache_refuses_projections_that_are_not_field_paths(
+    cache: Cache, keeps: Any, error: type[Exception]
+):
     with pytest.raises(error, match=r"status"):
         cache.informer(Pod, keeps=keeps)

@@ -87,7 +87,7 @@ class TestInformerRun:
 
 
 class TestInformerSubscribe:
-    async def test_subscriber_gets_present_objects_as_initial_events_unless_it_wants_no_replay(
+    async def test_subscriber_gets_existing_objects_as_initial_events_unless_replay_is_off(
         self, informer: Informer
     ):
         informer.observe_write(encoded(pod("a", 5)))
@@ -115,7 +115,7 @@ class TestInformerSubscribe:
         labels = {"kind": "pods", "part": "handler"}
         assert metrics.registry.get_sample_value("operator_manager_cache_failures_total", labels) == 2
 
-    async def test_subscriber_may_leave_during_an_event(self, informer: Informer):
+    async def test_subscriber_can_unsubscribe_during_an_event(self, informer: Informer):
         told, other = EventLog(), EventLog()
 
         def leave(event: CacheEvent) -> None:
@@ -130,9 +130,7 @@ class TestInformerSubscribe:
         assert told.take() == ["ADDED ns/a@5"]
         assert other.take() == ["ADDED ns/a@5", "MODIFIED ns/a@6"]
 
-    async def test_subscriber_gets_the_metadata_before_and_after_a_change_that_the_informer_holds(
-        self, informer: Informer
-    ):
+    async def test_subscriber_gets_the_cached_metadata_before_and_after_a_change(self, informer: Informer):
         told, seen = EventLog(), list[int | None]()
 
         def look(event: CacheEvent) -> None:
@@ -154,18 +152,32 @@ class TestInformerSubscribe:
 
 
 class TestInformerObserveWrite:
+    async def test_own_write_is_reported_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
+        stream = Listed(10)
+        PodServer(wire).on("stream", stream)
+        told = EventLog()
+        informer.subscribe(told)
+        async with running(informer):
+            await informer.wait_synced()
+            informer.observe_write(encoded(pod("a", 11)))
+            stream.event("ADDED", pod("a", 11))
+            await moments()
+        assert told.take() == ["ADDED ns/a@11"]
+
     async def test_own_write_in_an_unwatched_namespace_is_ignored(self, make: Make):
         informer = make(namespaces=("one",))
         informer.observe_write(encoded(pod("a", 5, namespace="two")))
         informer.observe_delete(ObjectKey("two", "a"), "a-1", b'{"kind":"Status"}')
         assert len(informer) == 0
 
-    async def test_own_write_of_an_unknown_object_is_ignored_with_a_field_selector(self, make: Make):
+    async def test_own_write_of_an_unknown_object_is_ignored_when_the_informer_has_a_field_selector(
+        self, make: Make
+    ):
         informer = make(field_selector="spec.nodeName=n1")
         informer.observe_write(encoded(pod("a", 5)))
         assert len(informer) == 0
 
-    async def test_own_write_is_kept_as_metadata_when_the_informer_holds_metadata(self, make: Make):
+    async def test_own_write_is_cached_as_metadata_by_a_metadata_informer(self, make: Make):
         informer = make(metadata_only=True)
         informer.observe_write(encoded(pod("a", 5, labels={"app": "web"})))
         (record,) = informer.list(labels={"app": "web"})
@@ -173,7 +185,7 @@ class TestInformerObserveWrite:
         assert decoded.model_extra == {}
         assert (decoded.kind, decoded.metadata.name) == ("PartialObjectMetadata", "a")
 
-    async def test_own_write_raises_protocol_error_when_the_answer_is_garbage(self, informer: Informer):
+    async def test_own_write_raises_protocol_error_when_the_response_is_malformed(self, informer: Informer):
         with pytest.raises(ProtocolError):
             informer.observe_write(b"<html>")
         with pytest.raises(ProtocolError):
@@ -233,7 +245,7 @@ DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         ({**DELETING, "spec": [1]}, True),
     ],
 )
-async def test_own_write_removes_a_deleting_object_that_nothing_keeps(
+async def test_own_write_removes_a_deleting_object_from_the_cache_when_no_finalizer_is_left(
     informer: Informer, more: dict[str, Any], removed: bool
 ):
     informer.observe_write(encoded(pod("a", 1, finalizers=["x"])))

@@ -47,18 +47,24 @@ def test_record_has_key_uid_version_generation_and_labels(decoder: RecordDecoder
     assert meta.labels == {"app": "web"}
 
 
-def test_entries_of_our_own_managers_are_kept_as_they_are(decoder: RecordDecoder):
+def test_decoder_keeps_managed_fields_of_our_field_managers_unchanged(decoder: RecordDecoder):
     record, _ = decoder(encoded(pod("a", 1, managedFields=[OTHERS[0], *OURS, OTHERS[1]], selfLink="/x")))
     assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
 
 
-def test_entries_of_added_managers_are_kept_by_their_whole_name_or_with_a_digest():
+def test_decoder_keeps_managed_fields_of_added_managers_by_full_name_or_with_a_digest():
     managers = FieldManagers("operator-manager")
     managers.add(["former", "operator-manager"])
     names = ["former", "former+1f0c", "formerly", "kubectl"]
     entries = [{"manager": name, "operation": "Update", "fieldsV1": {}} for name in names]
     record, _ = RecordDecoder(Pod.gvk, field_manager=managers)(encoded(pod("a", 1, managedFields=entries)))
     assert json.loads(record.raw)["metadata"]["managedFields"] == entries[:2]
+
+
+def test_decoder_keeps_a_field_of_the_same_name_and_value_elsewhere(decoder: RecordDecoder):
+    same = {"managedFields": OTHERS}
+    record, _ = decoder(encoded({**same, **pod("a", 1, managedFields=OTHERS), "spec": same}))
+    assert json.loads(record.raw) == {**same, **pod("a", 1), "spec": same}
 
 
 @pytest.mark.parametrize("style", [{"indent": 2}, {"separators": (" , ", ":")}], ids=["lines", "spaces"])
@@ -73,7 +79,7 @@ def test_decoder_accepts_null_managed_fields(decoder: RecordDecoder):
     assert json.loads(record.raw)["metadata"].get("managedFields") is None
 
 
-def test_metadata_as_the_server_sends_it_stays_as_it_is(metadata_decoder: RecordDecoder):
+def test_metadata_decoder_keeps_ordinary_metadata_unchanged(metadata_decoder: RecordDecoder):
     raw = encoded(
         {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("a", 1)["metadata"]}
     )
@@ -84,7 +90,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @pytest.mark.parametrize("kind", ["Pod", "PartialObjectMetadata"])
-def test_metadata_keeps_no_copy_of_what_was_applied_and_no_large_annotation(
+def test_metadata_decoder_drops_last_applied_configuration_and_large_annotations(
     metadata_decoder: RecordDecoder, kind: str
 ):
     annotations = {
@@ -106,7 +112,7 @@ def owner(number: int, **more: object) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "A", "name": "b", "uid": f"u{number}", **more}
 
 
-def test_metadata_decoder_bounds_each_field_of_the_metadata(metadata_decoder: RecordDecoder):
+def test_metadata_decoder_limits_the_size_of_each_metadata_field(metadata_decoder: RecordDecoder):
     many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]
     metadata = {
         "labels": dict.fromkeys(many, "é"),
@@ -135,7 +141,7 @@ def test_metadata_decoder_bounds_each_field_of_the_metadata(metadata_decoder: Re
     assert msgspec.structs.asdict(record.meta()).items() <= msgspec.structs.asdict(meta).items()
 
 
-def test_decoder_keeps_every_annotation_of_a_whole_object(decoder: RecordDecoder):
+def test_decoder_keeps_every_annotation_of_a_complete_object(decoder: RecordDecoder):
     raw = encoded(pod("a", 1, annotations={LAST_APPLIED: "{}", "large": "x" * 5000}))
     assert decoder(raw)[0].raw == raw
 
@@ -150,7 +156,7 @@ def test_record_keeps_no_reference_to_the_bytes_of_its_event(decoder: RecordDeco
     assert type(record.raw) is bytes
 
 
-def test_objects_of_a_namespace_share_its_name(decoder: RecordDecoder):
+def test_records_of_one_namespace_share_one_namespace_string(decoder: RecordDecoder):
     one, _ = decoder(encoded(pod("a", 1, namespace="shared-by-all")))
     two, _ = decoder(encoded(pod("b", 2, namespace="shared-by-all")))
     assert one.key.namespace is two.key.namespace
@@ -174,7 +180,7 @@ def test_objects_of_a_namespace_share_its_name(decoder: RecordDecoder):
         b'{"metadata":{"name":"\xff","uid":"u","resourceVersion":"1"}}',
     ],
 )
-def test_decoder_refuses_bytes_that_are_no_object_of_its_kind(
+def test_decoder_refuses_bytes_that_are_not_an_object_of_its_kind(
     decoder: RecordDecoder, metadata_decoder: RecordDecoder, raw: bytes
 ):
     for each in (decoder, metadata_decoder):
@@ -186,7 +192,7 @@ def decoder_of(*paths: str) -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager="m", parts=Parts(paths))
 
 
-def test_decoder_keeps_the_named_parts_and_the_metadata():
+def test_decoder_with_paths_keeps_only_the_fields_at_the_paths_and_the_metadata():
     state = {"waiting": {"reason": "ContainerCreating"}}
     status = {
         "phase": "Pending",
@@ -203,19 +209,19 @@ def test_decoder_keeps_the_named_parts_and_the_metadata():
 
 
 @pytest.mark.parametrize("status", [None, "odd", 7, [], {}, {"phase": None}, {"phase": [[1]]}], ids=repr)
-def test_decoder_keeps_a_value_of_another_shape_than_its_path_expects(status: Any):
+def test_decoder_keeps_a_value_whose_type_does_not_fit_its_path(status: Any):
     record, _ = decoder_of("status.phase.deeper")(encoded(pod("a", 1) | {"status": status}))
     assert json.loads(record.raw)["status"] == status
 
 
 @pytest.mark.parametrize("paths", [("status", "status.phase"), ("status.phase", "status")])
-def test_decoder_keeps_a_part_whole_when_one_path_is_within_another(paths: tuple[str, ...]):
+def test_decoder_keeps_the_complete_field_when_one_path_contains_another_path(paths: tuple[str, ...]):
     status = {"phase": "Running", "message": "so"}
     record, _ = decoder_of(*paths)(encoded(pod("a", 1) | {"status": status}))
     assert json.loads(record.raw)["status"] == status
 
 
-def test_decoder_of_parts_drops_annotations_that_hold_content():
+def test_decoder_with_paths_drops_large_annotations():
     raw = encoded(pod("a", 1, annotations={"large": "x" * 5000, "small": "y"}))
     record, meta = decoder_of("status.phase")(raw)
     assert meta.annotations == json.loads(record.raw)["metadata"]["annotations"] == {"small": "y"}
@@ -249,7 +255,7 @@ entries = st.lists(
     extra=st.dictionaries(field_names, json_values | entries, max_size=2),
     data=st.data(),
 )
-def test_decoder_drops_managed_fields_of_other_managers_and_nothing_else(
+def test_decoder_drops_only_managed_fields_of_other_managers(
     labels: dict[str, str],
     annotations: dict[str, str],
     managed: list[dict[str, Any]] | None,
@@ -270,7 +276,7 @@ def test_decoder_drops_managed_fields_of_other_managers_and_nothing_else(
 
 
 class TestRecordDecoderOwners:
-    """Where only children of some kinds are kept whole."""
+    """Decoder that keeps only children of some kinds complete."""
 
     @pytest.fixture
     def decoder(self) -> RecordDecoder:
@@ -284,7 +290,7 @@ class TestRecordDecoderOwners:
         ],
         ids=["is owned", "was written to by us"],
     )
-    def test_decoder_keeps_an_object_whole_when_we_own_it_or_have_written_it(
+    def test_decoder_keeps_the_complete_object_when_we_own_it_or_have_written_it(
         self, decoder: RecordDecoder, more: dict[str, Any]
     ):
         record, _ = decoder(encoded(pod("a", 1, **more)))
@@ -297,7 +303,7 @@ class TestRecordDecoderOwners:
         ids=["nobody's", "of another group", "of another kind"],
     )
     @pytest.mark.parametrize("kind", ["Pod", ""], ids=["of a watch", "of a list"])
-    def test_decoder_bounds_the_metadata_of_foreign_objects(
+    def test_decoder_limits_the_size_of_the_metadata_of_foreign_objects(
         self, decoder: RecordDecoder, owners: list[Any], kind: str
     ):
         many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]

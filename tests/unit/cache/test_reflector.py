@@ -45,7 +45,7 @@ class TestReflectorStreamingList:
         }
         assert sent.headers["Accept"] == "application/json"
 
-    async def test_streaming_list_is_synced_when_complete_and_takes_changes_before(self, scene: Scene):
+    async def test_streaming_list_applies_changes_that_arrive_before_it_is_complete(self, scene: Scene):
         stream = Stream()
         for name, version in (("a", 1), ("b", 2), ("c", 3)):
             stream.event("ADDED", pod(name, version))
@@ -73,7 +73,7 @@ class TestReflectorStreamingList:
         assert scene.names == ["b"]
         assert scene.told.take() == ["ADDED ns/a@3", "ADDED ns/b@4", "MODIFIED ns/b@9", "DELETED ns/a@3"]
 
-    async def test_reflector_sends_namespace_selectors_and_metadata_form(
+    async def test_reflector_requests_namespace_selectors_and_metadata_only_form(
         self, make: Make, wire: ScriptedWire
     ):
         server = PodServer(wire, "/api/v1/namespaces/one/pods")
@@ -150,7 +150,7 @@ class TestReflectorPages:
     def without_streaming(self, server: PodServer):
         server.on("stream", NO_STREAMING)
 
-    async def test_list_is_fetched_in_one_answer_when_its_pages_expire(self, scene: Scene):
+    async def test_list_is_fetched_in_one_response_when_its_continue_token_expires(self, scene: Scene):
         scene.serve("list", page(10, ("a", 1), resume="p2"), Reply.status(410, "Expired"), page(20, ("b", 2)))
         await scene.sync()
         whole = scene.sent("list")[2]
@@ -158,7 +158,7 @@ class TestReflectorPages:
         assert "continue" not in whole.query
         assert scene.names == ["b"]
 
-    async def test_page_with_a_deeply_nested_object_yields_every_object(self, scene: Scene):
+    async def test_page_with_a_deeply_nested_object_still_delivers_every_object(self, scene: Scene):
         answer = page(10, ("a", 1), ("deep", 2), ("b", 3))
         nested = b"[" * 5_000 + b"]" * 5_000
         body = answer.body.replace(b'"name":"deep"', b'"managedFields":%b,"name":"deep"' % nested)
@@ -181,7 +181,7 @@ class TestReflectorPages:
         ],
         ids=["garbage", "an endless empty page", "an endless page", "endless empty pages"],
     )
-    async def test_list_that_cannot_end_is_a_problem_and_is_retried_later(
+    async def test_endless_paged_list_is_reported_as_a_problem_and_retried_later(
         self, scene: Scene, pages: list[Reply], why: str, most: int
     ):
         scene.serve("list", *pages)
@@ -193,7 +193,7 @@ class TestReflectorPages:
             assert scene.problem.startswith(f"pods: GET /api/v1/pods: not a list: {why}")
         assert len(scene.sent("list")) < most
 
-    async def test_list_accepts_empty_pages_between_others_and_fills_in_the_kind(self, scene: Scene):
+    async def test_paged_list_accepts_empty_pages_and_fills_in_the_kind(self, scene: Scene):
         empty = [page(10, resume=str(number)) for number in range(1, 500)]
         scene.serve("list", *empty, page(10, ("a", 1), resume="x"), *empty, page(10, ("b", 2)))
         await scene.sync()
@@ -210,7 +210,9 @@ class TestReflectorWatch:
             await asyncio.sleep(2)
         assert [sent.query["resourceVersion"] for sent in scene.sent("watch")] == ["15"]
 
-    async def test_watch_reopens_at_once_without_a_problem_when_it_ends_in_good_order(self, scene: Scene):
+    async def test_watch_reopens_at_once_without_a_problem_when_the_server_closes_it_normally(
+        self, scene: Scene
+    ):
         async with scene.following(10) as stream:
             await asyncio.sleep(30)
             stream.end()
@@ -219,7 +221,7 @@ class TestReflectorWatch:
             assert scene.problem is None
         assert scene.restarts == {"closed": 1}
 
-    async def test_watch_is_replaced_when_it_stays_silent(self, scene: Scene):
+    async def test_watch_is_replaced_when_it_receives_no_events_or_bookmarks(self, scene: Scene):
         scene.serve("list", page(10))
         async with scene.following(10) as stream:
             await asyncio.sleep(89)
@@ -253,7 +255,9 @@ class TestReflectorWatch:
             await moments()
             assert scene.told.take() == ["ADDED ns/a@1", "MODIFIED ns/a@11"]
 
-    async def test_watch_drops_half_a_line_and_resumes_before_its_event(self, scene: Scene):
+    async def test_watch_drops_an_incomplete_line_and_resumes_before_the_event_of_that_line(
+        self, scene: Scene
+    ):
         stream, after = Listed(10), Stream()
         scene.serve("stream", stream)
         scene.serve("watch", after)
@@ -279,7 +283,7 @@ class TestReflectorWatch:
             b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"soon"}}}\n',
         ],
     )
-    async def test_reflector_lists_again_after_a_pause_when_the_watch_sends_garbage(
+    async def test_reflector_lists_again_after_a_pause_when_the_watch_sends_malformed_data(
         self, scene: Scene, line: bytes
     ):
         stream, after = Listed(10), Listed(20, ("b", 20))
@@ -295,7 +299,7 @@ class TestReflectorWatch:
         assert scene.restarts == {"garbage": 1}
 
     @pytest.mark.parametrize("depth", [400, 2_000, 100_000])
-    async def test_watch_takes_a_deeply_nested_object_and_continues(self, scene: Scene, depth: int):
+    async def test_watch_delivers_a_deeply_nested_object_and_continues(self, scene: Scene, depth: int):
         async with scene.following(10, ("a", 1)) as stream:
             deep = pod("deep", 11) | {"spec": "HERE"}
             deep["metadata"]["managedFields"] = [{"manager": "somebody", "fieldsV1": "HERE"}]
@@ -307,7 +311,9 @@ class TestReflectorWatch:
             assert scene.told.take() == ["ADDED ns/a@1", "ADDED ns/deep@11", "ADDED ns/after@12"]
             assert scene.problem is None
 
-    async def test_reflector_lists_again_and_reports_deletions_when_the_watch_expired(self, scene: Scene):
+    async def test_reflector_lists_again_and_reports_deletions_when_the_watch_version_has_expired(
+        self, scene: Scene
+    ):
         stream = Listed(10, ("a", 1), ("b", 2), ("c", 3))
         scene.serve("stream", stream, Listed(30, ("b", 2), ("c", 25), ("d", 26)))
         scene.serve("watch", Reply.status(410, "Expired", "too old resource version"))
@@ -320,7 +326,9 @@ class TestReflectorWatch:
         assert scene.sorts() == ["stream", "check", "watch", "stream"]
         assert scene.restarts == {"closed": 1, "expired": 1}
 
-    async def test_reflector_lists_at_once_when_the_watch_expired_during_an_outage(self, scene: Scene):
+    async def test_reflector_lists_at_once_when_the_watch_version_expired_during_an_outage(
+        self, scene: Scene
+    ):
         stream, again = Listed(10, ("a", 1)), Listed(30)
         scene.serve("stream", stream, again)
         scene.serve("watch", *[Unreached()] * 8, Reply.status(410, "Expired", "too old resource version"))
@@ -336,7 +344,9 @@ class TestReflectorWatch:
         warned = [line["reason"] for line in scene.log if line["log_level"] == "warning"]
         assert set(warned) == {"lost"}, "the list tells whether there is still a problem"
 
-    async def test_watch_reopens_when_an_unreachable_server_answers_another_request(self, scene: Scene):
+    async def test_watch_reopens_at_once_when_another_request_reaches_the_server_after_an_outage(
+        self, scene: Scene
+    ):
         stream, again = Listed(10, ("a", 1)), Stream()
         scene.serve("stream", stream)
         scene.serve("watch", Unreached())
@@ -353,7 +363,7 @@ class TestReflectorWatch:
             assert scene.now - answered <= 1
 
     @pytest.mark.parametrize("refused", [None, 1])
-    async def test_watch_is_retried_soon_when_the_server_refuses_it_after_an_outage(
+    async def test_watch_is_retried_soon_when_the_recovered_server_refuses_the_first_watch(
         self, scene: Scene, refused: int | None
     ):
         # The server's answer while it opens the storage of a kind.
@@ -369,7 +379,7 @@ class TestReflectorWatch:
         assert second - first <= 2
         assert good - second <= (1.01 if refused else 4)
 
-    async def test_watch_reopens_without_a_pause_when_it_is_quiet_and_short(self, scene: Scene):
+    async def test_watch_reopens_without_a_pause_after_a_short_watch_without_events(self, scene: Scene):
         stream = Listed(10)
         stream.end()
         scene.serve("stream", stream)
@@ -397,7 +407,7 @@ class TestReflectorWatch:
             await moments()
             assert {record.key.name: record.version for record in scene.store} == {"b": 20, "c": 21}
 
-    async def test_reflector_takes_the_older_list_of_a_restored_server_in_the_end(self, scene: Scene):
+    async def test_reflector_accepts_the_older_list_of_a_restored_server_after_retries(self, scene: Scene):
         stream = Listed(50, ("a", 45))
         scene.serve("stream", stream, *[Listed(41, ("a", 30)) for _ in range(20)])
         async with scene.running():
@@ -416,8 +426,8 @@ class TestReflectorWatch:
             assert sent.query["resourceVersionMatch"] == "NotOlderThan"
         assert 3 < scene.restarts["stale"] < 10
 
-    async def test_silent_watch_of_a_restored_server_leads_to_a_list(self, scene: Scene):
-        """A watch from a version that has not been brings nothing, not even bookmarks, until it has."""
+    async def test_silent_watch_of_a_restored_server_causes_a_new_list(self, scene: Scene):
+        """Open a watch at a future version, which gets no events until the server reaches the version."""
         too_large = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
 
         def stream(sent: Sent) -> Step:
@@ -453,7 +463,7 @@ class TestReflectorWatch:
         ],
     )
     @pytest.mark.parametrize("end", ["closed", "lost"])
-    async def test_lost_watch_resumes_only_where_the_server_has_the_same_history(
+    async def test_lost_watch_resumes_only_when_the_server_still_has_the_same_history(
         self, scene: Scene, now: list[tuple[str, int]], events: list[str] | None, end: str
     ):
         def check(sent: Sent) -> Step:
@@ -473,7 +483,7 @@ class TestReflectorWatch:
             assert scene.problem is None
         assert len(scene.sent("watch")) == (events is None)
 
-    async def test_list_replaces_a_restored_object_of_the_same_version(self, scene: Scene):
+    async def test_list_replaces_an_object_when_a_restored_server_reuses_the_same_version(self, scene: Scene):
         stream, again = Listed(50, ("a", 30), ("b", 45)), Stream()
         again.event("ADDED", pod("a", 30, labels={"restored": "yes"}))
         again.event("ADDED", pod("b", 20))
@@ -487,7 +497,7 @@ class TestReflectorWatch:
             await asyncio.sleep(4)
             assert sorted(scene.told.take()) == ["MODIFIED ns/a@30", "MODIFIED ns/b@20"]
 
-    async def test_watch_that_ended_in_time_resumes_without_a_check(self, scene: Scene):
+    async def test_watch_that_ended_at_its_timeout_resumes_without_a_history_check(self, scene: Scene):
         scene.serve("watch", Stream())
         async with scene.following(10, ("a", 1)) as stream:
             await moments()
@@ -501,7 +511,7 @@ class TestReflectorWatch:
         assert scene.sorts() == ["stream", "watch"]
 
     @pytest.mark.parametrize("sort", ["stream", "list"])
-    async def test_reflector_takes_an_older_list_when_the_server_says_it_is_behind(
+    async def test_reflector_accepts_an_older_list_when_the_server_reports_a_too_large_version(
         self, scene: Scene, sort: str
     ):
         too_large = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
@@ -543,10 +553,10 @@ class TestReflectorDeletedObject:
             (Reply.status(404, "NotFound", 'pods "a" not found'), []),
         ],
     )
-    async def test_deleted_object_is_read_from_the_server_when_no_watch_reports_its_end(
+    async def test_deleted_object_is_read_from_the_server_when_no_watch_reports_the_deletion(
         self, scene: Scene, answer: Reply, told: list[str]
     ):
-        """A backup that has it was restored since, or the list was behind."""
+        """Cover a restored backup that contains the object, and a list that lags behind."""
         scene.store.observe_deletion(DELETED, "a-1", 5)
         scene.wire.on("GET", DELETED_PATH, answer)
         async with scene.following(1_000_010, ("a", 1), ("b", 2)) as stream:
@@ -557,7 +567,9 @@ class TestReflectorDeletedObject:
         assert scene.told.take() == ["ADDED ns/b@2", *told]
         assert len(scene.wire.sent("GET", DELETED_PATH)) == 1
 
-    async def test_deleted_object_is_not_read_when_a_late_watch_reports_its_end(self, scene: Scene):
+    async def test_deleted_object_is_not_read_from_the_server_when_a_late_watch_reports_the_deletion(
+        self, scene: Scene
+    ):
         scene.store.observe_deletion(DELETED, "a-1", 5)
         async with scene.following(3, ("a", 1)) as stream:
             stream.event("BOOKMARK", bookmark(4))
@@ -569,7 +581,7 @@ class TestReflectorDeletedObject:
         assert scene.told.take() == []
         assert scene.wire.sent("GET", DELETED_PATH) == []
 
-    async def test_deleted_object_is_read_again_when_the_first_read_fails(self, scene: Scene):
+    async def test_deleted_object_is_read_again_from_the_server_when_the_first_read_fails(self, scene: Scene):
         scene.store.observe_deletion(DELETED, "a-1", 5)
         scene.wire.on("GET", DELETED_PATH, FORBIDDEN, Reply.json(pod("a", 1)))
         async with scene.following(1_000_010, ("a", 1)) as stream:
@@ -608,7 +620,7 @@ class TestReflectorOlderList:
             "12",
         ]
 
-    async def test_older_list_is_ignored_when_the_previous_one_was_long_ago(self, scene: Scene):
+    async def test_older_list_is_ignored_even_long_after_the_previous_list(self, scene: Scene):
         first, now = Listed(10, ("a", 3)), Listed(11, ("a", 3))
         unreachable = [Unreached() for _ in range(8)]
         older = [Listed(9, ("gone", 4)), *unreachable, Listed(9, ("gone", 4)), now]
@@ -620,7 +632,7 @@ class TestReflectorOlderList:
             await asyncio.sleep(600)
             assert (scene.names, scene.sink.version) == (["a"], 11)
 
-    async def test_older_list_of_pages_is_ignored_and_requested_again(self, scene: Scene):
+    async def test_older_paged_list_is_ignored_and_requested_again(self, scene: Scene):
         watch = Stream()
         scene.serve("stream", NO_STREAMING)
         scene.serve(

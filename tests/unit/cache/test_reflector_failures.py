@@ -1,4 +1,4 @@
-"""Failures of a watch: problems for people, and the rate of requests."""
+"""Failures of a watch: the problems that users see, and the request rate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_STREAMING = Reply.status(422, "Invalid", "sendInitialEvents: Forbidden: forbi
 
 
 class TestReflectorProblem:
-    async def test_problem_of_missing_permission_ends_when_it_is_granted(self, scene: Scene):
+    async def test_problem_of_a_missing_permission_ends_when_the_permission_is_granted(self, scene: Scene):
         scene.serve("stream", FORBIDDEN)
         async with scene.running():
             await asyncio.sleep(600)
@@ -47,7 +47,9 @@ class TestReflectorProblem:
         assert sum(line["times"] for line in warnings) > 15
         assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
 
-    async def test_problem_keeps_known_objects_and_is_logged_as_over_when_the_watch_stays(self, scene: Scene):
+    async def test_problem_keeps_cached_objects_and_its_end_is_logged_when_the_watch_stays_open(
+        self, scene: Scene
+    ):
         scene.serve("watch", *[FORBIDDEN] * 4, Stream())
         async with scene.following(10, ("a", 1)) as stream:
             await asyncio.sleep(10)
@@ -60,7 +62,7 @@ class TestReflectorProblem:
         told = scene.said
         assert told == ["synced", "cannot watch", "watching again"]
 
-    async def test_problem_is_logged_as_over_once_when_the_watch_brings_news(self, scene: Scene):
+    async def test_end_of_a_problem_is_logged_once_when_the_watch_delivers_events(self, scene: Scene):
         stream, good = Listed(10, ("a", 1)), Stream()
         empty = [Stream() for _ in range(40)]
         for each in empty:
@@ -93,7 +95,7 @@ class TestReflectorProblem:
             await asyncio.sleep(2)
             assert scene.problem is not None
 
-    async def test_problem_of_a_missing_kind_ends_when_it_is_installed(self, scene: Scene):
+    async def test_problem_of_a_missing_kind_ends_when_the_kind_is_installed(self, scene: Scene):
         scene.serve("stream", Listed(10, ("a", 1)))
         scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}))
         async with scene.running():
@@ -105,7 +107,9 @@ class TestReflectorProblem:
             assert scene.problem is None
             assert scene.names == ["a"]
 
-    async def test_problem_of_a_removed_kind_keeps_known_objects_and_ends_when_it_returns(self, scene: Scene):
+    async def test_problem_of_a_removed_kind_keeps_cached_objects_and_ends_when_the_kind_returns(
+        self, scene: Scene
+    ):
         stream = Listed(10, ("a", 1))
         scene.serve("stream", stream, Listed(90, ("b", 80)))
         scene.serve("watch", Reply(404, b"404 page not found"))
@@ -128,7 +132,7 @@ class TestReflectorProblem:
 
     @pytest.mark.parametrize("asked", ["86400", "9999999999", "9" * 400])
     @pytest.mark.parametrize("how", ["a header", "an error event"])
-    async def test_overload_is_waited_for_as_long_as_other_failures_and_is_a_problem(
+    async def test_reflector_waits_30_seconds_when_an_overloaded_server_asks_for_more(
         self, scene: Scene, asked: str, how: str
     ):
         refusal: Stream | Reply
@@ -161,9 +165,11 @@ class TestReflectorProblem:
 
 
 class TestReflectorRequestRate:
-    """Request rates: they stay reasonable whatever a server does."""
+    """Request rates under all server failures."""
 
-    async def test_watch_requests_are_one_a_second_when_each_ends_after_an_event(self, scene: Scene):
+    async def test_watch_requests_are_limited_to_one_a_second_when_each_watch_ends_after_one_event(
+        self, scene: Scene
+    ):
         versions = iter(range(11, 10_000))
 
         def one_event(_: object) -> Reply:
@@ -178,7 +184,7 @@ class TestReflectorRequestRate:
             assert scene.problem is None
         assert 98 <= len(scene.sent("watch")) <= 101
 
-    async def test_requests_are_few_when_every_version_has_expired(self, scene: Scene):
+    async def test_request_rate_is_low_when_every_resource_version_has_expired(self, scene: Scene):
         scene.serve("stream", NO_STREAMING)
         scene.serve("list", page(10, ("a", 1)))
         scene.serve("watch", Reply.status(410, "Expired"))
@@ -196,7 +202,7 @@ class TestReflectorRequestRate:
             (Reply(200, b""), "pods: the server closed the watch"),
         ],
     )
-    async def test_requests_are_few_when_every_watch_fails(self, scene: Scene, step: Reply, problem: str):
+    async def test_request_rate_is_low_when_every_watch_fails(self, scene: Scene, step: Reply, problem: str):
         stream = Listed(10)
         stream.end()
         scene.serve("stream", stream)
@@ -207,7 +213,7 @@ class TestReflectorRequestRate:
             assert problem in scene.problem
         assert 120 <= len(scene.sent("watch")) <= 250
 
-    async def test_requests_are_few_when_every_watch_sends_garbage(self, scene: Scene):
+    async def test_request_rate_is_low_when_every_watch_sends_malformed_data(self, scene: Scene):
         streams = [Listed(10) for _ in range(300)]
         for stream in streams:
             stream.feed(b"<html>\n")
@@ -216,7 +222,7 @@ class TestReflectorRequestRate:
             await asyncio.sleep(3600)
         assert 120 <= len(scene.sent("stream")) <= 250
 
-    async def test_watch_backoff_resets_after_a_good_watch(self, scene: Scene):
+    async def test_watch_backoff_resets_after_a_successful_watch(self, scene: Scene):
         good = Stream()
         stream = Listed(10)
         stream.end()

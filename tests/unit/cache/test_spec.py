@@ -84,7 +84,7 @@ requirements = st.one_of(
 
 
 @given(st.lists(requirements, max_size=4).map(",".join), st.dictionaries(names, values))
-def test_selector_text_parses_back_to_the_same_selector(text: str, labels: dict[str, str]):
+def test_selector_text_round_trips_to_the_same_selector(text: str, labels: dict[str, str]):
     selector = Selector.parse(text)
     again = Selector.parse(",".join(map(str, selector.requirements)))
     assert again == selector
@@ -100,13 +100,13 @@ def test_selector_text_parses_back_to_the_same_selector(text: str, labels: dict[
         (Node, ("one",), ("",)),  # a cluster-scoped kind
     ],
 )
-def test_watch_spec_watches_each_namespace_once_or_all(
+def test_watch_spec_watches_each_namespace_once_or_all_namespaces(
     kind: type[Resource], namespaces: tuple[str, ...], watched: tuple[str, ...]
 ):
     assert WatchSpec.of(kind, namespaces=namespaces).namespaces == watched
 
 
-def test_namespaces_of_a_selection_take_precedence():
+def test_watch_spec_prefers_the_namespaces_of_its_selection():
     def watched(kind: type[Resource], *selected: str) -> tuple[str, ...]:
         selection = Selection.of(namespaces=selected)
         return WatchSpec.of(kind, namespaces=("one",), selection=selection).namespaces
@@ -116,7 +116,7 @@ def test_namespaces_of_a_selection_take_precedence():
     assert watched(Node, "two") == ("",)
 
 
-def test_selections_are_equal_when_they_select_the_same():
+def test_selections_are_equal_when_they_select_the_same_objects():
     one = Selection.of(label_selector="app = web, tier!=db,app==web", namespaces=["b", "a", "b"])
     assert one == Selection.of(label_selector="tier!=db,app=web", namespaces=("a", "b"))
     assert one != Selection.of(label_selector="app=web", namespaces=("a", "b"))

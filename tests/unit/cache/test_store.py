@@ -23,7 +23,7 @@ def listed(*records: Record) -> dict[ObjectKey, Record]:
 
 
 class TestStoreWatchEvents:
-    def test_store_counts_held_objects(self, store: Store):
+    def test_store_counts_its_objects(self, store: Store):
         store.put(record("a", 1))
         store.put(record("b", 2, labels={"long": "x" * 50}))
         store.put(record("b", 3))
@@ -43,7 +43,7 @@ class TestStoreWatchEvents:
 
 
 class TestStoreObserveDeletion:
-    def test_own_deletions_are_remembered_and_doubted_for_a_bounded_number_of_objects(
+    def test_store_remembers_own_deletions_of_a_limited_number_of_objects(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr("manager.cache.store.FLOORS", 3)
@@ -54,14 +54,16 @@ class TestStoreObserveDeletion:
         store.observe_deletion(ObjectKey("ns", "h"), "h-1")
         assert {key.name for key, _ in store.doubted("")} == {"f", "g"}
 
-    def test_own_deletion_is_remembered_past_the_deletion_of_an_earlier_namesake(self, store: Store):
+    def test_own_deletion_is_remembered_after_events_of_an_earlier_object_with_the_same_name(
+        self, store: Store
+    ):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert summaries(store.put(record("a", 1, uid="first"))) == []
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_own_deletion_is_doubted_from_a_later_event_until_the_end_is_reported(self, store: Store):
+    def test_own_deletion_is_in_doubt_from_a_later_event_until_the_deletion_event(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
@@ -107,16 +109,16 @@ class TestStoreList:
             "ADDED ns/deleted-later@3",
         ]
 
-    def test_list_replaces_an_own_write_that_its_version_would_contain(self, store: Store):
-        """Check our own write from before a restore, without a watch event."""
+    def test_list_replaces_an_own_write_when_the_list_version_is_not_older(self, store: Store):
+        """Check an own write that a restore reverted without a watch event."""
         store.put(record("a", 10))
         store.advance("", 20)
         store.observe_write(*taken(pod("a", 30)))
         assert summaries(store.replace("", listed(record("a", 10)), 25)) == []
         assert summaries(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
 
-    def test_list_replaces_an_incomplete_one_of_a_later_version(self, store: Store):
-        """The server was restored from a backup before the first list was complete."""
+    def test_list_replaces_an_incomplete_list_of_a_later_version(self, store: Store):
+        """Restore the server from a backup before the first list is complete."""
         store.put(record("a", 50), initial=True)
         store.put(record("b", 60), initial=True)
         events = store.replace("", listed(record("a", 10)), 40, restored=True, initial=True)
@@ -129,7 +131,7 @@ class TestStoreLabelSelector:
         return Store(selector=Selector.parse("app=web"))
 
     @pytest.mark.parametrize("late", ["write answer", "leaving event"])
-    def test_store_with_selector_keeps_a_deletion_past_a_late_change(self, store: Store, late: str):
+    def test_store_with_selector_remembers_a_deletion_after_a_late_change(self, store: Store, late: str):
         store.observe_deletion(A, "a-1")
         if late == "write answer":
             store.observe_write(*taken(pod("a", 2)))

@@ -22,7 +22,7 @@ SELECTED = {"app": "web"}
 
 @dataclass(frozen=True)
 class Change:
-    """A change on the server: the object before and after, None where there was none."""
+    """A change on the server: the object before and after it; None for a missing object."""
 
     version: int
     name: str
@@ -58,7 +58,7 @@ class Server:
 
 @dataclass
 class Listing:
-    """List as of a version, with the items that have not arrived yet."""
+    """List at a version, with its items that have not arrived yet."""
 
     version: int
     items: list[Meta]
@@ -70,7 +70,7 @@ def as_record(meta: Meta, version: int | None = None) -> Record:
 
 
 class MetadataIngest:
-    """Takes objects that are nothing but their metadata."""
+    """Sink of objects that consist of metadata only."""
 
     def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
         return self.take(self.look(raw))
@@ -86,7 +86,7 @@ class MetadataIngest:
 
 
 class Following(RuleBasedStateMachine):
-    """A store that follows a server, without a selector."""
+    """Store without a selector that receives the events of a server."""
 
     selector: ClassVar[str] = ""
     filtered: ClassVar[bool] = False
@@ -296,13 +296,13 @@ class FollowingLabels(Following):
 
 
 class FollowingFields(Following):
-    """A store for what the server selects by a rule that only it knows."""
+    """Store with a field selector, which only the server can evaluate."""
 
     filtered = True
     sees_own_writes = False
 
 
-def test_late_write_answer_brings_no_object_back_that_left_during_the_list():
+def test_late_write_response_does_not_restore_an_object_deleted_during_the_list():
     following = FollowingLabels()
     following.start()
     following.we_write("a", selected=True)
@@ -318,7 +318,7 @@ def test_late_write_answer_brings_no_object_back_that_left_during_the_list():
     assert not len(following.store)
 
 
-def test_restore_during_the_first_list_leaves_no_object_hidden():
+def test_restored_server_hides_no_object_from_an_incomplete_first_list():
     following = Following()
     following.start()
     for _ in range(9):

@@ -17,7 +17,7 @@ def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
 
 
-def test_failing_index_function_is_reported_and_its_object_not_found():
+def test_failing_index_function_is_reported_and_its_object_is_not_found_by_the_index():
     def broken(record: Record, meta: Meta) -> Iterable[str]:
         raise RuntimeError("no")
 
@@ -45,7 +45,7 @@ def test_select_finds_no_deleted_object_when_the_index_function_fails():
     assert store.select(index=("moody", "x")) == []
 
 
-def test_add_index_includes_objects_already_in_the_store_and_accepts_the_same_path_twice():
+def test_add_index_covers_existing_objects_and_accepts_the_same_path_twice():
     store = Store()
     with pytest.raises(KeyError, match="no index 'node'"):
         store.select(index=("node", "n1"))
@@ -58,14 +58,14 @@ def test_add_index_includes_objects_already_in_the_store_and_accepts_the_same_pa
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]
 
 
-def test_custom_index_may_have_the_name_of_a_built_in_one():
+def test_custom_index_can_have_the_name_of_a_built_in_index():
     store = Store()
     store.indexes.add("namespace", words)
     store.put(*taken(pod("a", 1, annotations={"words": "x"})))
     assert len(store.select(namespace="ns", index=("namespace", "x"))) == 1
 
 
-def test_select_by_index_decodes_no_other_object(monkeypatch: pytest.MonkeyPatch):
+def test_select_by_index_decodes_only_matching_objects(monkeypatch: pytest.MonkeyPatch):
     store = Store()
     for number in range(100):
         store.put(

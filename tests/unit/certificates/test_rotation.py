@@ -29,7 +29,7 @@ LIFETIMES = Lifetimes(
 
 
 class Target:
-    """Target that stores its value, forgets it at once, or fails first."""
+    """Target that stores its value, drops the value at once, or fails at first."""
 
     def __init__(
         self, name: str, written: Callable[[str], None], *fails: Exception, forgets: bool = False
@@ -84,7 +84,7 @@ class Scene:
 
     @asynccontextmanager
     async def led(self) -> AsyncIterator[None]:
-        """Run the rotator as leader for a minute, and for the length of the test."""
+        """Run the rotator as leader; yield after a minute."""
         rotator = CertificateRotator(
             self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES
         )
@@ -105,7 +105,7 @@ class Scene:
         return served
 
 
-async def test_rotator_writes_only_when_a_renewal_is_due():
+async def test_certificate_rotator_writes_only_when_a_renewal_is_due():
     scene = Scene()
     async with scene.led():
         assert scene.writes == ["store", "store", "mutating", "pets"]
@@ -133,7 +133,7 @@ async def test_rotator_renews_certificate_when_service_name_changes():
         assert len(scene.writes) == before
 
 
-async def test_rotator_keeps_certificates_trusted_everywhere_while_the_ca_is_replaced():
+async def test_rotator_keeps_certificates_trusted_by_every_target_while_the_ca_is_replaced():
     scene = Scene()
     served, bundles = deque[Certificate](maxlen=20), deque[bytes](maxlen=6)
     async with scene.led():
@@ -153,7 +153,7 @@ async def test_rotator_keeps_certificates_trusted_everywhere_while_the_ca_is_rep
         assert not first.vouched_for_by(authority)
 
 
-async def test_rotator_keeps_authority_of_the_served_certificate_that_another_program_dropped(
+async def test_rotator_restores_the_authority_of_the_served_certificate_after_another_program_removed_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     scene, trusted, inject = Scene(), list[bool](), Target.inject

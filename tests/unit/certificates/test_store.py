@@ -56,7 +56,7 @@ def test_repr_of_certificate_material_omits_private_key():
     assert "PRIVATE" not in repr(authority)
 
 
-async def test_secret_store_creates_a_secret_of_type_tls_or_keeps_the_foreign_keys_of_the_one_there():
+async def test_secret_store_creates_a_tls_secret_or_keeps_foreign_keys_of_the_existing_secret():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.json({}, status=201))
     store, kept = secret_store(wire), material()
@@ -86,7 +86,7 @@ async def test_secret_store_creates_a_secret_of_type_tls_or_keeps_the_foreign_ke
         ("POST", COLLECTION, 409, "AlreadyExists"),
     ],
 )
-async def test_secret_store_raises_changed_when_secret_changed_meanwhile(
+async def test_secret_store_raises_changed_when_another_client_changed_the_secret(
     method: str, path: str, code: int, reason: str
 ):
     wire = ScriptedWire()
@@ -113,7 +113,7 @@ async def test_secret_store_error_omits_contents_of_the_secret():
 
 
 @pytest.mark.virtual_time
-async def test_secret_store_warns_once_while_unreadable_and_then_serves():
+async def test_secret_store_warns_once_while_the_secret_is_unreadable_then_serves():
     wire = ScriptedWire()
     refusal = Reply.status(
         403, "Forbidden", 'secrets "webhook-server-cert" is forbidden: User "x" cannot get'
@@ -166,7 +166,7 @@ async def test_folder_store_writes_private_folder_and_reads_it_back(tmp_path: Pa
     assert {each.name for each in folder.iterdir()} == {".lock", "ca.crt", "certificates.json"}
 
 
-async def test_folder_store_lets_one_of_several_concurrent_writes_win(tmp_path: Path):
+async def test_folder_store_accepts_only_one_of_several_concurrent_writes(tmp_path: Path):
     stores = [FolderStore(tmp_path / "shared") for _ in range(8)]
     kept = [material() for _ in stores]
     found = [await store.read() for store in stores]
@@ -187,14 +187,14 @@ async def test_folder_store_replaces_damaged_file(tmp_path: Path, content: bytes
     assert orjson.loads((tmp_path / "certificates.json").read_bytes()).keys() == kept.encode().keys()
 
 
-async def test_folder_store_raises_store_unusable_when_folder_cannot_be_made(tmp_path: Path):
+async def test_folder_store_raises_store_unusable_when_the_folder_cannot_be_created(tmp_path: Path):
     (tmp_path / "file").touch()
     store = FolderStore(tmp_path / "file" / "folder")
     with pytest.raises(StoreUnusable, match=r"certificates.json cannot be .*: Not a directory"):
         await store.write(material(), await store.read())
 
 
-def test_folder_store_refuses_folder_of_another_user_or_that_others_may_write_to(
+def test_folder_store_refuses_a_folder_that_another_user_owns_or_can_write_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store = FolderStore(tmp_path)

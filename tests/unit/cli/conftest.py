@@ -129,7 +129,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 class Asked(NamedTuple):
-    """Arguments with which the command assembles a manager."""
+    """Recorded arguments of a manager assembly."""
 
     settings: Settings
     operators: list[str]

@@ -66,7 +66,7 @@ async def test_assembly_sets_up_every_operator_with_its_concurrency(wire: Script
 
 
 @pytest.mark.virtual_time
-async def test_assembly_limits_rollouts_as_the_settings_say(
+async def test_assembly_limits_rollouts_according_to_the_settings(
     wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     limits: list[int | None] = []
@@ -92,7 +92,7 @@ async def test_leader_election_runs_only_with_leader_elect_or_shards(wire: Scrip
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("flag", [{"leader_elect": "true"}, {"shards": "4"}])
-async def test_lease_requests_use_connections_of_their_own(
+async def test_lease_requests_use_separate_connections(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
 ):
     lane, stop = ScriptedWire(), asyncio.Event()
@@ -114,7 +114,7 @@ async def test_lease_requests_use_connections_of_their_own(
     assert lane.closed
 
 
-async def test_assembly_serves_each_page_unless_its_address_is_0(wire: ScriptedWire):
+async def test_assembly_serves_health_metrics_and_console_unless_their_address_is_0(wire: ScriptedWire):
     flags = dict.fromkeys(PAGES, "127.0.0.1:0")
     for off in (None, *PAGES):
         flags |= {} if off is None else {off: "0"}
@@ -152,7 +152,7 @@ async def metrics_answer(
     raise AssertionError("it is not served")
 
 
-async def test_console_serves_objects_without_a_token_outside_a_pod_only(
+async def test_console_serves_objects_without_a_token_only_outside_of_a_pod(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch
 ):
     wire.on("GET", "/apis/cache.example.com/v1", Reply.status(404, "NotFound"))
@@ -164,7 +164,7 @@ async def test_console_serves_objects_without_a_token_outside_a_pod_only(
 
 
 @pytest.mark.virtual_time
-async def test_manager_without_a_console_package_says_so(
+async def test_manager_warns_when_no_console_package_is_installed(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
 ):
     monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
@@ -184,7 +184,7 @@ async def test_metrics_server_uses_the_certificate_of_metrics_cert_path(wire: Sc
 
 
 class Distrusted:
-    """A connection that fails because of this error of TLS."""
+    """Wire whose connection fails with the given TLS error."""
 
     def __init__(self, error: ssl.SSLError) -> None:
         self.error = error
@@ -208,7 +208,7 @@ class Distrusted:
         (Reply.json({}), "does not answer like an API server: "),
     ],
 )
-async def test_manager_ends_at_once_when_no_wait_would_help(
+async def test_manager_ends_at_once_after_a_permanent_api_server_error(
     wire: ScriptedWire, set_up: list[str], step: Any, expected: str
 ):
     wire.on("GET", "/version", step)
@@ -275,7 +275,7 @@ async def test_manager_waits_for_the_api_server_and_is_alive_but_not_ready(
 
 
 @pytest.mark.virtual_time
-async def test_manager_ends_when_the_server_that_came_up_refuses_its_credentials(wire: ScriptedWire):
+async def test_manager_ends_when_the_started_api_server_refuses_its_credentials(wire: ScriptedWire):
     wire.on("GET", "/version", *[Unreached()] * 9, Reply.status(401, "Unauthorized"))
     with pytest.raises(ServerUnusable, match="does not accept the credentials"):
         await assemble({})
@@ -303,7 +303,7 @@ async def test_assembly_closes_the_connection_when_an_operator_setup_fails(wire:
     assert wire.closed
 
 
-async def test_assembled_manager_takes_free_ports_where_the_default_ones_are_in_use(
+async def test_assembled_manager_uses_free_ports_when_the_default_ports_are_in_use(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
 ):
     with ExitStack() as stack:
@@ -346,7 +346,7 @@ async def test_console_port_in_use_fails_the_start_before_operators_open_connect
 
 
 class Called(Plain):
-    """An operator that other programs call."""
+    """Operator with HTTP routes that other programs call."""
 
     def setup(self) -> None:
         self.manager.add_routes([web.get("/called", self.called)])

@@ -69,14 +69,14 @@ def test_every_command_prints_its_usage_as_help(command: Command, name: str):
         (("create", "api", "--kind=A"), "create api: Missing option '--group'."),
     ],
 )
-def test_command_line_errors_are_one_printable_line(command: Command, argv: tuple[str, ...], expected: str):
+def test_command_line_error_is_one_printable_line(command: Command, argv: tuple[str, ...], expected: str):
     told = command(*argv).refusal()
     assert told.startswith(expected)
     assert told.isprintable()
 
 
 @pytest.mark.parametrize("argv", ["version", "--version"])
-def test_version_reports_ours_pythons_and_kubernetes(command: Command, argv: str):
+def test_version_command_prints_the_versions_of_program_python_and_kubernetes(command: Command, argv: str):
     outcome = command(argv)
     assert outcome.code == 0
     python = ".".join(map(str, sys.version_info[:3]))
@@ -88,7 +88,7 @@ def test_version_reports_ours_pythons_and_kubernetes(command: Command, argv: str
 
 
 @pytest.mark.parametrize("name", ["crds", "generate", "simulate"])
-def test_command_reports_in_one_line_when_a_model_is_wrong(
+def test_command_reports_an_invalid_model_in_one_line(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     (tmp_path / "config").mkdir()
@@ -103,7 +103,7 @@ def test_command_reports_in_one_line_when_a_model_is_wrong(
     )
 
 
-def test_crds_name_the_deployed_manager_for_conversion(command: Command):
+def test_crds_command_sets_the_service_of_the_deployed_manager_for_conversion(command: Command):
     outcome = command("crds", operators=[GadgetOperator])
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)
@@ -140,7 +140,7 @@ def test_command_replaces_the_interrupt_handler_while_it_runs(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_main_ends_by_signals_as_the_first_process_of_a_container(
+def test_main_ends_on_signals_as_process_1_of_a_container(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ):
     """The kernel drops a signal for which process 1 has no handler, and the pod would not end."""
@@ -201,7 +201,7 @@ def install(install_package: Install) -> Install:
     return put
 
 
-def test_installed_command_runs_with_the_operators_of_the_program(command: Command, install: Install):
+def test_installed_command_gets_the_operators_of_the_program(command: Command, install: Install):
     install(f"{MODULE}:COMMANDS")
     said = command("hello", "again", operators=OPERATORS)
     assert (said.code, said.err) == (3, "")
@@ -209,7 +209,7 @@ def test_installed_command_runs_with_the_operators_of_the_program(command: Comma
     assert command("hello").refusal() == "hello: Missing argument 'WORD'."
 
 
-def test_installed_commands_are_listed_once_suggested_and_completed(
+def test_installed_commands_appear_once_in_help_suggestions_and_completion(
     command: Command, install: Install, monkeypatch: pytest.MonkeyPatch
 ):
     install(f"{MODULE}:COMMANDS")
@@ -233,7 +233,7 @@ def test_installed_commands_are_listed_once_suggested_and_completed(
         (f"{MODULE}:NUMBERS", f"{MODULE}:NUMBERS, are not a sequence of manager.cli.commands.LazyCommand"),
     ],
 )
-def test_broken_package_of_commands_is_named_in_one_line_and_own_commands_run(
+def test_broken_command_package_is_named_in_one_line_and_built_in_commands_still_run(
     command: Command, install: Install, value: str, said: str
 ):
     install(value)
@@ -303,7 +303,7 @@ def test_manager_imports_only_modules_that_every_operator_needs_and_reads_no_sou
     assert read == ["read"]
 
 
-def test_console_pages_import_nothing_of_shards():
+def test_console_pages_do_not_import_the_shards_package():
     done = interpreted("import sys, manager_console.pages; print('manager_shards' in sys.modules)")
     assert done.stdout == "False\n", done.stderr
 
@@ -404,7 +404,7 @@ def test_version_and_help_import_no_operator(argument: str):
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_program_offers_commands_flags_and_their_values_to_bash(
+def test_program_completes_commands_flags_and_flag_values_for_bash(
     program: str, words: list[str], offered: list[str]
 ):
     variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
@@ -427,7 +427,7 @@ def test_completion_is_silent_when_the_operators_cannot_be_loaded(
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_bash_completes_a_command_with_the_script_of_completion(program: str, tmp_path: Path):
-    """In the shell itself: the script is valid and calls the program."""
+    """Run the completion script in bash itself."""
     script = tmp_path / "script"
     for shell in ("zsh", "fish", "bash"):
         done = run(*PROGRAMS[program], "completion", shell, environ=os.environ, timeout=GENEROUS)

@@ -39,7 +39,7 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(each.variable, raising=False)
 
 
-def test_declared_settings_come_in_the_order_of_their_operators():
+def test_declared_settings_have_the_order_of_their_operators():
     assert declared_settings((*OPERATORS, operator("other", LABEL)), PROGRAM) == (LABEL, INTERVAL, GREETING)
 
 
@@ -101,12 +101,14 @@ class SamePlural(Resource, group="cache.example.com", version="v1", plural="memc
         ),
     ],
 )
-def test_commands_refuse_invalid_operators_alike(command: Command, more: tuple[Any, ...], told: str):
+def test_every_command_refuses_invalid_operators_with_the_same_message(
+    command: Command, more: tuple[Any, ...], told: str
+):
     for each in COMMANDS:
         assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(f"{each}: {told}")
 
 
-def test_crds_lists_a_kind_of_two_operators_once(command: Command):
+def test_crds_command_prints_a_kind_of_two_operators_once(command: Command):
     both = (operator("first"), operator("second"))
     assert command("crds", operators=both).out == command("crds", operators=both[:1]).out
 
@@ -124,7 +126,7 @@ def test_crds_lists_a_kind_of_two_operators_once(command: Command):
     ],
     ids=["attribute", "setting", "source", "model"],
 )
-def test_class_that_the_library_refuses_is_reported_in_one_line_with_its_place(
+def test_invalid_operator_class_is_reported_in_one_line_with_file_and_line(
     command: Command, declare: Callable[[], Any], told: str
 ):
     def operators() -> list[Any]:
@@ -137,7 +139,7 @@ def test_class_that_the_library_refuses_is_reported_in_one_line_with_its_place(
         assert said.startswith(f" {told}")
 
 
-def test_command_passes_on_an_exception_of_the_application(command: Command):
+def test_command_does_not_catch_an_exception_of_the_application(command: Command):
     def operators() -> list[Any]:
         raise ValueError("their own")
 
@@ -260,7 +262,7 @@ def test_run_names_a_broken_installed_operator_in_one_line(
     assert [command(each).code for each in ("version", "--version", "--help")] == [0] * 3
 
 
-def test_run_refuses_two_installed_operators_of_one_name(command: Command, install: Install):
+def test_run_refuses_two_installed_operators_with_the_same_name(command: Command, install: Install):
     (Path(sys.path[0]) / f"{MODULE}_again.py").write_text(GREETER)
     install(f"a = {MODULE}:Greeter")
     install(f"b = {MODULE}_again:Greeter", package="other-operators")

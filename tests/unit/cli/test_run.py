@@ -150,7 +150,7 @@ def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
     assert command("run", *argv, operators=DECLARING).refusal().startswith(f"run: {expected}")
 
 
-def test_run_warns_of_a_mistyped_environment_variable(
+def test_run_warns_of_a_misspelt_environment_variable(
     command: Command, monkeypatch: pytest.MonkeyPatch, assemble: Assemble
 ):
     monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
@@ -183,9 +183,7 @@ def test_run_passes_settings_from_flags_and_environment_to_operators(
     assert (values[LABEL], values[INTERVAL], values[GREETING]) == ("main", 60.0, "hello")
 
 
-def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
-    command: Command, assemble: Assemble
-):
+def test_settings_of_a_disabled_operator_are_accepted_but_not_parsed(command: Command, assemble: Assemble):
     asked = assemble()
     outcome = command("run", "--controllers=greeter", "--store-interval=nonsense", operators=DECLARING)
     assert (outcome.code, outcome.err) == (0, "")
@@ -215,7 +213,7 @@ def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
         (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
     ],
 )
-def test_parse_flags_reads_flags_as_go_programs_do(argv: list[str], expected: dict[str, str]):
+def test_parse_flags_accepts_the_flag_syntax_of_go(argv: list[str], expected: dict[str, str]):
     assert parse_flags(argv, DECLARING) == expected
 
 
@@ -228,7 +226,7 @@ def test_run_help_shows_every_setting_with_its_flag_variables_and_default(comman
         assert "(default " in said
 
 
-def test_run_help_shows_controllers_and_defaults_as_a_user_writes_them(
+def test_run_help_shows_controllers_and_defaults_in_the_syntax_of_the_command_line(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ):
     shown = command("run", "--help").out
@@ -243,7 +241,7 @@ def test_run_help_shows_controllers_and_defaults_as_a_user_writes_them(
         assert max(map(len, command("run", "--help").out.splitlines())) <= 120
 
 
-def test_plan_flag_comes_before_the_setting_of_that_name(command: Command):
+def test_plan_flag_takes_precedence_over_a_setting_with_the_same_name(command: Command):
     same = operator("same", setting("timeout"))
     assert command("plan", "--all", "--timeout=soon", operators=[same]).refusal() == (
         'plan: Invalid value for \'--timeout\': a duration such as "15s", "1m30s" or "500ms" is expected'
@@ -269,7 +267,7 @@ def send(number: signal.Signals) -> None:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("taken", ["by nobody else", "by a handler of the loop"])
-async def test_stop_signals_work_when_the_wakeup_fd_was_changed(exits: list[int], taken: str):
+async def test_stop_signals_work_after_another_library_changed_the_wakeup_fd(exits: list[int], taken: str):
     flushed = threading.Event()
     loop = asyncio.get_running_loop()
     with (
@@ -289,7 +287,7 @@ async def test_stop_signals_work_when_the_wakeup_fd_was_changed(exits: list[int]
 
 
 @pytest.mark.parametrize("blocked", [False, True])
-async def test_second_signal_exits_at_once_after_the_log_is_flushed_even_when_the_loop_is_blocked(
+async def test_second_signal_flushes_the_log_and_exits_even_when_the_loop_is_blocked(
     exits: list[int], lines: list[structlog.typing.EventDict], blocked: bool
 ):
     flushed = threading.Event()

@@ -66,7 +66,9 @@ def test_flag_overrides_environment_and_environment_overrides_file(
     assert load_settings(flags).log_level == expected
 
 
-def test_stronger_source_replaces_the_whole_list(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_list_setting_from_a_stronger_source_replaces_the_complete_list(
+    monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
+):
     monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "b")
     flags = {
         "config": write_file("concurrency: {foo: 3}\nnamespaces: [a]\ncontrollers: [foo]"),
@@ -78,7 +80,7 @@ def test_stronger_source_replaces_the_whole_list(monkeypatch: pytest.MonkeyPatch
     assert settings.controllers == ("foo",)
 
 
-def test_variables_name_the_settings_file_and_turn_webhooks_off(
+def test_environment_variables_can_set_the_settings_file_and_disable_webhooks(
     monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
 ):
     monkeypatch.setenv("OPERATOR_MANAGER_CONFIG", write_file("leader-elect: true"))
@@ -88,7 +90,7 @@ def test_variables_name_the_settings_file_and_turn_webhooks_off(
     assert settings.enable_webhooks is False
 
 
-def test_watch_namespace_sets_the_namespaces(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_watch_namespace_variable_sets_the_namespaces(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
     monkeypatch.setenv("WATCH_NAMESPACE", "a, b")
     assert load_settings({}).namespaces == ("a", "b")
     assert load_settings({"config": write_file("namespaces: [c]")}).namespaces == ("a", "b")
@@ -243,14 +245,16 @@ def refusal(flags: dict[str, str]) -> str:
         ),
     ],
 )
-def test_load_settings_names_flag_and_expected_form_of_wrong_value(field: str, value: str, expected: str):
+def test_load_settings_error_names_flag_and_expected_form_of_an_invalid_value(
+    field: str, value: str, expected: str
+):
     flag = "--" + field.replace("_", "-")
     text = refusal({field: value})
     assert text.startswith(f"invalid value {value!r} for {flag}: ")
     assert expected in text
 
 
-def test_load_settings_names_variable_of_wrong_value(monkeypatch: pytest.MonkeyPatch):
+def test_load_settings_error_names_the_variable_of_an_invalid_value(monkeypatch: pytest.MonkeyPatch):
     for name, value in (("WATCH_NAMESPACE", "A"), ("OPERATOR_MANAGER_LOG_LEVEL", "loud")):
         monkeypatch.setenv(name, value)
         assert f"{value!r} for the environment variable {name}: " in refusal({})
@@ -273,7 +277,7 @@ def test_load_settings_names_variable_of_wrong_value(monkeypatch: pytest.MonkeyP
         ("leader-elect: [true]", "'[True]'", "leader-elect"),
     ],
 )
-def test_load_settings_names_file_and_key_of_wrong_value(
+def test_load_settings_error_names_file_and_key_of_an_invalid_value(
     write_file: WriteFile, text: str, shown: str, key: str
 ):
     path = write_file(text)
@@ -297,7 +301,7 @@ def test_load_settings_names_file_and_key_of_wrong_value(
         ("log-level: " + "[" * 250, "not valid YAML in line 1, column 211: it is nested"),
     ],
 )
-def test_load_settings_names_unusable_file(write_file: WriteFile, text: str, expected: str):
+def test_load_settings_error_names_an_unusable_file(write_file: WriteFile, text: str, expected: str):
     path = write_file(text)
     assert refusal({"config": path}).startswith(f"{path}: {expected}")
 
@@ -324,11 +328,11 @@ def test_load_settings_names_unusable_file(write_file: WriteFile, text: str, exp
         ),
     ],
 )
-def test_settings_that_do_not_fit_together_are_refused_by_their_flags(flags: dict[str, str], told: str):
+def test_conflicting_settings_are_refused_with_the_names_of_their_flags(flags: dict[str, str], told: str):
     assert refusal(flags).startswith(told)
 
 
-def test_unknown_variables_suggests_near_setting(monkeypatch: pytest.MonkeyPatch):
+def test_unknown_variables_suggests_the_most_similar_setting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
     monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", "debug")
     monkeypatch.setenv("OPERATOR_MANAGER_PETSTORE_ADDRESS", "localhost:1")

@@ -55,7 +55,7 @@ async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple
     return served, [line["event"] for line in lines if line["logger_name"] == "webhook"]
 
 
-async def test_webhooks_of_an_operator_that_does_not_run_are_served(wire: ScriptedWire):
+async def test_webhooks_of_a_disabled_operator_are_served(wire: ScriptedWire):
     assert await assemble(FILES) == (True, [])
 
 
@@ -64,7 +64,9 @@ async def test_webhooks_can_be_turned_off(wire: ScriptedWire, off: dict[str, str
     assert await assemble({**FILES, **off}) == (False, ["webhooks are off, as the settings say"])
 
 
-async def test_webhooks_are_off_with_a_hint_when_the_server_cannot_reach_them(wire: ScriptedWire):
+async def test_webhooks_are_off_with_a_logged_hint_when_the_api_server_cannot_reach_this_machine(
+    wire: ScriptedWire,
+):
     served, [line] = await assemble({})
     assert not served
     assert line.startswith("webhooks are off: the API server https://api.example.com is not on this machine;")
@@ -82,7 +84,7 @@ async def test_webhooks_are_off_with_a_hint_when_the_server_cannot_reach_them(wi
         ({"webhook_url": "https://dev.example.test:9443", "webhook_bind_address": "127.0.0.1:9443"}, False),
     ],
 )
-async def test_webhooks_that_the_api_server_will_not_reach_are_reported_with_a_remedy(
+async def test_webhook_flags_that_prevent_calls_of_the_api_server_cause_a_warning_with_a_remedy(
     wire: ScriptedWire, flags: dict[str, str], warned: bool, tmp_path: Path
 ):
     served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})
@@ -90,7 +92,7 @@ async def test_webhooks_that_the_api_server_will_not_reach_are_reported_with_a_r
     assert ["give --webhook-bind-address=:9443" in line for line in told] == [True] * warned
 
 
-async def test_webhooks_are_served_at_the_reached_address(
+async def test_webhooks_are_served_at_the_address_that_the_api_server_reached(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     async def reached(*_: object) -> tuple[BindAddress, str]:
@@ -100,7 +102,7 @@ async def test_webhooks_are_served_at_the_reached_address(
     assert await assemble({"webhook_local_path": str(tmp_path)}) == (True, [])
 
 
-async def test_webhooks_come_on_by_themselves_after_the_api_server_was_too_slow(
+async def test_webhooks_start_later_when_the_api_server_was_at_first_too_slow(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log_lines: LogLines
 ):
     tests = iter([True, True, True, False])
@@ -146,11 +148,11 @@ async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     assert "--webhook-url" in log_lines[-1]["event"]
 
 
-async def test_manager_logs_nothing_of_webhooks_when_no_operator_has_any(wire: ScriptedWire):
+async def test_manager_logs_nothing_about_webhooks_when_no_operator_has_webhooks(wire: ScriptedWire):
     assert await assemble(FILES, known=OPERATORS[0]) == (False, [])
 
 
-async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
+async def test_webhook_server_is_unready_until_it_has_a_certificate(wire: ScriptedWire):
     async with assembled(PROGRAM, load_settings(FILES), (), SettingValues(), (With,)) as manager:
         assert "no certificate" in str(manager.health.readiness.problem("webhook"))
 
@@ -167,7 +169,7 @@ async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
     ],
     ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )
-async def test_authorities_of_clients_that_cannot_be_read_are_reported_at_the_start(
+async def test_unreadable_client_authority_file_is_reported_at_the_start(
     wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str
 ):
     file = tmp_path / "ca.crt"
@@ -206,7 +208,7 @@ async def test_client_certificate_is_required_unless_a_kind_is_converted(
         ({"webhook_certificates": "local", "webhook_url": "https://localhost:9443"}, IN_CLUSTER, "local"),
     ],
 )
-def test_certificate_way_follows_from_flags_and_config_source(
+def test_certificate_way_depends_on_flags_and_config_source(
     flags: dict[str, str], source: str, way: str | None
 ):
     config: Any = Config(source)

@@ -24,7 +24,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Server:
-    """An API server of this machine, with or without a way to it."""
+    """API server that can or cannot reach this machine."""
 
     def __init__(self, *, calls: bool = True, allowed: bool = True, says: str = "") -> None:
         self.wire = ScriptedWire()
@@ -61,7 +61,7 @@ async def tried(server: Server, flags: dict[str, str], at: str = "https://127.0.
 
 
 def left(server: Server) -> int:
-    """Return how many configurations stay with the server."""
+    """Return the number of webhook configurations left on the server."""
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 
@@ -98,7 +98,7 @@ async def test_reached_address_raises_not_called_when_the_server_cannot_call():
 
 
 @pytest.mark.parametrize("says", ["", "context deadline exceeded"])
-async def test_reached_address_is_to_be_tried_again_when_a_server_is_slow(
+async def test_reached_address_raises_a_temporary_not_called_error_when_the_server_is_slow(
     monkeypatch: pytest.MonkeyPatch, says: str
 ):
     monkeypatch.setattr(webhooks, "_PATIENCE", 0.05)

@@ -1,4 +1,4 @@
-"""Requests of the client, its results, and the answers that the caches receive."""
+"""Requests and results of the client, and the responses that the caches receive."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ WRITES: dict[str, Callable[[Client, Pod], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_dry_run_is_sent_as_one_and_leaves_the_cache_unchanged(
+async def test_dry_run_write_sends_the_dry_run_option_and_leaves_the_cache_unchanged(
     client: Client, cache: Cache, wire: ScriptedWire, write: Callable[[Client, Pod], Awaitable[object]]
 ):
     cache.informer(Pod)
@@ -69,14 +69,14 @@ async def test_dry_run_is_sent_as_one_and_leaves_the_cache_unchanged(
     assert (await client.get(Pod, KEY)).metadata.resource_version == "5"
 
 
-async def test_create_names_a_namespace_that_is_missing(client: Client, wire: ScriptedWire):
+async def test_create_error_names_the_missing_namespace(client: Client, wire: ScriptedWire):
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
     with pytest.raises(ValueError, match=r"Pod.* is namespaced: 'a' needs a metadata\.namespace"):
         await client.create(Unstructured.parse(manifest))
     assert wire.sent("POST") == []
 
 
-async def test_patch_of_metadata_returns_metadata_and_updates_every_cache(
+async def test_metadata_patch_returns_metadata_and_updates_every_cache(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
     for metadata_only in (False, True):
@@ -97,7 +97,7 @@ async def test_patch_of_metadata_returns_metadata_and_updates_every_cache(
     assert await client.metadata.find(Pod, KEY) == patched
 
 
-async def test_metadata_of_a_cluster_scoped_object_gets_no_namespaced_owner(
+async def test_metadata_patch_refuses_a_namespaced_owner_of_a_cluster_scoped_object(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
     cache.informer(Node, metadata_only=True)
@@ -117,7 +117,7 @@ class TestClientPages:
         pages = client.uncached.pages(Pod, namespace="ns", labels={"app": "web"}, limit=2)
         return [[each.metadata.name for each in found] async for found in pages]
 
-    async def test_pages_come_one_by_one(self, client: Client, wire: ScriptedWire):
+    async def test_pages_are_requested_one_by_one(self, client: Client, wire: ScriptedWire):
         wire.on("GET", PATH, page(9, ("a", 1), ("b", 2), resume="c1"), page(9, ("c", 3)))
         assert await self.read(client) == [["a", "b"], ["c"]]
         assert [sent.query for sent in wire.sent("GET", PATH)] == [
@@ -125,7 +125,7 @@ class TestClientPages:
             {"limit": "2", "labelSelector": "app=web", "continue": "c1"},
         ]
 
-    async def test_pages_continue_in_the_current_list_when_the_first_one_expired(
+    async def test_pages_continue_with_the_new_continue_token_when_the_first_token_expired(
         self, client: Client, wire: ScriptedWire
     ):
         too_old = Reply.json(expired() | {"metadata": {"continue": "c2"}}, status=410)
@@ -134,7 +134,7 @@ class TestClientPages:
         assert [sent.query.get("continue") for sent in wire.sent("GET", PATH)] == [None, "c1", "c2"]
 
     @pytest.mark.parametrize("resume", ["", "c1"])
-    async def test_pages_raise_gone_when_the_server_gives_no_token_to_continue(
+    async def test_pages_raise_gone_when_the_server_gives_no_new_continue_token(
         self, client: Client, wire: ScriptedWire, resume: str
     ):
         too_old = Reply.json(expired() | {"metadata": {"continue": resume}}, status=410)
@@ -148,7 +148,7 @@ class TestClientPages:
 
 
 class TestClientDeleteCollection:
-    async def test_delete_collection_sends_its_selectors_and_leaves_the_cache_to_the_watch(
+    async def test_delete_collection_sends_its_selectors_and_leaves_the_cache_unchanged(
         self, client: Client, cache: Cache, wire: ScriptedWire
     ):
         cache.informer(Pod)
@@ -163,7 +163,7 @@ class TestClientDeleteCollection:
         # The object may have a finalizer.
         assert await client.find(Pod, KEY) is not None
 
-    async def test_delete_collection_needs_a_namespace_for_a_namespaced_kind(
+    async def test_delete_collection_refuses_a_namespaced_kind_without_a_namespace(
         self, client: Client, wire: ScriptedWire
     ):
         with pytest.raises(ValueError, match=r"Pod\.v1 is namespaced: .* one namespace at a time"):
@@ -174,7 +174,7 @@ class TestClientDeleteCollection:
         assert sent.json()["propagationPolicy"] == "Background"
 
 
-async def test_update_sends_no_managed_fields(client: Client, wire: ScriptedWire):
+async def test_update_omits_managed_fields_from_the_request(client: Client, wire: ScriptedWire):
     # The cache keeps only our own entries; an update without them leaves all unchanged.
     own = [{"manager": "test", "operation": "Apply", "fieldsV1": {}}]
     wire.on("PUT", "*", Reply.json(pod("a", 7)))
@@ -186,7 +186,7 @@ async def test_update_sends_no_managed_fields(client: Client, wire: ScriptedWire
 
 
 class TestOwnWrites:
-    """Writes that are known to change only what the writer has seen."""
+    """Writes that prove the version that they replaced, so that controllers can skip the resulting events."""
 
     @pytest.fixture(autouse=True)
     async def answers(self, cache: Cache, wire: ScriptedWire) -> None:
@@ -210,7 +210,7 @@ class TestOwnWrites:
             ("update", {}, "0", None),  # the server treats it as none
         ],
     )
-    async def test_own_writes_record_the_version_that_a_write_demands(
+    async def test_own_writes_record_the_resource_version_that_the_write_requires(
         self, client: Client, read: Pod, write: str, change: dict[str, Any], version: str, before: int | None
     ):
         written = own_writes_from_here()
@@ -248,7 +248,7 @@ class TestOwnWrites:
 
         assert await asyncio.gather(collect(write=True), collect(write=False)) == [1, 0]
 
-    async def test_own_writes_contain_no_reads(self, client: Client, wire: ScriptedWire, read: Pod):
+    async def test_own_writes_do_not_contain_reads(self, client: Client, wire: ScriptedWire, read: Pod):
         wire.on("GET", f"{PATH}/a", Reply.json(pod("a", 5)))
         written = own_writes_from_here()
         await client.uncached.get(Pod, ObjectKey("ns", "a"))

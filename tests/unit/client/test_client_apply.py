@@ -40,11 +40,11 @@ class Scene:
         wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
 
     def there(self, *steps: Step) -> None:
-        """Set what reads of the Deployment get."""
+        """Set the responses to reads of the Deployment."""
         self.wire.on("GET", PATH, *steps)
 
     def answers(self, *steps: Step) -> None:
-        """Set what patches of it get."""
+        """Set the responses to patches of the Deployment."""
         self.wire.on("PATCH", PATH, *steps)
 
     @property
@@ -67,7 +67,7 @@ def applied(
 
 
 def stored(replicas: int, manager: str = "test") -> Reply:
-    """Return the Deployment with all fields applied by `manager`."""
+    """Return the stored Deployment with all its fields applied by `manager`."""
     return applied({"replicas": replicas}, {"f:spec": {"f:replicas": {}}}, version=replicas, manager=manager)
 
 
@@ -84,8 +84,8 @@ async def test_apply_returns_the_object_before_and_after_an_update(scene: Scene,
     assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
 
 
-async def test_apply_reads_the_server_when_the_cache_misses_an_existing_object(scene: Scene):
-    """Created by a request of ours whose answer was lost, say, and no watch has told of it."""
+async def test_apply_reads_the_server_when_an_existing_object_is_missing_from_the_cache(scene: Scene):
+    """Assume that a create succeeded, but its response and its watch event have not arrived."""
     scene.cache.informer(Deployment)._sinks[0].finish_list(1)
     scene.wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
     scene.there(stored(1))
@@ -105,8 +105,10 @@ async def test_apply_sends_a_patch_only_when_another_manager_applied_the_fields(
 
 
 @pytest.mark.parametrize("changed", ["nothing", "status", "spec", "owner"])
-async def test_apply_skips_an_object_as_we_wrote_it_until_spec_or_manager_changes(scene: Scene, changed: str):
-    """Also where the server spells a value in its own way, so that no comparison finds it equal."""
+async def test_apply_skips_an_already_applied_object_until_its_spec_or_field_manager_changes(
+    scene: Scene, changed: str
+):
+    """Use a server that normalises a value, so that a comparison with the desired value fails."""
     wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "cpu": "0.5"})
 
     def reply(version: int, manager: str = "test", **fields: Any) -> Reply:
@@ -130,12 +132,12 @@ async def test_apply_skips_an_object_as_we_wrote_it_until_spec_or_manager_change
 
 
 class Sort(Enum):
-    """Enum of an operator's own values."""
+    """Enum that an operator defines."""
 
     PLAIN = "plain"
 
 
-async def test_apply_sends_and_compares_any_value_of_a_model_as_json(scene: Scene):
+async def test_apply_sends_and_compares_model_values_as_json(scene: Scene):
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     words: list[tuple[Any, Any]] = [
         (Sort.PLAIN, "plain"),
@@ -169,7 +171,7 @@ REPLICAS = '"kubectl" using apps/v1', ".spec.replicas"
 
 
 def conflict(*others: tuple[str, str]) -> Reply:
-    """Return the refusal of an apply because of these managers and their fields."""
+    """Return the 409 response to an apply, with the conflicting managers and fields."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
         for who, field in others
@@ -177,7 +179,7 @@ def conflict(*others: tuple[str, str]) -> Reply:
     return Reply.status(409, "Conflict", details={"causes": causes})
 
 
-async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(scene: Scene):
+async def test_unforced_apply_raises_apply_conflict_naming_the_other_field_managers(scene: Scene):
     scene.there(Reply.json({"metadata": METADATA, "spec": {"replicas": 5}}))
     refused = conflict(REPLICAS, ("nobody that is named", ".spec.paused"))
     other = Reply.status(409, "Conflict", details={"causes": [{"reason": "UnexpectedServerResponse"}, 1]})
@@ -193,7 +195,7 @@ async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(scen
 
 
 class TestOutcome:
-    """UPDATED if the object is wanted differently than before, RESTORED if another client changed it."""
+    """Outcomes of an apply: UPDATED if the desired object changed, RESTORED if another client changed it."""
 
     OURS: ClassVar[dict[str, Any]] = {"f:spec": {"f:replicas": {}, "f:paused": {}}}
 
@@ -202,7 +204,7 @@ class TestOutcome:
         return await scene.apply(Deployment(metadata=WANTED.metadata, spec=spec))
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that applied it"])
-    async def test_outcome_is_restored_when_another_manager_has_set_the_field(
+    async def test_outcome_is_restored_when_another_field_manager_has_set_the_field(
         self, scene: Scene, known: bool
     ):
         if known:
@@ -218,7 +220,7 @@ class TestOutcome:
         assert [sent.query["force"] for sent in scene.patches] == ["false", "true"]
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that applied it"])
-    async def test_outcome_is_updated_when_our_own_field_is_wanted_differently(
+    async def test_outcome_is_updated_when_the_desired_value_of_our_own_field_changes(
         self, scene: Scene, known: bool
     ):
         scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
@@ -229,7 +231,7 @@ class TestOutcome:
         assert (came.outcome, came.conflicts) == (Outcome.UPDATED, ())
         assert len(scene.patches) == 1
 
-    async def test_outcome_is_restored_when_a_field_of_the_last_apply_was_removed(self, scene: Scene):
+    async def test_outcome_is_restored_when_another_client_removed_an_applied_field(self, scene: Scene):
         scene.there(applied({"replicas": 1, "paused": True}, self.OURS))
         await self.apply(scene, replicas=1, paused=True)
         scene.there(applied({"replicas": 1}, {"f:spec": {"f:replicas": {}}}, version=2))
@@ -237,7 +239,9 @@ class TestOutcome:
         assert (await self.apply(scene, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_outcome_follows_the_digest_of_a_create_by_another_process(self, scene: Scene, same: bool):
+    async def test_outcome_depends_on_the_digest_that_another_process_stored_at_create(
+        self, scene: Scene, same: bool
+    ):
         name = {"name": "cache", "namespace": "team"}
         was = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": name, "spec": {"replicas": 1}}
         digest = creator_name("test", orjson.dumps(was) if same else b"something else")
@@ -248,7 +252,7 @@ class TestOutcome:
         assert came.outcome is (Outcome.RESTORED if same else Outcome.UPDATED)
 
 
-async def test_apply_dry_run_takes_no_create_over_and_is_not_remembered(scene: Scene):
+async def test_apply_dry_run_migrates_no_managed_fields_and_is_not_remembered(scene: Scene):
     scene.there(Reply.json(created_by_us(1)))
     # As if the server spelt the wanted number in another way, which is remembered after a write.
     scene.answers(Reply.json(created_by_us(2)))
@@ -270,7 +274,7 @@ GARBLED: list[Step] = [
 
 
 @pytest.mark.parametrize("answer", GARBLED)
-async def test_apply_raises_protocol_error_when_an_answer_is_malformed(scene: Scene, answer: Reply):
+async def test_apply_raises_protocol_error_when_a_response_is_malformed(scene: Scene, answer: Reply):
     scene.answers(stored(1))
     scene.wire.on("POST", COLLECTION, answer)
     reads: list[list[Step]] = [[answer], [Reply.status(404, "NotFound")]]
@@ -304,9 +308,7 @@ ODD_RECORDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("created", [False, True])
 @pytest.mark.parametrize("odd", ODD_RECORDS)
-async def test_apply_rewrites_managed_fields_that_cannot_be_read(
-    scene: Scene, odd: dict[str, Any], created: bool
-):
+async def test_apply_rewrites_malformed_managed_fields(scene: Scene, odd: dict[str, Any], created: bool):
     paths = [{"name": "a"}]
     wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "paths": paths})
     name = creator_name("test", b"something else") if created else "test"
@@ -323,8 +325,8 @@ async def test_apply_rewrites_managed_fields_that_cannot_be_read(
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that wrote it"])
-async def test_apply_rewrites_managed_fields_that_are_nested_too_deeply(scene: Scene, known: bool):
-    """Anybody who may write the Deployment can store that, in our name."""
+async def test_apply_rewrites_managed_fields_nested_beyond_the_limit(scene: Scene, known: bool):
+    """Assume that another client stored such managed fields under our manager's name."""
     item = {"name": "web", **dict.fromkeys("abcd", "x")}
     spec, deep = {"items": [item]}, b'{"f:a":' * 300 + b"{}" + b"}" * 300
     fields: dict[str, Any] = {".": {}, **{f"f:{name}": {} for name in item}}
@@ -352,7 +354,7 @@ async def test_apply_raises_protocol_error_when_owner_references_are_malformed(s
         await scene.apply(WANTED, owner=owner)
 
 
-async def test_apply_raises_conflict_when_others_are_always_faster(scene: Scene):
+async def test_apply_raises_conflict_when_another_writer_is_always_faster(scene: Scene):
     scene.there(*(Reply.json(created_by_us(version)) for version in range(1, 9)))
     scene.answers(stored(1), Reply.status(422, "Invalid", "the server rejected our request"))
     with pytest.raises(Conflict, match=r"^Deployment team/cache keeps being changed by others$"):
@@ -361,7 +363,9 @@ async def test_apply_raises_conflict_when_others_are_always_faster(scene: Scene)
 
 
 @pytest.mark.parametrize("accepted", [0, 1], ids=["by a dry run", "although nobody was in between"])
-async def test_apply_is_invalid_when_what_would_take_over_our_create_is_refused(scene: Scene, accepted: int):
+async def test_apply_raises_invalid_when_the_server_refuses_the_takeover_of_created_fields(
+    scene: Scene, accepted: int
+):
     scene.there(Reply.json(created_by_us(1)))
     scene.answers(*[stored(1)] * accepted, Reply.status(422, "Invalid", "replicas must be 7"))
     with pytest.raises(Invalid, match="replicas must be 7"):
@@ -371,7 +375,7 @@ async def test_apply_is_invalid_when_what_would_take_over_our_create_is_refused(
 
 
 class TestApplierTakenName:
-    """Child of an owned-only kind whose name is taken; the cache has foreign objects as metadata."""
+    """Apply of a child whose name a foreign object has; the cache has only its metadata."""
 
     OWNER = Widget.decode(
         b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"team","uid":"w"}}'
@@ -385,7 +389,7 @@ class TestApplierTakenName:
         scene.cache.observe_write(Deployment, held.body)
         return held
 
-    async def test_apply_names_another_controller_without_a_request(self, scene: Scene):
+    async def test_apply_error_names_the_controller_of_a_cached_child_without_a_request(self, scene: Scene):
         self.hold(scene, {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": True})
         for refused in (
             scene.apply(WANTED, owner=self.OWNER),
@@ -395,20 +399,20 @@ class TestApplierTakenName:
                 await refused
         assert scene.wire.sent("GET", PATH) == []
 
-    async def test_apply_reads_the_server_when_the_cached_holder_has_no_controller(self, scene: Scene):
+    async def test_apply_reads_the_server_when_the_cached_object_has_no_controller(self, scene: Scene):
         held = self.hold(scene)
         scene.there(held)
         with pytest.raises(OwnedByOther, match="was created by somebody else"):
             await scene.apply(WANTED, owner=self.OWNER)
         assert len(scene.wire.sent("GET", PATH)) == 1
 
-    async def test_apply_creates_the_child_when_the_cached_holder_is_gone(self, scene: Scene):
+    async def test_apply_creates_the_child_when_the_cached_foreign_object_was_deleted(self, scene: Scene):
         self.hold(scene)
         scene.there(Reply.status(404, "NotFound"))
         scene.wire.on("POST", COLLECTION, stored(1))
         assert (await scene.apply(WANTED, owner=self.OWNER)).outcome is Outcome.CREATED
 
-    async def test_apply_without_owner_compares_with_the_whole_object(self, scene: Scene):
+    async def test_apply_without_owner_compares_with_the_complete_object(self, scene: Scene):
         scene.there(self.hold(scene))
         scene.answers(stored(6))
         now, before, outcome, _ = await scene.apply(WANTED)
@@ -468,7 +472,7 @@ async def test_apply_refuses_an_owner_in_another_namespace_without_a_request(sce
     assert scene.wire.requests == []
 
 
-async def test_apply_refuses_metadata_that_no_server_knows_without_a_request(scene: Scene):
+async def test_apply_refuses_unknown_metadata_fields_without_a_request(scene: Scene):
     typing: Any = {"name": "cache", "namespace": "team", "label": {"app": "web"}}
     wanted = Deployment(metadata=ObjectMeta(**typing), spec={"replicas": 1})
     message = 'Deployment team/cache: unknown field "metadata.label"; did you mean metadata.labels?'
@@ -478,7 +482,7 @@ async def test_apply_refuses_metadata_that_no_server_knows_without_a_request(sce
     assert scene.wire.requests == []
 
 
-async def test_apply_takes_an_object_with_all_that_a_server_sets(scene: Scene):
+async def test_apply_accepts_an_object_with_every_field_that_a_server_sets(scene: Scene):
     of_server = {"managedFields": [], "selfLink": "/", "deletionGracePeriodSeconds": 0, "generation": 1}
     typed: Any = {**METADATA, **of_server}
     scene.there(Reply.json({"metadata": METADATA, "spec": {"replicas": 1}}))

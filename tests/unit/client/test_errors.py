@@ -1,4 +1,4 @@
-"""Errors of unknown fields name the field that was meant."""
+"""Errors of unknown fields suggest the most similar field."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Site(Resource, group="test.example.com", version="v1", plural="sites"):
         (ConfigMap, 'strict decoding error: unknown field "dat"', "data"),
     ],
 )
-def test_name_nearest_adds_the_field_that_was_meant(kind: type[Resource], message: str, meant: str):
+def test_name_nearest_suggests_the_most_similar_field(kind: type[Resource], message: str, meant: str):
     error = BadRequest(400, "BadRequest", message)
     name_nearest(error, kind)
     assert str(error) == error.message == f"{message}; did you mean {meant}?"
@@ -77,13 +77,13 @@ def test_name_nearest_adds_the_field_that_was_meant(kind: type[Resource], messag
         (Pod, 'strict decoding error: unknown field "spec.nodeSelector.nod"'),
     ],
 )
-def test_name_nearest_leaves_other_messages_as_they_are(kind: type[Resource], message: str):
+def test_name_nearest_leaves_unrelated_messages_unchanged(kind: type[Resource], message: str):
     error = BadRequest(400, "BadRequest", message)
     name_nearest(error, kind)
     assert str(error) == message
 
 
-async def test_reconcile_with_a_typo_says_on_the_object_what_was_meant():
+async def test_reconcile_error_of_a_misspelt_field_suggests_the_right_field_on_the_object():
     class Typing(Operator[Site]):
         name = "typing"
         owns = (Deployment,)

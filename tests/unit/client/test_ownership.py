@@ -83,7 +83,7 @@ def container(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_holds_exactly_accepts_every_wanted_field_whatever_others_add():
+def test_holds_exactly_ignores_fields_of_other_managers():
     stored = live()
     assert holds_exactly(WANTED, stored, OWNED)
     stored["spec"]["template"]["spec"]["containers"].reverse()
@@ -104,7 +104,7 @@ def test_holds_exactly_accepts_every_wanted_field_whatever_others_add():
         lambda stored: stored["spec"]["selector"]["matchLabels"].update(more="labels"),
     ],
 )
-def test_drift_of_a_wanted_field_is_seen(drift: Any):
+def test_holds_and_holds_exactly_detect_a_changed_field(drift: Any):
     stored = live()
     drift(stored)
     assert not holds_exactly(WANTED, stored, OWNED)
@@ -131,14 +131,27 @@ def test_holds_exactly_detects_an_owned_field_that_is_no_longer_wanted(forget: A
     assert not holds_exactly(wanted, live(), OWNED)
 
 
-def test_holds_ignores_defaults_that_a_create_has_booked():
+def test_holds_ignores_defaults_recorded_in_managed_fields_by_a_create():
     owned = copy.deepcopy(OWNED)
     owned["f:spec"]["f:revisionHistoryLimit"] = {}
     assert holds(WANTED, live(), owned)
     assert not holds_exactly(WANTED, live(), owned)
 
 
-def test_holds_needs_the_whole_key_of_a_live_item():
+def test_holds_exactly_distinguishes_ports_by_protocol():
+    wanted = {"ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}
+    stored = {"ports": [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]}
+    item = {".": {}, "f:containerPort": {}}
+    owned = {
+        "f:ports": {
+            'k:{"containerPort":53,"protocol":"TCP"}': item,
+            'k:{"containerPort":53,"protocol":"UDP"}': {**item, "f:protocol": {}},
+        }
+    }
+    assert holds_exactly(wanted, stored, owned)
+
+
+def test_holds_requires_all_key_fields_of_a_list_item():
     port, record = {"port": 80}, {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     assert holds({"ports": [port]}, {"ports": [{**port, "protocol": "TCP"}]}, {"f:ports": record})
     assert not holds({"ports": [port]}, {"ports": [port]}, {"f:ports": record})
@@ -170,7 +183,7 @@ KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = 
 @pytest.mark.parametrize(
     ("keys", "one", "other", "foreign"), KEYED, ids=["-".join(each[0]) for each in KEYED]
 )
-def test_keyed_items_hold_in_the_wanted_order_alone_wherever_items_of_others_stand(
+def test_keyed_list_matches_only_in_the_desired_order_regardless_of_foreign_items(
     keys: list[str], one: dict[str, Any], other: dict[str, Any], foreign: dict[str, Any], compare: Any
 ):
     def full(item: dict[str, Any]) -> dict[str, Any]:
@@ -193,7 +206,7 @@ def test_keyed_items_hold_in_the_wanted_order_alone_wherever_items_of_others_sta
 
 
 @pytest.mark.parametrize("compare", [holds, holds_exactly])
-def test_members_of_a_set_hold_in_the_wanted_order_alone(compare: Any):
+def test_set_members_match_only_in_the_desired_order(compare: Any):
     owned = {"f:tags": {'v:"a"': {}, 'v:"b"': {}}}
     assert compare({"tags": ["b", "a"]}, {"tags": ["x", "b", "y", "a"]}, owned)
     assert not compare({"tags": ["a", "b"]}, {"tags": ["x", "b", "y", "a"]}, owned)
@@ -213,12 +226,12 @@ REPEATED: list[Any] = [
 
 
 @pytest.mark.parametrize("items", REPEATED)
-def test_may_repeat_keys_finds_a_key_that_is_there_twice(items: list[Any]):
+def test_may_repeat_keys_detects_a_repeated_list_key(items: list[Any]):
     for wanted in ({"spec": {"list": items}}, {"spec": {"containers": [{"name": "a", "list": items}]}}):
         assert may_repeat_keys(orjson.dumps(wanted))
 
 
-def test_may_repeat_keys_knows_a_key_of_each_list_of_a_builtin_kind():
+def test_may_repeat_keys_covers_a_key_of_each_keyed_list_in_builtin_kinds():
     types = [each["schema"].get("properties", {}) for each in table.entries().values() if "schema" in each]
     fields = (field for properties in types for field in properties.values() if isinstance(field, dict))
     keys = {tuple(each) for field in fields if (each := field.get("x-kubernetes-list-map-keys"))}
@@ -233,7 +246,7 @@ def test_may_repeat_keys_knows_a_key_of_each_list_of_a_builtin_kind():
         [{"name": "a", "args": ["[", ",", "]"]}, {"name": "b", "args": ["x", "y"]}],
     ],
 )
-def test_may_repeat_keys_lets_the_usual_object_be_created_by_post(items: list[Any]):
+def test_may_repeat_keys_returns_false_for_ordinary_objects(items: list[Any]):
     assert not may_repeat_keys(orjson.dumps({**WANTED, "list": items}))
 
 
@@ -251,7 +264,7 @@ def test_holds_exactly_distinguishes_true_from_one():
     ],
     ids=["of items that nobody wants", "of one item over and over", "of values"],
 )
-def test_holds_takes_linear_time_for_a_forged_record_and_a_long_list(path: str, held: bool):
+def test_holds_takes_linear_time_for_forged_managed_fields_and_a_long_list(path: str, held: bool):
     count = 5_000
     ports: list[Any] = [{"containerPort": number} for number in (*range(20_000, 20_000 + count), 11211)]
     live, wanted = (ports, ports[-1:]) if path[0] == "k" else (list(range(count)), [count - 1])
@@ -289,7 +302,7 @@ def changed(entries: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[
     return result
 
 
-def test_ownership_takeover_turns_our_create_into_an_apply_wherever_its_entry_stands():
+def test_ownership_takeover_converts_our_create_entry_to_apply_at_any_index():
     ours = entry("memcached+1f0c", "Update", "a", "b")
     others = [entry("kubectl", "Update", "c"), entry("memcached+1f0c", "Update", subresource="status")]
     assert patched([*others, ours]) == [*others, entry("memcached", "Apply", "a", "b")]
@@ -299,7 +312,7 @@ def test_ownership_takeover_turns_our_create_into_an_apply_wherever_its_entry_st
 
 @pytest.mark.parametrize("operation", ["Update", "Apply"])
 @pytest.mark.parametrize("old", ["old", "old+1f0c"])
-def test_ownership_takeover_joins_the_fields_of_former_managers_with_ours(operation: str, old: str):
+def test_ownership_takeover_merges_fields_of_former_managers_into_our_entry(operation: str, old: str):
     old = old if operation == "Update" else "old"
     entries = [
         entry(old, operation, "a"),
@@ -315,7 +328,7 @@ def test_ownership_takeover_joins_the_fields_of_former_managers_with_ours(operat
     assert owned(entries, "old", "older").former
 
 
-def test_ownership_translation_joins_the_entries_of_each_other_version_apart():
+def test_ownership_translation_merges_former_entries_separately_for_each_api_version():
     entries = [
         entry("old", "Update", "a", apiVersion="v1beta1"),
         entry("memcached", "Apply", "b"),
@@ -340,7 +353,7 @@ def test_ownership_translation_joins_the_entries_of_each_other_version_apart():
     ]
 
 
-def test_ownership_translation_leaves_entries_of_one_version_as_they_are():
+def test_ownership_translation_leaves_entries_of_a_single_api_version_unchanged():
     entries = [entry("memcached+1", "Update", "a", apiVersion="v1beta1")]
     assert owned(entries, "old").translation((), "v1") is None
 
@@ -368,13 +381,13 @@ def test_ownership_takeover_leaves_released_fields_without_an_owner():
         ('.spec.ports[port=80,protocol="TCP"]', ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}')),
     ],
 )
-def test_field_path_reads_what_the_server_writes(text: str, path: tuple[str, ...]):
+def test_field_path_parses_paths_as_the_server_writes_them(text: str, path: tuple[str, ...]):
     assert field_path(text) == path
 
 
 @pytest.mark.parametrize(
     "text", ["", ".", "spec..replicas", ".spec.a[0]", ".spec.a[name=web]", "[a=1]", ".a b["]
 )
-def test_field_path_refuses_what_is_none(text: str):
+def test_field_path_refuses_an_invalid_path(text: str):
     with pytest.raises(ValueError, match="is no path of a field, such as"):
         field_path(text)

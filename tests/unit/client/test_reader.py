@@ -1,4 +1,4 @@
-"""Reads with answers beyond the requested object."""
+"""Reads of one object, of lists and of changes, cached and uncached."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def everything(_: Record, __: Meta) -> tuple[str]:
 
 
 class World:
-    """A client, what its cache holds, and the wire to its server."""
+    """A client with its cache and the wire to its server."""
 
     def __init__(self, *namespaces: str, cached: bool = True) -> None:
         self.wire = ScriptedWire()
@@ -65,7 +65,7 @@ def names(pods: list[Pod]) -> list[str]:
     return [each.metadata.name for each in pods]
 
 
-async def test_uncached_list_may_be_longer_than_any_object():
+async def test_uncached_list_can_exceed_the_size_limit_of_one_object():
     world = World(cached=False)
     world.wire.on("GET", "/api/v1/pods", longer_than_any_object(page(10, ("a", 1))))
     assert names(await world.client.uncached.list(Pod)) == ["a"]
@@ -89,7 +89,7 @@ async def test_client_reads_and_writes_a_deeply_nested_object(depth: int):
     assert (await world.client.patch(deep)).metadata.resource_version == "3"
 
 
-async def test_many_undecodable_objects_are_named_with_little_effort(monkeypatch: pytest.MonkeyPatch):
+async def test_list_names_many_undecodable_objects_at_low_cost(monkeypatch: pytest.MonkeyPatch):
     error = Undecodable.__new__(Undecodable)
 
     def decode(*_: object) -> Pod:
@@ -105,7 +105,7 @@ async def test_many_undecodable_objects_are_named_with_little_effort(monkeypatch
 
 
 class TestReaderUndecodable:
-    async def test_list_leaves_out_and_names_an_undecodable_object(self, world: World):
+    async def test_list_omits_and_names_an_undecodable_object(self, world: World):
         pods = await world.client.list(Pod)
         assert names(pods) == ["a", "z"]
         [error] = pods.undecodable
@@ -141,7 +141,7 @@ class TestReaderUndecodable:
             with pytest.raises(Undecodable):
                 await read(Pod, ObjectKey("ns", "odd"))
 
-    async def test_uncached_reads_report_an_undecodable_object_alike(self, world: World):
+    async def test_uncached_reads_report_an_undecodable_object_like_cached_reads(self, world: World):
         odd = pod("odd", 2, spec="none")
         world.wire.on("GET", "/api/v1/namespaces/ns/pods/odd", Reply.json(odd))
         items = {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [odd, pod("z", 3)]}
@@ -227,12 +227,12 @@ class TestReaderSelection:
         with pytest.raises(NotCached, match=r"metadata of Pod is not cached"):
             await world.client.metadata.keys(Pod)
 
-    async def test_selecting_raises_not_cached_when_nobody_declared_the_selection(self, world: World):
+    async def test_selecting_raises_not_cached_when_the_selection_was_not_declared(self, world: World):
         world.cache.informer(Pod)
         with pytest.raises(NotCached, match=r"Pod with label_selector='app=db' is not cached"):
             await world.client.selecting(label_selector="app=db").list(Pod)
 
-    async def test_apply_skips_the_read_of_an_object_that_a_selection_holds(self, world: World):
+    async def test_apply_sends_no_read_when_a_selection_has_cached_the_object(self, world: World):
         for name in ("a", "b"):
             held = pod(name, 3, labels={"app": "web"} if name == "a" else {})
             world.wire.on("GET", f"/api/v1/namespaces/ns/pods/{name}", Reply.json(held))
@@ -345,7 +345,7 @@ class TestReaderLargeLists:
         assert await turns_of_others(read(large.client)) >= alone + self.COUNT
         assert await turns_of_others(read(large.client)) <= alone + 1
 
-    async def test_list_is_right_when_objects_change_while_its_index_is_built(self, large: World):
+    async def test_list_is_correct_when_objects_change_during_the_index_build(self, large: World):
         building = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
         other = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
         at_once = asyncio.create_task(large.client.list(Pod, labels={"app": "other"}))
@@ -371,7 +371,7 @@ class TestReaderLargeLists:
         ]
         assert found == set(again)
 
-    async def test_list_yields_to_the_loop_among_many_small_objects(self):
+    async def test_list_yields_to_the_loop_between_many_small_objects(self):
         world = World()
         for number in range(1000):
             world.holds(f"p{number}", number + 1, labels={"app": "x" * 60})
@@ -391,7 +391,7 @@ class TestReaderLargeLists:
             ),
         ],
     )
-    async def test_simultaneous_reads_of_a_large_object_take_separate_turns(
+    async def test_simultaneous_reads_of_a_large_object_decode_in_separate_loop_turns(
         self, large: World, read: Callable[[Client], Awaitable[object]]
     ):
         async def at_once(number: int) -> None:
@@ -440,14 +440,14 @@ class TestReaderOwnedBy:
         assert await world.client.find(Pod, ObjectKey("ns", "none")) is None
         assert [sent.path for sent in world.wire.sent("GET")[1:]] == [path, path]
 
-    async def test_children_are_listed_without_a_request(self, world: World):
+    async def test_list_of_cached_children_sends_no_request(self, world: World):
         self.others(world, *range(30))
         assert names(await world.client.list(Pod, owner=self.node)) == ["ours"]
         assert names(await world.client.list(Pod, owner=self.node, labels="app!=b")) == ["ours"]
         assert names(await world.client.list(Pod, owner=self.node, labels="app=a,app notin (a)")) == []
         assert world.wire.sent("GET") == []
 
-    async def test_list_reads_foreign_objects_by_one_list(self, world: World):
+    async def test_list_reads_foreign_objects_with_one_request(self, world: World):
         theirs = self.others(world, *range(3))
         self.others(world, 4)  # which has gone meanwhile
         new = pod("new", 90, labels={"app": "a"})
@@ -460,7 +460,7 @@ class TestReaderOwnedBy:
         assert sent.query["labelSelector"] == "app in (a, b)"
 
     @pytest.mark.parametrize("labels", [None, {}, {"app": "a"}, {"app": "a", "x": ""}, ""])
-    async def test_list_sends_the_wanted_labels_to_the_server(
+    async def test_list_sends_its_label_selector_to_the_server(
         self, world: World, labels: dict[str, str] | str | None
     ):
         for number in range(3):
@@ -480,7 +480,7 @@ class TestLiveList:
         server.on("list", page(1))
         return server
 
-    async def test_live_list_yields_the_whole_list_first_and_after_every_change_until_its_exit(
+    async def test_live_list_yields_the_complete_list_at_the_start_and_after_every_change(
         self, client: Client, server: PodServer, wire: ScriptedWire
     ):
         stream = Listed(5, ("b", 2), ("a", 1))
@@ -496,7 +496,7 @@ class TestLiveList:
         assert wire.in_progress == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_live_list_yields_an_empty_list_and_to_a_slow_reader_only_the_latest_state(
+    async def test_live_list_yields_empty_lists_and_skips_old_states_for_a_slow_reader(
         self, client: Client, server: PodServer
     ):
         stream = Listed(5)
@@ -542,7 +542,7 @@ class TestLiveList:
         for sent in (*server.sent("list"), *server.sent("stream")):
             assert wanted.items() <= sent.query.items()
 
-    async def test_live_list_names_an_undecodable_object_and_keeps_the_others(
+    async def test_live_list_names_an_undecodable_object_and_keeps_the_other_objects(
         self, client: Client, server: PodServer
     ):
         stream = Listed(5, ("a", 1))

@@ -42,7 +42,7 @@ class Counted(Thing):
 
 
 class Server:
-    """Server with one object, which another writer may change right before each of our writes."""
+    """Server with one object that another writer can change right before each of our writes."""
 
     def __init__(self, status: Status | None, *, before: Callable[[Server], None] = lambda _: None) -> None:
         self.version = 1
@@ -66,7 +66,7 @@ class Server:
 
     @property
     def writes(self) -> int:
-        """Return how many patches asked for more than what is there."""
+        """Return the number of patches that change the object."""
         return sum(len(sent.json()) > 1 for sent in self.wire.sent("PATCH"))
 
     def read(self) -> Thing:
@@ -141,7 +141,7 @@ async def test_status_report_keeps_the_changes_of_two_concurrent_writers(
         assert parts(thing.status) == parts(read)
 
 
-async def test_patch_of_a_first_status_leaves_what_others_have_set_meanwhile():
+async def test_first_status_patch_keeps_fields_that_another_writer_has_set_meanwhile():
     def interfere(server: Server) -> None:
         server.status = server.status or {"ready": 7}
 
@@ -164,7 +164,9 @@ async def test_status_report_sends_one_patch_when_there_is_no_other_writer():
 @pytest.mark.parametrize(
     "since", [{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 2}, {"a": 1, "conditions": [condition("A", "1")]}]
 )
-async def test_status_report_is_true_when_the_server_differs_in_an_unwritten_field(since: dict[str, Any]):
+async def test_status_report_returns_true_when_another_writer_changed_an_unwritten_field(
+    since: dict[str, Any],
+):
     server = Server({"a": 1, "b": 1})
     thing = server.read()
     thing.status = {"a": 3, "b": 1}
@@ -176,8 +178,8 @@ async def test_status_report_is_true_when_the_server_differs_in_an_unwritten_fie
     assert not await server.report(thing)
 
 
-async def test_status_report_is_false_when_another_writer_has_overwritten_it_since():
-    """Check that the overwriting write causes its own event."""
+async def test_status_report_returns_false_when_another_writer_overwrites_the_reported_value():
+    """Check that the overwriting write causes a watch event."""
     server = Server({"a": 1})
     thing = server.read()
     thing.status = {"a": 2}
@@ -219,7 +221,7 @@ async def test_status_report_raises_conflict_when_another_writer_is_always_faste
     assert server.writes == 5
 
 
-async def test_status_patch_is_not_repeated_when_another_writer_has_written_the_same():
+async def test_status_patch_is_not_repeated_when_another_writer_wrote_the_same_status():
     def the_same(server: Server) -> None:
         server.status = {"conditions": [condition("A", "1")]}
 
@@ -262,7 +264,9 @@ async def test_status_patch_raises_protocol_error_when_the_read_object_is_malfor
 @pytest.mark.parametrize(
     "lost", [LostAfter, lambda _: Reply.status(500, "InternalError")], ids=["cut off", "500"]
 )
-async def test_status_report_repairs_a_write_whose_answer_was_lost(lost: Callable[[Reply], Step]):
+async def test_status_report_corrects_the_status_after_a_write_with_a_lost_response(
+    lost: Callable[[Reply], Step],
+):
     server = Server({"text": "good", "conditions": [condition("Ready", "good"), condition("Theirs", "x")]})
     cached = server.read()
     server.lost = lost
@@ -283,7 +287,7 @@ async def test_status_report_repairs_a_write_whose_answer_was_lost(lost: Callabl
     assert [len(sent.json()) for sent in server.wire.sent("PATCH")][1] == 1
 
 
-async def test_lost_status_writes_are_remembered_for_a_bounded_number_of_objects(
+async def test_lost_status_writes_are_remembered_for_a_limited_number_of_objects(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("manager.client.write._MOST_IN_DOUBT", 2)
@@ -308,7 +312,7 @@ DOCUMENTS = st.dictionaries(st.text(max_size=2), VALUES, max_size=4)
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_merge_patch_of_the_difference_yields_the_wanted_document(
+def test_merge_diff_applied_as_a_merge_patch_yields_the_desired_document(
     before: dict[str, Any], after: dict[str, Any]
 ):
     assert merge_patch(before, merge_diff(before, after)) == after
@@ -326,7 +330,7 @@ def test_merge_patch_of_the_difference_yields_the_wanted_document(
         ({"a": {"b": 1}}, {"a": []}, {"a": []}),
     ],
 )
-def test_merge_diff_contains_only_changes(
+def test_merge_diff_contains_only_changed_fields(
     before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]
 ):
     assert merge_diff(before, after) == patch
@@ -345,5 +349,5 @@ def test_merge_diff_contains_only_changes(
         ({"data": {"a": "MQ=="}}, {"data": {"a": "MQ=="}}),
     ],
 )
-def test_fold_string_data_leaves_to_the_server_what_is_not_text(wire: dict[str, Any], folded: dict[str, Any]):
+def test_fold_string_data_leaves_non_string_values_unchanged(wire: dict[str, Any], folded: dict[str, Any]):
     assert fold_string_data(wire) == folded

@@ -33,7 +33,7 @@ def test_autoscaling_overlay_equals_the_shards_overlay_without_replicas():
     assert scaled == fixed
 
 
-def test_autoscaler_limits_managers_to_a_third_of_the_shards():
+def test_autoscaler_limits_manager_replicas_to_a_third_of_the_shards():
     target = autoscaler()["spec"]["scaleTargetRef"]
     deployment = the(target["kind"], target["name"], OVERLAY)
     assert deployment["apiVersion"] == target["apiVersion"]
@@ -43,7 +43,7 @@ def test_autoscaler_limits_managers_to_a_third_of_the_shards():
     assert autoscaler()["spec"]["maxReplicas"] * 3 <= settings.shards
 
 
-def test_autoscaler_metric_comes_from_a_metric_of_the_program_in_its_namespace():
+def test_autoscaler_metric_rule_selects_a_metric_that_the_manager_exports():
     (rule,) = RULES["external"]
     (metric,) = autoscaler()["spec"]["metrics"]
     assert metric["external"]["metric"] == {"name": rule["name"]["as"]}
@@ -54,7 +54,7 @@ def test_autoscaler_metric_comes_from_a_metric_of_the_program_in_its_namespace()
     assert rule["resources"] == {"overrides": {"namespace": {"resource": "namespace"}}}
 
 
-def test_prometheus_understands_the_query_that_the_adapter_makes_of_the_rule(tmp_path: Path):
+def test_query_of_the_prometheus_adapter_rule_is_valid_promql(tmp_path: Path):
     (rule,) = RULES["external"]
     query = rule["metricsQuery"]
     for name, value in {

@@ -20,7 +20,7 @@ UNWANTED = ("MAKE", "KUBEBUILDER_", "PYTHON")
 
 
 def ci(folder: Path, *, lint: str, test: str, quick: str = "true") -> subprocess.CompletedProcess[str]:
-    """Run it in a checkout whose targets do this, on a machine that has the images' Python and the oldest."""
+    """Run `.ci/run` in a checkout with these make targets and both supported Python versions."""
     checkout, programs = folder / "checkout", folder / "bin"
     for each in (checkout / ".ci", checkout / "scripts", programs):
         each.mkdir(parents=True)
@@ -52,7 +52,7 @@ def ci(folder: Path, *, lint: str, test: str, quick: str = "true") -> subprocess
     )
 
 
-def test_ci_tests_the_images_python_and_the_oldest(tmp_path: Path):
+def test_ci_runs_tests_on_the_python_of_the_image_and_on_the_oldest_supported_python(tmp_path: Path):
     on = 'echo "$@ runs on [$(notdir $(PYTHON))]"'
     done = ci(tmp_path, lint=on, test=on, quick=on)
     assert done.returncode == 0, done.stderr
@@ -62,7 +62,7 @@ def test_ci_tests_the_images_python_and_the_oldest(tmp_path: Path):
     assert done.stdout.splitlines()[-1] == f".ci/run: passed: {passed}"
 
 
-def test_ci_ends_with_the_output_and_the_name_of_the_target_that_fails(tmp_path: Path):
+def test_ci_prints_the_output_and_the_name_of_a_failing_target_last(tmp_path: Path):
     done = ci(tmp_path, test=FOREVER, lint="sleep 0.2; echo lint found a fault; false")
     assert done.returncode == 1
     assert "lint found a fault" in done.stdout
@@ -86,7 +86,7 @@ def test_workflow_runs_ci_on_every_supported_version_of_python():
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_workflow_uses_few_actions_by_their_commits_and_may_only_read(name: str):
+def test_workflow_pins_actions_to_commits_and_has_read_only_permissions(name: str):
     jobs = WORKFLOWS[name]["jobs"].values()
     assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
     allowed = [job["permissions"] for job in jobs if "permissions" in job]

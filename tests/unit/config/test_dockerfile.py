@@ -1,4 +1,4 @@
-"""The Dockerfile keeps the rules of a good one, and copies what there is."""
+"""The Dockerfile follows best practices and copies only existing paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sources(stage: Stage) -> list[str]:
 COPIED = sorted({name for stage in DOCKERFILE.stages.values() for name in sources(stage)})
 
 
-def test_base_image_has_a_digest_or_the_reason_why_not_and_names_no_host():
+def test_base_image_has_a_digest_or_a_comment_with_the_reason_and_no_registry_host():
     bases = {stage.base for stage in DOCKERFILE.stages.values()} - DOCKERFILE.stages.keys() - {"scratch"}
     assert len(bases) == 1
     found = re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-slim-[a-z]+(@sha256:[0-9a-f]{64})?", *bases)
@@ -35,7 +35,7 @@ def test_base_image_has_a_digest_or_the_reason_why_not_and_names_no_host():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_images_run_as_nobody_and_without_a_shell_so_that_signals_reach_programs(target: str):
+def test_images_run_as_nobody_and_start_programs_without_a_shell(target: str):
     users = [each.text for stage in DOCKERFILE.lineage(target) for each in stage.of("USER")]
     assert users[-1] == NOBODY
     for name in ("ENTRYPOINT", "CMD"):
@@ -44,7 +44,7 @@ def test_images_run_as_nobody_and_without_a_shell_so_that_signals_reach_programs
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_image_holds_the_slim_stage_and_nothing_that_was_needed_to_install(target: str):
+def test_image_contains_only_the_slim_stage_without_build_tools(target: str):
     base, *_ = DOCKERFILE.lineage(target)
     assert base.base == "scratch"
     (whole,) = base.of("COPY")
@@ -76,7 +76,7 @@ def test_copied_paths_are_tracked_by_git():
         assert tracked.stdout, f"{name} is not in the repository"
 
 
-def test_dockerignore_allows_just_the_paths_that_are_copied():
+def test_dockerignore_allows_only_the_copied_paths():
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert next(line for line in lines if not line.startswith("#")) == "*"
     # The bundle's image is built here too.

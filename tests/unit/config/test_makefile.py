@@ -19,12 +19,12 @@ FIELD = (
 )
 
 
-def test_help_lists_every_target_of_the_field():
+def test_make_help_lists_the_usual_targets():
     listed = {line.split()[1] for line in make("help").stdout.splitlines() if line.startswith("  make ")}
     assert set(FIELD) <= listed
 
 
-def test_make_runs_tests_marked_whole_in_test_all_only():
+def test_make_runs_tests_marked_whole_only_in_test_all():
     # SEEDS is given each time: a make that runs these tests may have it.
     (quick,), (smoke,), (whole,) = (
         [line for line in make("--dry-run", *goal).stdout.splitlines() if "/pytest " in line]

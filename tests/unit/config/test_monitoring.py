@@ -1,4 +1,4 @@
-"""Alerts and dashboard name what the programs measure, and every alert has a runbook."""
+"""Alerts and dashboards use existing metrics, and every alert has a runbook."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def grouped_by(query: str) -> set[str]:
     return {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
 
 
-def test_legends_of_the_dashboard_name_labels_that_their_queries_keep():
+def test_dashboard_legends_use_only_labels_that_their_queries_keep():
     for target in (target for panel in PANELS for target in panel.get("targets", ())):
         query, named = target["expr"], set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         all_labels = {label for name in set(METRIC.findall(query)) - ELSEWHERE for label in measured()[name]}
@@ -68,7 +68,7 @@ def test_legends_of_the_dashboard_name_labels_that_their_queries_keep():
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_queries_name_metrics_and_labels_that_exist(query: str):
+def test_dashboard_and_alert_queries_use_only_existing_metrics_and_labels(query: str):
     known = measured()
     named = set(METRIC.findall(query))
     assert named
@@ -81,7 +81,7 @@ def test_queries_name_metrics_and_labels_that_exist(query: str):
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_every_alert_has_severity_description_and_runbook(rule: dict[str, Any]):
+def test_alerts_all_have_severity_description_and_runbook(rule: dict[str, Any]):
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert {"summary", "description", "runbook"} <= rule["annotations"].keys()
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -104,7 +104,7 @@ def test_alert_rules_pass_their_promtool_cases(rules: Path):
     output_of("promtool", "test", "rules", rules.parent / CASES.name)
 
 
-def test_every_alert_has_a_case_in_which_it_fires_after_it_was_silent():
+def test_alerts_all_have_a_promtool_case_that_goes_from_silent_to_firing():
     fired = set[str]()
     for case in yaml.safe_load(CASES.read_text())["tests"]:
         samples = [str(each.get("exp_samples", [])) for each in case["promql_expr_test"]]

@@ -1,4 +1,4 @@
-"""Overlays of config/: their contents, and that these match the program."""
+"""Overlays of config/: their contents match the flags and rights of the program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def labels_of(deployment: Manifest) -> dict[str, str]:
     return labels
 
 
-def test_namespace_asks_for_the_restricted_level():
+def test_namespace_requires_the_restricted_pod_security_level():
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     for mode in ("enforce", "warn"):
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
@@ -70,7 +70,7 @@ def test_pods_run_as_nobody_with_a_read_only_file_system(name: str):
     }
 
 
-def test_manager_understands_its_flags():
+def test_manager_manifests_have_only_valid_flags():
     deployment = the("Deployment", MANAGER)
     settings = settings_of(deployment)
     assert settings.leader_elect
@@ -86,7 +86,7 @@ def test_manager_understands_its_flags():
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
 
 
-def test_manager_flags_match_the_names_of_configurations_and_secret():
+def test_manager_flags_match_the_names_of_webhook_configurations_and_secret():
     prefix = settings_of(the("Deployment", MANAGER)).webhook_name_prefix
     configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
     assert configured
@@ -96,7 +96,7 @@ def test_manager_flags_match_the_names_of_configurations_and_secret():
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_each_manager_has_rights_on_its_own_lease_only(overlay: str):
+def test_each_manager_has_rights_only_on_its_own_lease(overlay: str):
     deployments = [each for each in of_kind("Deployment", overlay) if MANAGER in each["metadata"]["name"]]
     leases = set()
     for deployment in deployments:
@@ -114,7 +114,7 @@ def test_each_manager_has_rights_on_its_own_lease_only(overlay: str):
     assert len(leases) == len(deployments)
 
 
-def test_each_operator_can_have_a_deployment_of_its_own_and_webhooks_have_one_home():
+def test_per_operator_overlay_has_one_deployment_per_operator_and_one_for_webhooks():
     made = manifests("per-operator")
     managers = {
         name.removeprefix(f"{MANAGER}-"): each
@@ -152,7 +152,7 @@ def test_each_operator_can_have_a_deployment_of_its_own_and_webhooks_have_one_ho
         assert matching == [name]
 
 
-def test_every_operator_alone_has_no_more_rights_than_all_together():
+def test_per_operator_roles_grant_no_more_than_the_shared_role():
     def rights(role: dict[str, Any]) -> set[tuple[str, str, str]]:
         return {
             (group, resource, verb)
@@ -180,7 +180,7 @@ def named_in(role: dict[str, Any], resource: str) -> set[str]:
     return {name for each in rules for name in each.get("resourceNames", ())}
 
 
-def test_manager_role_can_inject_its_authority_only_into_its_webhooks():
+def test_webhook_injection_role_covers_only_the_webhooks_and_crds_of_the_manager():
     role = the("ClusterRole", "operator-manager-webhook-injection-role")
     assert all(each["resourceNames"] for each in role["rules"])
     for resource, kind in (
@@ -219,7 +219,7 @@ def test_overlays_contain_no_tls_secret():
     assert not [each for each in secrets if each.get("type") == "kubernetes.io/tls"]
 
 
-def test_manager_reads_the_certificate_of_cert_manager_where_it_is_mounted():
+def test_cert_manager_overlay_mounts_the_certificate_where_the_manager_reads_it():
     deployment = the("Deployment", MANAGER, "cert-manager")
     settings = settings_of(deployment)
     (mount,) = [
@@ -235,7 +235,7 @@ def test_manager_reads_the_certificate_of_cert_manager_where_it_is_mounted():
     assert (settings.webhook_cert_name, settings.webhook_cert_key) == ("tls.crt", "tls.key")
 
 
-def test_cert_managers_certificate_is_for_the_service_and_everything_that_calls_it_trusts_it():
+def test_cert_manager_overlay_issues_a_trusted_certificate_for_the_webhook_service():
     made = manifests("cert-manager")
     certificate = the("Certificate", "operator-manager-serving-cert", "cert-manager")
     assert f"{WEBHOOK_SERVICE}.{SYSTEM}.svc" in certificate["spec"]["dnsNames"]
@@ -252,7 +252,7 @@ def test_cert_managers_certificate_is_for_the_service_and_everything_that_calls_
     }
 
 
-def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
+def test_network_policy_lets_api_servers_reach_only_the_webhook_port():
     (policy,) = [
         each for each in manifests("network-policy") if each["metadata"]["name"] == "allow-webhook-traffic"
     ]
@@ -264,7 +264,7 @@ def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
     assert all("ipBlock" in each for each in rule["from"])
 
 
-def test_store_understands_its_flags():
+def test_petstore_manifests_have_only_valid_flags():
     deployment = the("Deployment", PETSTORE)
     command, *flags = container_of(deployment)["args"]
     given = params_of(commands, command, flags)
@@ -281,7 +281,7 @@ def selected(selector: dict[str, str], labels: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_every_pod_is_selected_by_ingress_policies(overlay: str):
+def test_network_policies_restrict_the_ingress_of_every_pod(overlay: str):
     policies = [each["spec"] for each in of_kind("NetworkPolicy", overlay)]
     for deployment in of_kind("Deployment", overlay):
         labels = labels_of(deployment)
@@ -291,7 +291,7 @@ def test_every_pod_is_selected_by_ingress_policies(overlay: str):
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_network_policy_lets_only_managers_reach_the_store(overlay: str):
+def test_network_policy_lets_only_managers_reach_the_petstore(overlay: str):
     (policy,) = [
         each
         for each in of_kind("NetworkPolicy", overlay)
@@ -312,7 +312,7 @@ def test_high_availability_overlay_has_two_managers_and_a_disruption_budget():
     assert budget["metadata"]["namespace"] == SYSTEM
 
 
-def test_namespaced_overlay_equals_limited_to_of_the_default():
+def test_namespaced_overlay_equals_the_default_overlay_limited_to_its_namespaces():
     made = manifests("namespaced")
     wanted = list(limited_to(("team-a", "team-b"), manifests()))
     assert sorted(made, key=identity) == sorted(wanted, key=identity)
@@ -330,7 +330,7 @@ CLUSTER_SCOPED = {
 
 
 @pytest.mark.parametrize("overlay", [each for each in OVERLAYS if each not in {"namespaced", "samples"}])
-def test_manager_of_some_namespaces_has_cluster_rights_to_cluster_resources_only(overlay: str):
+def test_namespaced_manager_has_cluster_rights_only_to_cluster_scoped_resources(overlay: str):
     limited = list(limited_to(("a", "b"), manifests(overlay)))
     roles = {each["metadata"]["name"]: each for each in limited if each["kind"] == "ClusterRole"}
     for binding in (each for each in limited if each["kind"] == "ClusterRoleBinding"):
@@ -348,7 +348,7 @@ def edited(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT / "config", tmp_path / "config"))
 
 
-def test_policy_names_the_account_when_namespace_and_prefix_change(edited: Path):
+def test_admission_policy_names_the_account_when_namespace_and_prefix_change(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     text = file.read_text().replace("namespace: operator-manager-system", "namespace: elsewhere")
     file.write_text(text.replace("namePrefix: operator-manager-", "namePrefix: mine-"))
@@ -367,7 +367,7 @@ def identity(manifest: dict[str, Any]) -> tuple[str, str, str]:
     return manifest["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-def test_roles_are_bound_to_the_account_the_manager_runs_under():
+def test_roles_are_bound_to_the_service_account_of_the_manager():
     account = pod_of(the("Deployment", MANAGER))["serviceAccountName"]
     assert the("ServiceAccount", account)
     bindings: list[dict[str, Any]] = [each for each in manifests() if each["kind"].endswith("RoleBinding")]

@@ -31,7 +31,7 @@ def test_folders_with_modules_are_packages(package: str):
     ] == []
 
 
-def test_pins_have_version_and_hashes_and_no_address():
+def test_pinned_requirements_have_version_and_hashes_and_no_url():
     for part in pinned():
         for name, entry in part.items():
             assert re.fullmatch(
@@ -41,7 +41,7 @@ def test_pins_have_version_and_hashes_and_no_address():
     assert not re.search(r"^\s*-(?!-hash)", PINS.read_text(), re.MULTILINE)
 
 
-def test_first_part_of_pins_matches_runtime_dependencies():
+def test_first_section_of_pinned_requirements_matches_the_runtime_dependencies():
     pins = {name: entry.split()[0].partition("==")[2] for part in pinned() for name, entry in part.items()}
     if any(pins.get(name, found.version) != found.version for name, found in dependencies().items()):
         pytest.skip("this environment has other versions than the pinned ones (make test VERSIONS=)")
@@ -51,7 +51,7 @@ def test_first_part_of_pins_matches_runtime_dependencies():
 @pytest.mark.parametrize(
     "licence", ["GPL-3.0-only", "GPL-3.0-only AND MIT", "Of limited use", "Miscellaneous", None]
 )
-def test_licence_check_fails_for_licence_that_is_not_listed(tmp_path: Path, licence: str | None):
+def test_licence_check_fails_for_an_unlisted_licence(tmp_path: Path, licence: str | None):
     information = tmp_path / "other-1.dist-info" / "METADATA"
     information.parent.mkdir()
     said = "" if licence is None else f"License-Expression: {licence}\n"

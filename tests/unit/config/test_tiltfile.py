@@ -13,7 +13,7 @@ from tests.support.settings import params_of, parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 
 
-def test_tiltfile_builds_the_images_of_the_manifests_on_a_cluster_of_this_machine():
+def test_tiltfile_builds_the_images_of_the_manifests_on_a_local_cluster():
     tilt = Tilt().evaluate()
     containers = [container_of(the("Deployment", name, "development")) for name in (MANAGER, PETSTORE)]
     assert tilt.called("docker_build").keys() == {each["image"].partition(":")[0] for each in containers}

@@ -1,4 +1,4 @@
-"""Stand-ins for the parts that a controller works with, and objects as the cache has them."""
+"""Test doubles of a controller's dependencies, and cached objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.cache.objects import Pod
 
 
 class Numbers:
-    """Where the keys of a queue are."""
+    """Numbers of a queue's keys by state."""
 
     def __init__(self, queue: WorkQueue[Any] | None) -> None:
         assert queue is not None
@@ -33,7 +33,7 @@ class Numbers:
 
 
 class ManualSource:
-    """A source that the test speaks through; in sync from the start unless told otherwise."""
+    """Event source that the test triggers; it is synced from the start by default."""
 
     def __init__(self, *, synced: bool = True, problem: str | None = None) -> None:
         self.problem = problem
@@ -64,7 +64,7 @@ class ManualSource:
 
 
 class Reconciler:
-    """Stub reconciler that behaves as the test says, and records each request with its time."""
+    """Stub reconciler that calls the test's function and records each request with its time."""
 
     def __init__(self, act: Callable[[Request], Awaitable[Result | None]] | None = None) -> None:
         self.calls: list[tuple[str, float]] = []
@@ -133,7 +133,7 @@ class Running:
 
 
 async def turns(count: int = 10) -> None:
-    """Let everything happen that can happen now."""
+    """Give the event loop `count` turns."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -234,7 +234,7 @@ def record(name: str = "a", *, version: int = 1, **metadata: Any) -> Record:
 
 
 class Change:
-    """A change of an object with some metadata; says what of it is different afterwards."""
+    """Change of an object with some metadata, and the parts that differ after the change."""
 
     def __init__(self, **before: Any) -> None:
         self._before = before

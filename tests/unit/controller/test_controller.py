@@ -66,7 +66,7 @@ async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
         assert running.controller.ready_problem() is None
 
 
-async def test_standby_controller_has_no_problem_and_no_queue(metrics: Metrics):
+async def test_standby_controller_reports_no_problem_and_has_no_queue(metrics: Metrics):
     standby = controller(Reconciler(), ManualSource(), metrics)
     assert standby.state is ControllerState.STANDBY
     assert standby.ready_problem() is None
@@ -118,7 +118,7 @@ async def test_controller_yields_to_the_loop_between_reconciles_that_never_wait(
     assert max(steps) <= 8  # one per worker
 
 
-async def test_reconciles_keep_to_the_rate_limit():
+async def test_controller_starts_reconciles_within_the_rate_limit():
     async with Running(Reconciler(), rate_limit=2.0) as running:
         running.add(*"abcdef")
         await asyncio.sleep(60)
@@ -126,7 +126,7 @@ async def test_reconciles_keep_to_the_rate_limit():
         assert running.reconciler.times == [0, 0, 0.5, 1, 1.5, 2]
 
 
-async def test_stopping_lets_running_reconciles_finish_and_starts_no_more(log_lines: LogLines):
+async def test_stop_waits_for_running_reconciles_and_starts_no_further_reconcile(log_lines: LogLines):
     async with Running(taking(10), max_concurrent_reconciles=2) as running:
         running.add(*"abcd")
         await asyncio.sleep(5)
@@ -145,7 +145,7 @@ async def test_stopping_lets_running_reconciles_finish_and_starts_no_more(log_li
     assert not [line for line in log_lines if line["event"] == "reconciles cancelled"]
 
 
-async def test_stop_cancels_unfinished_reconciles_after_the_grace(log_lines: LogLines):
+async def test_stop_cancels_unfinished_reconciles_after_the_grace_period(log_lines: LogLines):
     cancelled: list[str] = []
 
     async def act(request: Request) -> Result | None:
@@ -180,7 +180,7 @@ async def test_controller_stops_at_once_when_idle_or_while_it_waits_for_caches(s
         assert running.reconciler.calls == []
 
 
-async def test_stop_during_the_start_lets_no_reconcile_begin():
+async def test_stop_during_the_start_prevents_every_reconcile():
     source = ManualSource(synced=False)
     async with Running(Reconciler(), sources=[source]) as running:
         source.add("a")
@@ -193,7 +193,7 @@ async def test_stop_during_the_start_lets_no_reconcile_begin():
 
 
 @pytest.mark.parametrize(("seconds", "rate_limit", "stopped_at"), [(0, 0.01, 1), (20, 0.1, 20)])
-async def test_stop_starts_no_reconcile_that_waits_for_the_rate_limit_and_does_not_wait_for_it(
+async def test_stop_drops_reconciles_that_wait_for_the_rate_limit(
     seconds: float, rate_limit: float, stopped_at: float
 ):
     async with Running(taking(seconds), rate_limit=rate_limit) as running:
@@ -204,7 +204,7 @@ async def test_stop_starts_no_reconcile_that_waits_for_the_rate_limit_and_does_n
         assert running.reconciler.names == ["a"]
 
 
-async def test_controller_stop_may_be_called_twice():
+async def test_controller_stop_can_be_called_twice():
     async with Running(taking(10)) as running:
         running.add("a")
         await asyncio.sleep(1)
@@ -216,7 +216,7 @@ async def test_controller_stop_may_be_called_twice():
 
 
 @pytest.mark.parametrize(("takes", "how"), [(0, "passes it on"), (1, "swallows it"), (1, "raises")])
-async def test_controller_ends_when_it_is_cancelled_whatever_its_reconcile_does(takes: float, how: str):
+async def test_cancelled_controller_ends_even_when_its_reconcile_resists_cancellation(takes: float, how: str):
     async def act(request: Request) -> Result | None:
         try:
             await asyncio.sleep(1000)
@@ -276,7 +276,7 @@ async def test_controller_leaves_no_task_and_no_timer_after_stop():
         assert not loop.timers
 
 
-async def test_controller_metrics_exist_with_zero_from_the_start(metrics: Metrics):
+async def test_controller_metrics_are_zero_from_the_start(metrics: Metrics):
     controller(Reconciler(), ManualSource(), metrics)
     for result in ("success", "error", "requeue", "requeue_after"):
         labels = {"controller": "test", "result": result}

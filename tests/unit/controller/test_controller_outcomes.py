@@ -40,7 +40,7 @@ TIMEOUTS = "controller_runtime_reconcile_timeouts_total"
 
 
 def answering(*answers: Result | BaseException | None) -> Reconciler:
-    """Answers with these in turn, and with None from then on."""
+    """Return a reconciler that gives these results in turn, then None."""
     left = list(answers)
 
     async def act(request: Request) -> Result | None:
@@ -61,7 +61,7 @@ async def ran(reconciler: Reconciler, *, seconds: float = 1000) -> Running:
 
 
 class Odd(BaseException):
-    """Neither an error nor known to asyncio."""
+    """Exception that is not a subclass of Exception."""
 
 
 def undecodable(kind: type[Resource], name: str) -> Undecodable:
@@ -97,7 +97,7 @@ COMES_OF: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("answers", "times", "counted"), COMES_OF.values(), ids=COMES_OF)
-async def test_reconcile_answer_determines_retry_times_and_metrics(
+async def test_reconcile_result_determines_retry_times_and_metrics(
     answers: list[Any], times: list[float], counted: dict[str, int]
 ):
     running = await ran(answering(*answers), seconds=5000)
@@ -112,14 +112,14 @@ async def test_reconcile_answer_determines_retry_times_and_metrics(
         assert Numbers(running.controller._queue).backing_off == 0
 
 
-async def test_requeue_after_starts_the_back_off_afresh():
+async def test_requeue_after_resets_the_backoff():
     answers = (OSError(), OSError(), OSError(), Result(requeue_after=10), OSError())
     running = await ran(answering(*answers))
     times = running.reconciler.times
     assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
 
 
-async def test_requeue_after_with_jitter_never_comes_early():
+async def test_requeue_after_with_jitter_never_fires_early():
     running = await ran(answering(*[Result(requeue_after=10, jitter=0.5)] * 20))
     gaps = [later - earlier for earlier, later in pairwise(running.reconciler.times)]
     assert len(gaps) == 20
@@ -149,7 +149,9 @@ def test_result_refuses_invalid_times(wrong: dict[str, float], field: str):
         (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
     ],
 )
-async def test_requeue_keeps_the_priority_unless_the_result_names_another(answer: Result, order: list[str]):
+async def test_requeue_keeps_the_priority_unless_the_result_sets_another_priority(
+    answer: Result, order: list[str]
+):
     async def act(request: Request) -> Result | None:
         if request.name == "blocker":
             await asyncio.sleep(5)
@@ -165,7 +167,7 @@ async def test_requeue_keeps_the_priority_unless_the_result_names_another(answer
         assert running.reconciler.names == order
 
 
-async def test_backoff_is_not_prolonged_by_changes_during_an_outage():
+async def test_changes_during_an_outage_do_not_lengthen_the_backoff():
     async def fail_for_eleven_seconds(request: Request) -> Result | None:
         if asyncio.get_running_loop().time() < 11:
             raise OSError("the server is gone")
@@ -212,7 +214,7 @@ ENDS = [SystemExit(1), GeneratorExit(), Odd(), BaseExceptionGroup("stop", [Syste
     [*ENDS, overflow, wait_for_something_cancelled],
     ids=lambda fault: getattr(fault, "__name__", repr(fault)),
 )
-async def test_reconcile_fails_and_the_controller_goes_on_when_it_would_end_the_program(fault: Any):
+async def test_controller_survives_a_reconcile_that_raises_a_fatal_exception(fault: Any):
     async def act(request: Request) -> Result | None:
         if isinstance(fault, BaseException):
             raise fault
@@ -232,7 +234,7 @@ async def hang(request: Request) -> Result | None:
     return None
 
 
-async def test_reconcile_is_cancelled_counted_logged_and_retried_after_its_timeout(log_lines: LogLines):
+async def test_reconcile_beyond_its_timeout_is_cancelled_counted_logged_and_retried(log_lines: LogLines):
     async with Running(Reconciler(hang), reconcile_timeout=60) as running:
         running.add("a")
         await asyncio.sleep(150)
@@ -246,7 +248,7 @@ async def test_reconcile_is_cancelled_counted_logged_and_retried_after_its_timeo
 
 
 @pytest.mark.parametrize("raises", [False, True])
-async def test_reconcile_timeout_counts_when_the_cancellation_is_swallowed_or_another_error_raised(
+async def test_reconcile_timeout_is_counted_when_the_reconcile_swallows_or_replaces_the_cancellation(
     raises: bool,
 ):
     async def stubborn(request: Request) -> Result | None:
@@ -277,7 +279,7 @@ async def impatient(request: Request) -> Result | None:
 @pytest.mark.parametrize(
     ("act", "limit", "seconds", "errors"), [(impatient, 60, 1.003, 1), (hang, None, 9_999, 0)]
 )
-async def test_reconcile_times_out_only_by_its_own_limit(
+async def test_reconcile_timeout_metric_ignores_timeouts_other_than_the_reconcile_limit(
     act: Any, limit: float | None, seconds: float, errors: int
 ):
     async with Running(Reconciler(act), reconcile_timeout=limit) as running:
@@ -286,7 +288,7 @@ async def test_reconcile_times_out_only_by_its_own_limit(
         assert (running.sample(TIMEOUTS), running.sample(ERRORS)) == (0, errors)
 
 
-async def test_failure_log_line_has_the_object_the_reconcile_id_and_the_error(log_lines: LogLines):
+async def test_failure_log_line_contains_object_reconcile_id_and_error(log_lines: LogLines):
     async with Running(answering(ServiceUnavailable(503, "", "etcd is on holiday"))) as running:
         running.add("a")
         await turns()
@@ -315,7 +317,7 @@ async def test_failure_log_has_a_traceback_for_unexpected_exceptions_only(log_li
     assert lines[3]["error"] == "one; two; KeyError", "it names all errors of a group"
 
 
-async def test_conflict_is_logged_as_error_only_after_ten_in_a_row(log_lines: LogLines):
+async def test_conflict_is_logged_as_error_only_after_ten_consecutive_conflicts(log_lines: LogLines):
     async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 13)) as running:
         running.add("a")
         await asyncio.sleep(30)
@@ -335,7 +337,7 @@ def failure_lines(log_lines: LogLines) -> LogLines:
     return [line for line in log_lines if "reconcile" in line["event"] and line["log_level"] != "debug"]
 
 
-async def test_failure_log_counts_objects_when_all_fail_for_one_reason(log_lines: LogLines):
+async def test_failure_log_counts_objects_when_every_object_fails_for_the_same_reason(log_lines: LogLines):
     async def forbid_for_five_minutes(request: Request) -> Result | None:
         if asyncio.get_running_loop().time() < 300:
             message = f'foos "{request.name}" is forbidden: User "operator" cannot patch resource "foos"'
@@ -358,7 +360,9 @@ async def test_failure_log_counts_objects_when_all_fail_for_one_reason(log_lines
     assert failures > 1_000
 
 
-async def test_failure_log_ends_an_error_when_its_last_object_fails_for_another(log_lines: LogLines):
+async def test_failure_log_reports_the_end_of_an_error_when_its_objects_succeed_or_fail_differently(
+    log_lines: LogLines,
+):
     async def act(request: Request) -> Result | None:
         time = asyncio.get_running_loop().time()
         if request.name == "a" and time > 10:
@@ -376,7 +380,7 @@ async def test_failure_log_ends_an_error_when_its_last_object_fails_for_another(
     assert ended == ["Forbidden"]
 
 
-async def test_failure_log_reports_each_new_error_while_others_last(log_lines: LogLines):
+async def test_failure_log_reports_each_new_error_while_earlier_errors_continue(log_lines: LogLines):
     errors = {
         "a": Unreachable("no route"),
         "b": Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
@@ -395,7 +399,7 @@ async def test_failure_log_reports_each_new_error_while_others_last(log_lines: L
     assert [line["name"] for line in failure_lines(log_lines)] == list(errors)
 
 
-async def test_failure_log_names_each_object_while_few_have_errors_of_their_own(log_lines: LogLines):
+async def test_failure_log_names_each_object_while_few_objects_have_distinct_errors(log_lines: LogLines):
     async def fail(request: Request) -> Result | None:
         raise Invalid(422, "Invalid", f'Foo "{request.name}" is invalid: spec.size: Required value')
 
@@ -408,7 +412,7 @@ async def test_failure_log_names_each_object_while_few_have_errors_of_their_own(
         assert len(failure_lines(log_lines)) < 20 + 30
 
 
-async def test_failure_log_is_bounded_when_an_object_fails_and_succeeds_in_turn(log_lines: LogLines):
+async def test_failure_log_is_limited_when_an_object_fails_and_succeeds_alternately(log_lines: LogLines):
     outcomes = itertools.cycle([OSError("now"), None])
 
     async def alternate(request: Request) -> Result | None:
@@ -421,7 +425,7 @@ async def test_failure_log_is_bounded_when_an_object_fails_and_succeeds_in_turn(
     assert len(failure_lines(log_lines)) < 2 * 40 + 10
 
 
-async def test_reconcile_log_carries_the_request_and_reconcile_id(log_lines: LogLines):
+async def test_reconcile_log_lines_contain_the_request_and_the_reconcile_id(log_lines: LogLines):
     async def chatty(request: Request) -> Result | None:
         reconcile_log().info("hello")
         async with asyncio.TaskGroup() as group:
@@ -442,7 +446,7 @@ async def test_reconcile_log_carries_the_request_and_reconcile_id(log_lines: Log
     assert len(set(ids)) == 2
 
 
-async def test_event_to_reconcile_metric_starts_at_the_event():
+async def test_event_to_reconcile_metric_measures_from_the_watch_event():
     async def slow(request: Request) -> Result | None:
         await asyncio.sleep(2)
         return None
@@ -459,7 +463,7 @@ async def test_event_to_reconcile_metric_starts_at_the_event():
         assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)
 
 
-async def test_failure_log_is_bounded_when_every_message_differs(log_lines: LogLines):
+async def test_failure_log_is_limited_when_every_error_message_is_different(log_lines: LogLines):
     letters = random.Random(1)
 
     async def fail_for_an_hour(request: Request) -> Result | None:
@@ -480,7 +484,7 @@ async def test_failure_log_is_bounded_when_every_message_differs(log_lines: LogL
 
 
 class Reporting(Reconciler):
-    """Also reports failures, as the test says."""
+    """Reconciler that also records failures, then calls the test's report function."""
 
     def __init__(self, act: Any, report: Any) -> None:
         super().__init__(act)
@@ -503,7 +507,7 @@ async def test_reconciler_reports_its_failure_before_the_object_is_reconciled_ag
     assert reconciler.times == [0, 2]
 
 
-async def test_report_says_how_long_a_reconcile_took_that_ran_out_of_time():
+async def test_failure_report_of_a_timed_out_reconcile_contains_its_duration():
     async def act(_: Request) -> None:
         try:
             await asyncio.sleep(100)
@@ -519,7 +523,7 @@ async def test_report_says_how_long_a_reconcile_took_that_ran_out_of_time():
 
 
 @pytest.mark.parametrize("problem", ["raises", "hangs", "is cancelled from within"])
-async def test_failed_report_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
+async def test_error_in_a_failure_report_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
     async def report() -> None:
         if problem == "raises":
             raise ServiceUnavailable(503)
@@ -535,7 +539,7 @@ async def test_failed_report_is_logged_once_at_debug_level(problem: str, log_lin
     assert line["log_level"] == "debug"
 
 
-async def test_worker_that_is_cancelled_during_a_report_ends():
+async def test_worker_cancelled_during_a_failure_report_ends():
     reconciler = Reporting(answering(OSError("no"))._act, lambda: asyncio.sleep(1000))
     async with Running(reconciler) as running:
         running.add("a")

@@ -1,4 +1,4 @@
-"""Controller that skips its own writes: events that call the reconciler again, and events that do not.
+"""Events of a controller's own writes, and the events after which the controller reconciles again.
 
 The reconciler of Foos creates a pod for each. The test decides which events the cache gets, and when.
 """
@@ -194,13 +194,13 @@ async def test_controller_skips_only_events_that_its_own_write_caused(
         assert world.skipped() == 1
 
 
-async def test_controller_reconciles_after_its_own_create_when_skipping_is_off(world: World):
+async def test_controller_reconciles_after_its_own_create_when_skipping_of_own_writes_is_off(world: World):
     assert await world.calls(once(lambda: world.answered(world.stored())), skips=False) == ["f1", "f1"]
     assert world.skipped() == 0
 
 
 @pytest.mark.parametrize("error", [OSError("no"), TerminalError("never"), AlreadyExists(409, "", "taken")])
-async def test_controller_reconciles_again_when_a_reconcile_fails_after_its_write(
+async def test_controller_reconciles_again_after_a_reconcile_that_failed_after_its_write(
     world: World, error: Exception
 ):
     async def create() -> None:
@@ -223,7 +223,7 @@ async def test_controller_skips_the_events_of_several_creates_of_one_reconcile(w
     assert await world.calls(once(create), seconds=1) == ["f1"]
 
 
-async def test_controller_reconciles_after_a_write_of_another_controller_of_the_kind(world: World):
+async def test_controller_reconciles_after_a_write_by_another_controller_of_the_same_kind(world: World):
     async def create() -> None:
         await asyncio.sleep(1)
         world.answered(world.stored())
@@ -237,7 +237,7 @@ async def test_controller_reconciles_after_a_write_of_another_controller_of_the_
 
 
 async def test_controller_reconciles_an_object_again_after_a_write_for_another_object(world: World):
-    """Run two workers: one reconciles f2 and makes a pod for f1 while the other one reconciles f1."""
+    """Run two workers: the first reconciles f2 and creates a pod for f1 while the second reconciles f1."""
     began = asyncio.Event()
 
     async def act(request: Request) -> None:

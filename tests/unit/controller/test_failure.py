@@ -38,7 +38,7 @@ def now() -> float:
 
 
 class Server:
-    """Takes writes but during an outage, each in a twentieth of a second."""
+    """Server that accepts a write in 0.05 s, and refuses all writes during an outage."""
 
     def __init__(self, *errors: Exception, until: float = OUTAGE, refusal: KubeError | None = None) -> None:
         self.errors = cycle(errors)
@@ -80,7 +80,7 @@ class Server:
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_controller_retries_all_waiting_objects_soon_after_an_outage(error: KubeError):
+async def test_controller_retries_all_failed_objects_soon_after_an_outage(error: KubeError):
     server = Server(error)
     async with Running(Reconciler(server.write)) as running:
         running.add(*(f"{number}" for number in range(20)))
@@ -106,11 +106,11 @@ DENIALS = [
 
 
 @pytest.mark.parametrize("error", DENIALS, ids=lambda error: error.message[-30:])
-def test_cause_awaits_nothing_when_the_server_refuses_the_object_itself(error: KubeError):
+def test_failure_cause_has_no_outage_to_await_when_the_server_refuses_the_object(error: KubeError):
     assert Cause.of(error).awaited is None
 
 
-async def test_controller_retries_waiting_objects_at_the_pace_of_answers():
+async def test_controller_ramps_up_retries_after_an_outage_with_the_successful_responses():
     server = Server(Unreachable("no route"))
     async with Running(Reconciler(server.write), max_concurrent_reconciles=100) as running:
         running.add(*(f"{number}" for number in range(100)))
@@ -135,7 +135,7 @@ async def test_controller_retries_waiting_objects_at_the_pace_of_answers():
     ],
     ids=["one error", "in turn", "at once", "not to be told from having no right"],
 )
-async def test_controller_makes_few_attempts_during_an_outage(errors: list[Exception]):
+async def test_controller_makes_few_reconcile_attempts_during_an_outage(errors: list[Exception]):
     server = Server(*errors)
     async with Running(Reconciler(server.write)) as running:
         running.add(*(f"{number}" for number in range(40)))
@@ -146,7 +146,7 @@ async def test_controller_makes_few_attempts_during_an_outage(errors: list[Excep
         assert running.sample(ERRORS) - before < (OUTAGE / 2 / 10 + 40 * 4) * len(errors)
 
 
-async def test_controller_probes_an_outage_with_each_waiting_object_in_turn():
+async def test_controller_probes_the_server_with_a_different_failed_object_each_time_during_an_outage():
     server = Server(ServiceUnavailable(503))
     async with Running(Reconciler(server.write)) as running:
         running.add(*"abcde")
@@ -180,7 +180,7 @@ async def test_failing_object_neither_delays_nor_triggers_other_objects():
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_refusals_in_one_namespace_do_not_delay_other_namespaces(
+async def test_forbidden_writes_in_one_namespace_do_not_delay_objects_of_other_namespaces(
     before: KubeError | None, refusal: KubeError
 ):
     server = Server(before or refusal, refusal=refusal, until=600)
@@ -196,7 +196,7 @@ async def test_refusals_in_one_namespace_do_not_delay_other_namespaces(
         assert len(running.reconciler.calls) - calls < 100 * 31 / 500 + 60 + 2 * 100 * bool(before)
 
 
-async def test_conflict_counts_as_an_answer_of_the_server():
+async def test_conflict_response_ends_an_outage():
     outcomes = {"a": [Unreachable("no route")] * 30 + [Conflict(409)], "b": [Unreachable("no route")] * 15}
 
     async def act(request: Request) -> Result | None:
@@ -211,7 +211,7 @@ async def test_conflict_counts_as_an_answer_of_the_server():
         assert running.sample("operator_manager_failing_objects") == 0
 
 
-async def test_controller_probes_with_another_object_when_the_probing_one_is_gone():
+async def test_controller_probes_with_another_object_when_the_probing_object_is_deleted():
     gone: set[str] = set()
     server = Server(Unreachable("no route"))
 
@@ -227,7 +227,7 @@ async def test_controller_probes_with_another_object_when_the_probing_one_is_gon
         assert server.done.keys() == {"c"}
 
 
-async def test_failing_objects_merge_causes_by_type_when_there_are_too_many():
+async def test_failing_objects_are_grouped_by_error_type_when_there_are_too_many_causes():
     async def fail(request: Request) -> Result | None:
         raise ServiceUnavailable(503, "", f"request {'x' * int(request.name)} failed")
 

@@ -21,7 +21,19 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-async def test_queue_item_has_its_priority_and_first_triggers(queue: WorkQueue[Any]):
+async def test_queue_delays_each_rate_limited_add_longer_until_forget(queue: WorkQueue[Any]):
+    delays = []
+    for _ in range(4):
+        delays.append(queue.add_rate_limited("a"))
+        await asyncio.sleep(delays[-1])
+    assert delays == pytest.approx([0.005, 0.01, 0.02, 0.04])
+    assert queue.retries("a") == 4
+    queue.forget("a")
+    assert queue.retries("a") == 0
+    assert queue.add_rate_limited("a") == 0.005
+
+
+async def test_queue_item_contains_its_priority_and_first_triggers(queue: WorkQueue[Any]):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
     for trigger in triggers:
@@ -33,13 +45,13 @@ async def test_queue_item_has_its_priority_and_first_triggers(queue: WorkQueue[A
 
 @pytest.fixture
 async def at_work(queue: WorkQueue[Any]) -> WorkQueue[Any]:
-    """Return a queue whose only key is in progress."""
+    """Return a queue whose only key is being reconciled."""
     queue.add("a")
     await queue.get()
     return queue
 
 
-async def test_discard_if_only_drops_a_key_that_only_these_causes_added(at_work: WorkQueue[Any]):
+async def test_discard_if_only_drops_a_key_that_only_the_given_causes_added(at_work: WorkQueue[Any]):
     at_work.add("a", cause="x")
     at_work.add("a", cause="y")
     assert at_work.discard_if_only("a", {"x", "y", "z"})
@@ -67,7 +79,7 @@ X: dict[str, Any] = {"cause": "x"}
     ],
     ids=str,
 )
-async def test_discard_if_only_keeps_a_key_that_another_cause_or_a_delay_added(
+async def test_discard_if_only_keeps_a_key_that_a_different_cause_or_a_delay_added(
     at_work: WorkQueue[Any], adds: list[dict[str, Any]]
 ):
     for how in adds:
@@ -78,7 +90,9 @@ async def test_discard_if_only_keeps_a_key_that_another_cause_or_a_delay_added(
     assert len(at_work) == 1
 
 
-async def test_discard_if_only_returns_false_when_nobody_asked_during_the_work(queue: WorkQueue[Any]):
+async def test_discard_if_only_returns_false_when_no_request_arrived_during_the_reconcile(
+    queue: WorkQueue[Any],
+):
     queue.add("a", cause="x")
     assert not queue.discard_if_only("a", {"x"})
     assert await queue.get()
@@ -107,7 +121,7 @@ async def test_queue_metrics_count_keys_by_priority_ready_keys_and_retries(
     assert sample(metrics, "workqueue_retries_total") == 1
 
 
-async def test_waiting_and_working_are_timed_and_a_key_in_progress_waits_from_its_request(
+async def test_queue_duration_of_a_key_in_progress_counts_from_its_new_request(
     queue: WorkQueue[Any], metrics: Metrics
 ):
     queue.add("a", after=1)
@@ -123,9 +137,7 @@ async def test_waiting_and_working_are_timed_and_a_key_in_progress_waits_from_it
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(2 + 3)
 
 
-async def test_work_in_progress_is_shown_with_its_age_at_the_time_of_asking(
-    queue: WorkQueue[Any], metrics: Metrics
-):
+async def test_queue_reports_keys_in_progress_with_their_current_age(queue: WorkQueue[Any], metrics: Metrics):
     queue.add("a")
     await queue.get()
     await asyncio.sleep(4)
@@ -166,7 +178,7 @@ def test_key_backoff_grows_separately_for_each_key(rng: random.Random):
     assert (backoff.retries("a"), backoff.retries("b"), backoff.retries("c")) == (2, 1, 0)
 
 
-def test_key_backoff_returns_the_rest_of_a_wait_that_was_cut_short(rng: random.Random):
+def test_key_backoff_returns_the_remaining_delay_when_called_before_the_delay_has_passed(rng: random.Random):
     backoff = KeyBackoff[str](base=8, cap=100, jitter=0, rng=rng)
     assert backoff.next_delay("a", now=10) == 8
     assert [backoff.next_delay("a", now=now) for now in (11, 12, 17)] == [7, 6, 1]
@@ -177,7 +189,7 @@ def test_key_backoff_returns_the_rest_of_a_wait_that_was_cut_short(rng: random.R
     assert (len(backoff), backoff.next_delay("a", now=18)) == (0, 8)
 
 
-def test_key_backoff_defaults_to_5_milliseconds_up_to_1000_seconds(rng: random.Random):
+def test_key_backoff_defaults_to_delays_from_5_milliseconds_to_1000_seconds(rng: random.Random):
     backoff = KeyBackoff[str](rng=rng)
     now, delays = 0.0, []
     for _ in range(40):
@@ -206,7 +218,7 @@ async def released(queue: WorkQueue[Any]) -> list[tuple[str, float]]:
     return keys
 
 
-async def test_delayed_keys_are_ready_when_due_with_one_timer_for_all(
+async def test_delayed_keys_become_ready_when_due_and_share_one_timer(
     queue: WorkQueue[Any], loop_timers: Callable[[], int]
 ):
     for key, after in [("c", 3.0), ("a", 1.0), ("b", 2.5)]:
@@ -216,7 +228,15 @@ async def test_delayed_keys_are_ready_when_due_with_one_timer_for_all(
     assert (queue.delayed, loop_timers()) == (0, 0)
 
 
-async def test_keys_that_become_ready_before_their_time_take_no_lasting_space(queue: WorkQueue[Any]):
+async def test_queue_returns_a_delayed_key_once_at_its_earliest_time(queue: WorkQueue[Any]):
+    queue.add("a", after=5)
+    queue.add("a", after=1)
+    queue.add("a", after=3)
+    assert queue.delayed == 1
+    assert await released(queue) == [("a", 1.0)]
+
+
+async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(queue: WorkQueue[Any]):
     queue.add("late", after=5)
     for number in range(10_000):
         queue.add("busy", after=3600.0 + number)
@@ -228,7 +248,7 @@ async def test_keys_that_become_ready_before_their_time_take_no_lasting_space(qu
     assert await released(queue) == [("late", 5.0)]
 
 
-def test_overdue_keys_are_all_ready_on_the_real_loop(metrics: Metrics, rng: random.Random):
+def test_overdue_keys_become_ready_together_on_the_real_event_loop(metrics: Metrics, rng: random.Random):
     # For what is due within the millisecond, uvloop hands out no timer.
     async def taken() -> list[str]:
         queue = WorkQueue[str]("test", metrics=metrics, backoff=KeyBackoff(rng=rng))
@@ -255,7 +275,7 @@ def push(ready: ReadyItems[str], key: str, priority: Priority, *, since: float) 
     ready.push(item)
 
 
-def test_ready_items_give_aged_items_one_turn_in_aged_turn(ready: ReadyItems[str]):
+def test_ready_items_pop_one_aged_item_in_every_aged_turn_pops(ready: ReadyItems[str]):
     for number in range(1000):
         push(ready, f"low {number}", Priority.LOW, since=0)
     taken = []
@@ -275,7 +295,7 @@ def test_ready_items_pop_the_longest_waiting_aged_item_first(ready: ReadyItems[s
     assert [key for key in taken if not key.startswith("high")] == ["normal", "low"]
 
 
-async def test_shut_down_ends_every_get_drops_waiting_keys_and_ignores_new_ones(queue: WorkQueue[Any]):
+async def test_shut_down_ends_every_get_and_drops_waiting_and_new_keys(queue: WorkQueue[Any]):
     queue.add("in progress")
     await queue.get()
     getting = [asyncio.create_task(queue.get()) for _ in range(3)]

@@ -102,7 +102,7 @@ class QueueMachine(RuleBasedStateMachine):
         return self.loop.time()
 
     def settle(self) -> None:
-        """Let everything happen that can happen now."""
+        """Give the event loop `count` turns."""
         self.loop.run_until_complete(self._settle())
 
     async def _settle(self) -> None:

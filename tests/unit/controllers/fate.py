@@ -17,7 +17,7 @@ from manager_tools.testing import LocalWire
 
 
 class Died(BaseException):
-    """The process ended here."""
+    """Simulated end of the process."""
 
 
 class Hold:
@@ -53,7 +53,7 @@ class Fate:
         return self._holds[what]
 
     async def pass_through(self, what: str, call: Callable[[], Awaitable[Any]], lost: Exception) -> Any:
-        """Do `call` or not, and return its answer or lose it, as the script says."""
+        """Make or skip `call`, and return or lose its response, as the script says."""
         blow = self.script.get(len(self.passed), "")
         self.meanwhile.pop(len(self.passed), lambda: None)()
         self.passed.append(what)
@@ -74,7 +74,7 @@ class Fate:
 
 
 class FatefulWire(LocalWire):
-    """A wire on which every write is a point of `fate`."""
+    """Wire on which each write is a fault injection point of `fate`."""
 
     def __init__(self, cluster: DevCluster, fate: Fate) -> None:
         super().__init__(cluster)

@@ -34,7 +34,7 @@ from tests.support.settings import params_of
         ([], "COMMAND"),
     ],
 )
-def test_main_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
+def test_main_error_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
@@ -52,12 +52,12 @@ def test_version_flag_shows_the_version(capsys: pytest.CaptureFixture[str]):
     assert shown(capsys, "--version") == f"devcluster {version('operator-manager')}\n"
 
 
-def test_up_help_has_the_default_of_each_flag_with_a_value(capsys: pytest.CaptureFixture[str]):
+def test_up_help_shows_the_default_of_each_flag_with_a_value(capsys: pytest.CaptureFixture[str]):
     _, *flags = re.split(r"\n  --", shown(capsys, "up", "--help"))
     assert [flag.split()[0] for flag in flags if "default" not in flag] == ["no-controllers"]
 
 
-def test_up_gives_devcluster_what_the_flags_say():
+def test_up_passes_flag_values_to_devcluster():
     given = params_of(commands, "up", ["--no-controllers", "--feature-gates="])
     assert given == {
         "address": "127.0.0.1",

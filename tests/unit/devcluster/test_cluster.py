@@ -46,7 +46,7 @@ async def test_user_without_a_role_is_forbidden_to_list_pods(tmp_path: Path):
             assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
 
 
-async def test_temporary_cluster_serves_the_administrator_and_leaves_no_files_behind(tmp_path: Path):
+async def test_temporary_cluster_accepts_its_administrator_and_leaves_no_files(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
         path = cluster.kubeconfig_path
@@ -98,13 +98,13 @@ def test_background_cluster_serves_callers_without_an_event_loop():
     assert namespace["status"]["phase"] == "Active"
 
 
-def test_cluster_in_a_thread_reports_why_it_did_not_start(tmp_path: Path):
+def test_background_cluster_raises_the_error_of_a_failed_start(tmp_path: Path):
     (tmp_path / "config").write_text("mine")
     with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=tmp_path / "config"):
         pass
 
 
-async def test_stopping_ends_watches_over_tls_as_if_they_were_over():
+async def test_cluster_stop_ends_watches_over_tls_with_a_complete_response():
     cluster = DevCluster(controllers=False)
     await cluster.start()
     context = ssl.create_default_context(cadata=cluster.ca_pem.decode())

@@ -56,7 +56,7 @@ async def read(response: ApiResponse, received: bytearray) -> None:
         received += chunk
 
 
-async def test_fault_fails_the_given_number_of_requests_without_effect():
+async def test_fault_fails_the_given_number_of_requests_before_their_effect():
     server = Server()
     number = server.control.add("fail", Match(path="pods$"), code=429, retry_after=3, times=2)
     assert (await server.handle(get("/api/v1/nodes"))).status == 200
@@ -95,7 +95,7 @@ async def test_fault_breaks_the_connection_before_or_after_the_effect():
         ("stall-watch", 4, b"one\ntwo\nthree\nfour\n"),
     ],
 )
-async def test_fault_cuts_or_silences_a_watch_after_some_lines(fault: Any, lines: int, expected: bytes):
+async def test_fault_cuts_or_stalls_a_watch_after_the_given_lines(fault: Any, lines: int, expected: bytes):
     server = Server()
     server.control.add(fault, lines=lines)
     assert (await server.handle(get())).body == b'{"ok":true}\n'
@@ -107,7 +107,7 @@ async def test_fault_cuts_or_silences_a_watch_after_some_lines(fault: Any, lines
     assert server.closed or not expected  # a stream that did not begin needs no end
 
 
-async def test_fault_delays_the_answer():
+async def test_fault_delays_the_response():
     server = Server()
     server.control.add("delay", seconds=0.02)
     loop = asyncio.get_running_loop()
@@ -116,7 +116,7 @@ async def test_fault_delays_the_answer():
     assert loop.time() - before >= 0.02
 
 
-async def test_faults_are_set_seen_and_unset_over_the_wire():
+async def test_fault_endpoint_adds_lists_and_removes_faults():
     handle = Server().handle
     body = b'{"do": "fail", "match": {"method": "GET", "userAgent": "curl"}, "code": 500, "times": 5}'
     made = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))

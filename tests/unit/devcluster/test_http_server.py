@@ -56,7 +56,7 @@ async def echo(opened: WebSocket) -> None:
 
 
 class Client:
-    """Client that sends the literal bytes of a test as HTTP."""
+    """HTTP client that sends the literal bytes of a test."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -84,7 +84,7 @@ class Client:
 
 
 class Served:
-    """A server with a stream that the test holds."""
+    """A server with a stream whose chunks the test sends."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -161,7 +161,7 @@ async def client(served: Served):
     return await served.connect()
 
 
-async def test_server_decodes_the_parts_of_a_request(client: Client):
+async def test_server_decodes_method_path_query_headers_and_body(client: Client):
     status, headers, body = await client.ask(
         "GET /a%20b?x=1&x=%202&y HTTP/1.1\nHost: h\nAccept: a\nAccept: b\n"
         f"Impersonate-Group: a,b\nImpersonate-Group: c\nX-Long: {'a' * 100_000}"
@@ -182,12 +182,14 @@ async def test_server_decodes_the_parts_of_a_request(client: Client):
     ],
     ids=["chunked", "of the limit", "compressed"],
 )
-async def test_body_arrives_whole_and_as_it_is(client: Client, head: str, body: bytes, size: int):
+async def test_server_reads_bodies_that_are_chunked_compressed_or_of_the_maximum_size(
+    client: Client, head: str, body: bytes, size: int
+):
     _, _, answer = await client.ask(f"POST / HTTP/1.1\nHost: h\n{head}", body)
     assert json.loads(answer)["size"] == size
 
 
-async def test_client_that_expects_100_gets_it(client: Client):
+async def test_server_sends_100_continue_when_the_client_expects_it(client: Client):
     await client.send("POST / HTTP/1.1\nHost: h\nContent-Length: 2\nExpect: 100-continue")
     assert (await client.reader.readuntil(b"\r\n\r\n")) == b"HTTP/1.1 100 Continue\r\n\r\n"
     client.writer.write(b"ab")
@@ -215,7 +217,7 @@ async def test_server_refuses_malformed_and_excessive_requests(
     assert code != 413 or json.loads(body)["message"] == "Request entity too large: limit is 3145728"
 
 
-async def test_pipelined_requests_are_answered_in_their_order(client: Client):
+async def test_server_answers_pipelined_requests_in_order(client: Client):
     for path in ("/1", "/2", "/3"):
         await client.send(f"GET {path} HTTP/1.1\nHost: h")
     answers = [json.loads((await client.receive())[2])["path"] for _ in range(3)]
@@ -225,7 +227,7 @@ async def test_pipelined_requests_are_answered_in_their_order(client: Client):
 @pytest.mark.parametrize(
     ("path", "code", "reason"), [("/missing", 404, "NotFound"), ("/broken", 500, "InternalError")]
 )
-async def test_handler_that_raises_answers_a_status_and_the_connection_lives_on(
+async def test_server_answers_an_error_status_and_keeps_the_connection_when_a_handler_raises(
     client: Client, path: str, code: int, reason: str
 ):
     status, _, body = await client.ask(f"GET {path} HTTP/1.1\nHost: h")
@@ -233,7 +235,7 @@ async def test_handler_that_raises_answers_a_status_and_the_connection_lives_on(
     assert (await client.ask("GET / HTTP/1.1\nHost: h"))[0] == 200
 
 
-async def test_warnings_are_quoted(client: Client):
+async def test_warning_header_quotes_its_text(client: Client):
     _, headers, _ = await client.ask("GET /warned HTTP/1.1\nHost: h")
     assert headers["warning"] == '299 - "say \\"hi\\""|299 - "second line"'
 
@@ -249,7 +251,7 @@ async def test_warnings_are_quoted(client: Client):
         ("gzip", "/", None),
     ],
 )
-async def test_large_answers_are_compressed_only_for_clients_that_accept_gzip(
+async def test_large_responses_are_compressed_only_for_clients_that_accept_gzip(
     client: Client, accepted: str, path: str, encoding: str | None
 ):
     _, headers, body = await client.ask(f"GET {path} HTTP/1.1\nHost: h\nAccept-Encoding: {accepted}")
@@ -257,7 +259,7 @@ async def test_large_answers_are_compressed_only_for_clients_that_accept_gzip(
     assert path == "/" or (gzip.decompress(body) if encoding else body) == b"x" * 200_000
 
 
-async def test_head_request_gets_no_body_of_a_huge_answer(client: Client):
+async def test_head_request_gets_no_body_of_a_large_response(client: Client):
     await client.send("HEAD /huge HTTP/1.1\nHost: h")
     head = await client.reader.readuntil(b"\r\n\r\n")
     assert b"Content-Length: 600000\r\n" in head
@@ -265,7 +267,7 @@ async def test_head_request_gets_no_body_of_a_huge_answer(client: Client):
     assert body == b"x" * 600_000
 
 
-async def test_stream_begins_before_its_first_part(client: Client, served: Served):
+async def test_server_sends_stream_headers_before_the_first_chunk(client: Client, served: Served):
     status, headers, _ = await client.ask("GET /stream HTTP/1.1\nHost: h\nAccept-Encoding: gzip")
     assert status == 200
     assert headers["transfer-encoding"] == "chunked"
@@ -273,14 +275,14 @@ async def test_stream_begins_before_its_first_part(client: Client, served: Serve
     assert await client.reader.readuntil(b"one\n\r\n") == b"4\r\none\n\r\n"
 
 
-async def test_stream_is_closed_when_its_client_goes_away(client: Client, served: Served):
+async def test_stream_is_closed_when_its_client_disconnects(client: Client, served: Served):
     await client.ask("GET /stream HTTP/1.1\nHost: h")
     client.writer.transport.abort()
     async with asyncio.timeout(5):
         await served.closed.wait()
 
 
-async def test_stop_ends_streams_as_if_they_were_over(client: Client, served: Served):
+async def test_stop_ends_streams_with_a_complete_response(client: Client, served: Served):
     await client.ask("GET /stream HTTP/1.1\nHost: h")
     async with asyncio.timeout(5):
         await served.server.stop()
@@ -289,7 +291,7 @@ async def test_stop_ends_streams_as_if_they_were_over(client: Client, served: Se
 
 
 @pytest.mark.parametrize(("path", "line"), [("/stream", b"cut"), ("/stream", b"fail"), ("/cut", b"")])
-async def test_answer_that_breaks_off_resets_the_connection(
+async def test_server_resets_the_connection_when_a_response_breaks_off(
     client: Client, served: Served, path: str, line: bytes
 ):
     await client.send(f"GET {path} HTTP/1.1\nHost: h")
@@ -298,7 +300,7 @@ async def test_answer_that_breaks_off_resets_the_connection(
         await client.reader.read()
 
 
-async def test_server_cuts_all_connections(served: Served):
+async def test_cut_connections_resets_all_connections(served: Served):
     clients = [await served.connect() for _ in range(3)]
     for each in clients:
         await each.ask("GET / HTTP/1.1\nHost: h")
@@ -308,7 +310,7 @@ async def test_server_cuts_all_connections(served: Served):
             await each.reader.read()
 
 
-async def test_request_for_another_protocol_is_answered_and_ends_the_connection(client: Client):
+async def test_server_answers_an_unsupported_upgrade_over_http_and_closes_the_connection(client: Client):
     status, headers, _ = await client.ask(
         "GET / HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Key: a"
     )
@@ -356,7 +358,7 @@ async def test_server_refuses_ambiguous_requests(client: Client, head: str):
     assert answer.count(b"HTTP/1.") == 1
 
 
-async def test_client_that_reads_nothing_is_dropped(
+async def test_server_drops_a_client_that_does_not_read(
     client: Client, served: Served, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("devcluster.http_server._STALL_TIMEOUT", 0.1)
@@ -369,7 +371,7 @@ async def test_client_that_reads_nothing_is_dropped(
     await asyncio.wait_for(served.closed.wait(), 5)
 
 
-def test_warnings_are_truncated_as_the_real_server_does_when_they_are_too_long():
+def test_warnings_are_truncated_like_those_of_the_real_server():
     assert _fitting(["a" * 4000, "b"]) == ["a" * 4000, "b"]
     assert _fitting(["a" * 4000, "b" * 4000, "c"]) == ["a" * 256, "b" * 256, "c"]
     assert len(_fitting([f"{each:0216}" for each in range(200)])) == 19
@@ -391,7 +393,7 @@ async def test_websocket_echoes_messages_of_any_size_and_answers_a_ping(
     assert await socket_client.receive_bytes(timeout=10) == message[:size]
 
 
-async def test_websocket_handler_gets_the_end_when_the_client_closes(
+async def test_websocket_handler_reads_end_of_input_when_the_client_closes(
     served: Served, socket_client: aiohttp.ClientWebSocketResponse
 ):
     await socket_client.close()
@@ -420,14 +422,14 @@ async def test_websocket_handler_is_cancelled_when_the_connection_breaks(client:
     await asyncio.wait_for(served.socket_ended.wait(), 10)
 
 
-async def test_websocket_joins_the_frames_of_a_message_that_came_with_the_handshake(client: Client):
+async def test_websocket_joins_message_frames_that_arrive_with_the_handshake(client: Client):
     mask = b"\0\0\0\0"
     client.writer.write(HANDSHAKE + b"\x02\x82" + mask + b"ab" + b"\x80\x81" + mask + b"c")
     await client.reader.readuntil(b"\r\n\r\n")
     assert await client.reader.readexactly(5) == b"\x82\x03abc"
 
 
-async def test_websocket_closes_at_a_message_that_is_too_long(client: Client):
+async def test_websocket_is_closed_when_a_message_is_too_long(client: Client):
     client.writer.write(HANDSHAKE + b"\x82\xff" + (4 * 1024 * 1024 + 1).to_bytes(8))
     await client.reader.readuntil(b"\r\n\r\n")
     frame = await client.reader.read()

@@ -1,4 +1,4 @@
-"""Recordings: they match today's cases, and contain each known difference."""
+"""Recordings match the current cases and contain each known difference."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ AGAIN = "make record"
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_each_case_has_a_recorded_answer_and_each_answer_a_case(part: Part):
+def test_recorded_answers_match_the_cases_one_to_one(part: Part):
     answers = load_answers(part.name)
     assert list(answers) == list(part.cases), AGAIN
     for name, labels in part.cases.items():
         assert labels is None or list(answers[name]) == labels, AGAIN
 
 
-def test_each_file_of_cases_is_recorded_and_each_file_of_answers_has_cases():
+def test_recorded_answer_files_match_the_case_files_one_to_one():
     def names(folder: Path) -> set[str]:
         return {str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*")}
 
     assert names(CASES) == names(ANSWERS) == {part.name for part in PARTS}
 
 
-def test_each_known_difference_names_an_area_that_is_compared(tmp_path: Path):
+def test_known_differences_name_only_compared_areas(tmp_path: Path):
     needs = {part.name: part.needs for part in PARTS if part.bare}
     needs |= {each.id: each.needs for each in conversation.load_all()}
     needs |= {f"kubectl: {each.name}": each.needs for each in scene.load_all()}

@@ -1,4 +1,4 @@
-"""The operators of docs/coming-from-kopf.md do what the page says."""
+"""The operators of docs/coming-from-kopf.md behave as the page describes."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def ready(obj: Any) -> tuple[str, str]:
     return found[0] if found else ("", "")
 
 
-async def test_page_has_a_test_of_registered_that_passes(page: Any):
+async def test_registered_example_test_on_the_page_passes(page: Any):
     await page.tests.test_registered_keeps_configmap_and_entry()
 
 
-async def test_louder_changes_the_volume_in_steps(page: Any):
+async def test_louder_example_changes_the_volume_in_steps(page: Any):
     async with operated(page.Louder) as world:
         obj = await world.create(device(page, volume=3))
         await world.until(obj, lambda it: it.status.volume == 3, timeout=10)
@@ -55,7 +55,7 @@ async def test_louder_changes_the_volume_in_steps(page: Any):
         await world.until(obj, lambda it: it.status.volume == 1, timeout=10)
 
 
-async def test_careful_waits_for_the_registry_and_gives_up_on_a_bad_address(page: Any):
+async def test_careful_example_waits_for_the_registry_and_fails_for_a_bad_address(page: Any):
     async with operated(page.Careful) as world:
         good = await world.create(device(page, "good"))
         bad = await world.create(device(page, "bad", address="over there"))
@@ -66,7 +66,7 @@ async def test_careful_waits_for_the_registry_and_gives_up_on_a_bad_address(page
         page.REGISTRY.clear()
 
 
-async def test_patient_gives_up_after_three_attempts_and_begins_again_with_a_new_spec(page: Any):
+async def test_patient_example_stops_after_three_attempts_and_retries_when_the_spec_changes(page: Any):
     async with operated(page.Patient) as world:
         obj = await world.create(device(page))
         await world.until(obj, lambda it: (it.status.attempts, *ready(it)) == (1, "False", "NotRegistered"))
@@ -82,7 +82,7 @@ async def test_patient_gives_up_after_three_attempts_and_begins_again_with_a_new
         page.REGISTRY.clear()
 
 
-async def test_status_is_written_before_blocked_and_not_before_another_error(page: Any):
+async def test_operator_writes_the_status_when_blocked_is_raised_but_not_for_other_errors(page: Any):
     errors = {"a": page.Blocked("No", "no"), "b": page.TerminalError("no"), "c": page.TerminalError("no")}
 
     class Failing(page.Operator[page.Device]):
@@ -104,7 +104,7 @@ async def test_status_is_written_before_blocked_and_not_before_another_error(pag
             assert obj.status.attempts == written, name
 
 
-async def test_measuring_follows_the_level_and_calibrates_it(page: Any):
+async def test_measuring_example_reports_the_level_and_calibrates_it(page: Any):
     async with operated(page.Measuring) as world:
         obj = await world.create(device(page))
         levels = []
@@ -117,7 +117,7 @@ async def test_measuring_follows_the_level_and_calibrates_it(page: Any):
         await world.until_gone(obj)
 
 
-async def test_exclusive_reports_devices_with_one_address(page: Any):
+async def test_exclusive_example_reports_devices_with_the_same_address(page: Any):
     async with operated(page.Exclusive) as world:
         first = await world.create(device(page, "first"))
         await world.until(first, lambda it: ready(it) == ("True", "AddressFree"))
@@ -127,7 +127,7 @@ async def test_exclusive_reports_devices_with_one_address(page: Any):
         await world.until(second, lambda it: ready(it) == ("True", "AddressFree"))
 
 
-async def test_loud_sees_its_selection_only(page: Any):
+async def test_loud_example_reconciles_only_selected_objects(page: Any):
     async with operated(page.Loud) as world:
         loud = await world.create(device(page, "loud", volume=9, labels={"floor": "2"}))
         paused = device(page, "paused", volume=9, labels={"floor": "2"}, annotations={"pause": ""})
@@ -147,7 +147,7 @@ async def test_loud_sees_its_selection_only(page: Any):
         await world.until(others[1], lambda it: ready(it) == ("True", "Loud"))
 
 
-async def test_counted_counts_pods_as_they_come_and_go(page: Any):
+async def test_counted_example_counts_pods_as_they_are_created_and_deleted(page: Any):
     async with operated(page.Counted) as world:
         obj = await world.create(device(page))
         spec = {"containers": [{"name": "web", "image": "web"}]}
@@ -160,7 +160,7 @@ async def test_counted_counts_pods_as_they_come_and_go(page: Any):
         await world.until(obj, lambda it: it.status.level == 0)
 
 
-async def test_configured_follows_the_configmap_that_its_spec_names(page: Any):
+async def test_configured_example_follows_the_configmap_named_in_its_spec(page: Any):
     async with operated(page.Configured) as world:
         obj = device(page)
         obj.spec.settings = "common"
@@ -172,7 +172,7 @@ async def test_configured_follows_the_configmap_that_its_spec_names(page: Any):
         await world.until(obj, lambda it: (it.status.level, *ready(it)) == (4, "True", "Configured"))
 
 
-async def test_connected_asks_each_device_in_one_session(page: Any):
+async def test_connected_example_queries_each_device_in_one_session(page: Any):
     levels = iter("567")
 
     async def level(_: web.BaseRequest) -> web.Response:
@@ -185,12 +185,12 @@ async def test_connected_asks_each_device_in_one_session(page: Any):
         await world.until(obj, lambda it: it.status.level == 6, timeout=90)
 
 
-def test_page_has_a_program_that_prints_its_definition(tmp_path: Path):
+def test_program_on_the_page_prints_its_crd(tmp_path: Path):
     (tmp_path / "devices.py").write_text(code_of(PAGE, "devices.py"))
     assert "name: devices.example.com" in output_of(sys.executable, tmp_path / "devices.py", "crds")
 
 
-async def test_checked_trims_refuses_and_warns(page: Any):
+async def test_checked_example_trims_refuses_and_warns(page: Any):
     async with operated(page.Checked) as world:
         with pytest.raises(Exception, match=r'spec\.address: Invalid value: "": must not be empty'):
             await world.create(device(page, "empty", address=" "))

@@ -25,7 +25,7 @@ OUTSIDE = re.compile(r"https?://|mailto:")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.path))
-def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page: Page):
+def test_links_point_to_existing_files_and_headings(page: Page):
     for link in page.links():
         if OUTSIDE.match(link):
             continue
@@ -36,7 +36,7 @@ def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page: Page):
             assert anchor in Page(target).anchors(), f"{page.path}: {link}"
 
 
-def test_every_page_is_found_from_the_readme():
+def test_pages_are_all_reachable_from_the_readme():
     found, left = set[Path](), [Path("README.md")]
     while left:
         path = left.pop()
@@ -48,7 +48,7 @@ def test_every_page_is_found_from_the_readme():
     assert {page.path for page in PAGES} - found == set()
 
 
-def test_every_page_is_in_the_menu_of_the_site_once():
+def test_pages_are_all_in_the_site_menu_once():
     # `make docs` finds missing pages too, but runs less often.
     menu = re.findall(r"^ *- (?:[^:\n]+: )?(\S+\.md)$", Path("mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(menu) == sorted(str(page.path) for page in PAGES)
@@ -83,7 +83,7 @@ def flags() -> set[str]:
 
 
 @every_page
-def test_names_of_the_page_are_there(page: Page, flags: set[str]):
+def test_flags_targets_and_names_on_the_page_exist(page: Page, flags: set[str]):
     words = list(page.words())
     # Targets of this repository's Makefile, or of a project's.
     makefiles = (Path("Makefile"), Path("manager_tools/scaffold/project/Makefile"))
@@ -107,13 +107,13 @@ def test_names_of_the_page_are_there(page: Page, flags: set[str]):
 
 
 def is_test(path: str, *names: str) -> bool:
-    """Return whether a file defines what is named of it."""
+    """Return whether the file defines all the named tests."""
     text = Path(path).read_text() if path else ""
     return all(re.search(rf"\b(def|class) {re.escape(name)}\b", text) for name in names)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/limits.md"])
-def test_supported_versions_of_kubernetes_are_the_tested_ones(page: str):
+def test_documented_kubernetes_versions_equal_the_tested_versions(page: str):
     assert f"for Kubernetes {OLDEST} to {NEWEST}." in Path(page).read_text()
 
 
@@ -129,19 +129,19 @@ def blocks(language: str) -> list[Block]:
 DOCUMENTED = [command for block in blocks("sh") for command in commands(block)]
 
 
-def test_every_block_has_a_known_language():
+def test_code_blocks_all_have_a_known_language():
     wrong = [block.where for page in PAGES for block in page.blocks() if block.language not in LANGUAGES]
     # Commands are sh; console is what a terminal shows, with "$ " before each command; all else is text.
     assert wrong == [], f"after ``` one of these is expected: {', '.join(sorted(LANGUAGES))}"
 
 
-def test_every_console_is_followed_by_a_test():
+def test_pages_with_console_blocks_all_have_a_test_that_runs_them():
     pages = {str(block.page) for block in blocks("console")}
     assert pages <= FOLLOWED, "tests/support/terminal.py has to say who follows these"
 
 
 @pytest.mark.parametrize("runner", ELSEWHERE.values())
-def test_followers_of_consoles_exist(runner: str):
+def test_tests_that_run_console_blocks_exist(runner: str):
     path, _, test = runner.partition("::")
     assert f"def {test}(" in Path(path).read_text()
 
@@ -154,7 +154,7 @@ def help_of(*program: str) -> str:
 
 
 @pytest.mark.parametrize("text", sorted({each.text for each in DOCUMENTED if each.text.startswith(OURS)}))
-def test_programs_know_the_documented_flags(text: str):
+def test_programs_accept_the_documented_flags(text: str):
     program, *words = shlex.split(text.partition("|")[0])
     command = words[: 2 if words[0] == "create" else 1]
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
@@ -163,7 +163,7 @@ def test_programs_know_the_documented_flags(text: str):
 
 
 @pytest.mark.parametrize("text", sorted({each.text for each in DOCUMENTED if each.text.startswith("make")}))
-def test_make_knows_the_targets_and_variables(text: str):
+def test_makefile_has_the_documented_targets_and_variables(text: str):
     words = shlex.split(text)[1:]
     output_of("make", "--dry-run", *words)
     makefile = Path("Makefile").read_text()
@@ -171,7 +171,7 @@ def test_make_knows_the_targets_and_variables(text: str):
         assert re.search(rf"^{variable} \?=", makefile, re.MULTILINE), variable
 
 
-def test_images_have_the_version_of_this_tree():
+def test_documented_images_have_the_version_of_this_repository():
     tags = re.findall(
         r"(?:operator-manager|petstore):(\d[\w.]*)", " ".join(command.text for command in DOCUMENTED)
     )
@@ -189,7 +189,7 @@ def example(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 
 @pytest.mark.parametrize("example", ["alone", "with webhooks"], indirect=True)
 @pytest.mark.parametrize("check", [("check",), ("format", "--check")], ids=" ".join)
-def test_linter_finds_no_problems(example: ExampleOperator, check: tuple[str, ...]):
+def test_linter_finds_no_problems_in_example_code(example: ExampleOperator, check: tuple[str, ...]):
     flags = ("--no-cache", f"--config={ROOT / 'pyproject.toml'}")
     output_of(sys.executable, "-m", "ruff", *check, *flags, *NEW, cwd=example.folder)
 

@@ -61,7 +61,7 @@ def is_ours(module: str) -> bool:
 
 
 @pytest.mark.parametrize("module", PUBLIC)
-def test_public_modules_have_every_name_that_is_listed(module: str):
+def test_public_modules_contain_every_listed_name(module: str):
     found = importlib.import_module(module)
     assert [name for name in names_of(module) if not hasattr(found, name)] == []
 
@@ -73,7 +73,7 @@ def test_operators_kinds_and_examples_import_only_public_names(path: Path):
     assert private_imports(written) == set()
 
 
-def test_code_of_the_pages_imports_only_public_names():
+def test_code_on_the_pages_imports_only_public_names():
     private = {
         f"{block.where}: {name}"
         for page in PAGES

@@ -1,4 +1,4 @@
-"""The example of docs/simulation.md of what is outside of the cluster runs."""
+"""The `Outside` example of docs/simulation.md runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def names_of(code: str) -> dict[str, Any]:
     return found
 
 
-def test_page_of_simulation_has_an_outside_that_holds():
+def test_outside_example_on_the_simulation_page_passes_its_check():
     page = Path("docs/simulation.md").read_text()
     [code] = re.findall(r"```python\n# switchboard.py\n(.*?)```", page, re.DOTALL)
     names_of(code)["test_line_operator_holds"]()

@@ -51,7 +51,7 @@ class Participant:
 
 
 class Candidate(Participant):
-    """A replica that leads or waits."""
+    """Replica that leads or is on standby."""
 
     def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
         super().__init__(server, identity, clock)
@@ -63,13 +63,13 @@ class Candidate(Participant):
         return self.run
 
     async def lead(self, seconds: float = 0.0) -> None:
-        """Start, and wait for the election and so many seconds more."""
+        """Start, wait until elected, then wait `seconds` more."""
         self.start()
         await self.elector.elected.wait()
         await asyncio.sleep(seconds)
 
     async def ended(self) -> None:
-        """Wait for the end of the election; raise what it has raised."""
+        """Wait for the end of the election; raise its error."""
         assert self.run is not None
         await self.run
 
@@ -92,7 +92,7 @@ class Candidate(Participant):
 
 
 class Election:
-    """Makes candidates on one server."""
+    """Factory of candidates on one server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
@@ -103,7 +103,7 @@ class Election:
         return self.candidates[-1]
 
     async def leader(self, identity: str = "first", *, clock: str = "", seconds: float = 0.0) -> Candidate:
-        """Return a candidate that has led for so many seconds."""
+        """Return a candidate that has led for `seconds`."""
         candidate = self.candidate(identity, clock=clock)
         await candidate.lead(seconds)
         return candidate

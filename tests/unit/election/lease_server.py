@@ -16,7 +16,7 @@ PREFIX = f"/apis/{GROUP}/v1/namespaces/"
 
 
 class LeaseServer(ClusterServer):
-    """A control plane as far as Leases go."""
+    """Control plane that serves Leases only."""
 
     @staticmethod
     def path(namespace: str, name: str = "") -> str:
@@ -25,7 +25,7 @@ class LeaseServer(ClusterServer):
 
     @property
     def leases(self) -> dict[str, dict[str, Any]]:
-        """All Leases, by path."""
+        """Return all Leases by path."""
         found = (each.decode() for each in self.cluster.store.select(GROUP, PLURAL))
         return {self.path(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in found}
 

@@ -29,7 +29,7 @@ SEEDS = [
 
 
 class Replica(Participant):
-    """A replica and its work, which takes a moment to prepare for a shard, and to end."""
+    """Replica whose work needs a moment to prepare for a shard and to end."""
 
     def __init__(
         self, program: Program, identity: str, *, prepares: float = 0.2, ends: float = 0.1, count: int = COUNT
@@ -91,7 +91,7 @@ class Replica(Participant):
 
     @property
     def permitted(self) -> set[int]:
-        """Return the shards that it has begun, and may still write for."""
+        """Return the started shards for which the replica still has a write permit."""
         return {number for number, leadership in self.working.items() if permits(leadership)}
 
     def measured(self, name: str, **labels: str) -> float:
@@ -130,7 +130,7 @@ class Replica(Participant):
 
 
 class Leader(Candidate):
-    """A replica that leads or waits, instead of sharing."""
+    """Replica with leader election and without shards."""
 
     count = 1
 
@@ -201,7 +201,7 @@ class Program:
         return [number for at, number, _ in self.moves if at >= since]
 
     async def bury(self) -> None:
-        """See to those that have ended by themselves."""
+        """Remove replicas that have ended by themselves."""
         for replica in self.sharers:
             if replica.task.done():
                 await replica.lost()

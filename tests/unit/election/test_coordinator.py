@@ -15,7 +15,7 @@ from tests.unit.election.conftest import LEASE, NAME, NAMESPACE, Election
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_leadership_permits_everything_without_an_election():
+async def test_leadership_permits_all_effects_without_an_election():
     leadership = Leadership()
     await asyncio.sleep(3600)
     leadership.permit(seconds=3600)
@@ -23,7 +23,7 @@ async def test_leadership_permits_everything_without_an_election():
         await asyncio.sleep(3600)
 
 
-async def test_leadership_permits_nothing_when_the_process_has_never_led(election: Election):
+async def test_leadership_permits_no_effect_when_the_process_has_never_led(election: Election):
     await election.leader()
     second = await election.standby()
     with pytest.raises(Fenced, match="this process does not lead"):
@@ -33,7 +33,7 @@ async def test_leadership_permits_nothing_when_the_process_has_never_led(electio
             pytest.fail("it was entered")
 
 
-async def test_guard_permits_writes_while_the_leader_renews(election: Election):
+async def test_leadership_guard_permits_effects_while_the_leader_renews_its_lease(election: Election):
     first = await election.leader()
     async with first.elector.leadership.held():
         await asyncio.sleep(120)
@@ -46,7 +46,7 @@ async def test_guard_permits_writes_while_the_leader_renews(election: Election):
             first.elector.leadership.permit(seconds=10)
 
 
-async def test_effect_in_flight_is_cancelled_when_the_lease_may_be_lost(election: Election):
+async def test_leadership_guard_cancels_an_effect_when_the_lease_may_have_expired(election: Election):
     first = await election.leader(seconds=60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
     first.wire.on("PUT", LEASE, Unreached())
@@ -61,7 +61,7 @@ async def test_effect_in_flight_is_cancelled_when_the_lease_may_be_lost(election
         await first.run
 
 
-async def test_guard_cancels_a_running_effect_when_another_replica_holds_the_lease(election: Election):
+async def test_leadership_guard_cancels_an_effect_when_another_replica_holds_the_lease(election: Election):
     first = await election.leader()
     election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
     with pytest.raises(Fenced, match="is now held by another"):
@@ -72,7 +72,7 @@ async def test_guard_cancels_a_running_effect_when_another_replica_holds_the_lea
         await first.run
 
 
-async def test_guarded_effect_raises_its_own_error_timeout_or_cancellation(election: Election):
+async def test_guarded_effect_keeps_its_own_error_timeout_or_cancellation(election: Election):
     first = await election.leader()
     with pytest.raises(TimeoutError):
         async with first.elector.leadership.held(), asyncio.timeout(1):
@@ -92,7 +92,7 @@ async def test_guarded_effect_raises_its_own_error_timeout_or_cancellation(elect
         await task
 
 
-async def test_permit_may_be_called_from_a_thread(election: Election):
+async def test_leadership_permit_can_be_called_from_a_thread(election: Election):
     first = await election.leader()
     await asyncio.to_thread(first.elector.leadership.permit)
     await first.elector.release()

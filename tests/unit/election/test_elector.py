@@ -24,7 +24,7 @@ DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 async def lost(candidate: Candidate) -> str:
-    """Why it lost the leadership, once it has."""
+    """Wait for the loss of the leadership; return its reason."""
     with pytest.raises(LeadershipLost) as caught:
         await candidate.ended()
     return str(caught.value)
@@ -62,7 +62,7 @@ async def test_leader_sends_no_write_after_its_renew_deadline(election: Election
         first.elector.leadership.permit()
 
 
-async def test_renew_deadline_counts_from_the_time_of_sending(election: Election):
+async def test_renew_deadline_counts_from_the_time_at_which_the_renewal_was_sent(election: Election):
     first = await election.leader(seconds=60)
     # The server renews it at once, and its answer takes long.
     first.wire.on("PUT", LEASE, election.server.late(4.5), Stall())
@@ -76,7 +76,7 @@ async def test_renew_deadline_counts_from_the_time_of_sending(election: Election
 @pytest.mark.parametrize(
     "fault", [Stall(), *(Reply.status(429, "TooManyRequests", retry_after=after) for after in (3, 86_400))]
 )
-async def test_leader_renews_by_a_second_request_when_the_first_one_hangs_or_is_put_off(
+async def test_leader_sends_a_second_renewal_when_the_first_renewal_hangs_or_is_throttled(
     election: Election, fault: Step
 ):
     first = await election.leader(seconds=60)
@@ -108,7 +108,7 @@ async def test_renewal_is_retried_at_once_after_a_conflict(election: Election):
     assert first.elector.problem is None
 
 
-async def test_leader_asks_the_server_before_it_believes_that_another_replica_holds_the_lease(
+async def test_leader_reads_the_lease_again_before_it_accepts_another_holder(
     election: Election,
 ):
     first = await election.leader(seconds=10)
@@ -122,7 +122,7 @@ async def test_leader_asks_the_server_before_it_believes_that_another_replica_ho
 
 @pytest.mark.parametrize("deleted", [False, True])
 @pytest.mark.parametrize(("by", "now_is"), [("another", "held by another"), ("", "released by somebody")])
-async def test_leadership_ends_when_another_client_takes_or_releases_the_lease(
+async def test_leadership_ends_when_another_client_acquires_or_releases_the_lease(
     election: Election, by: str, now_is: str, deleted: bool
 ):
     first = await election.leader(seconds=60)
@@ -137,7 +137,7 @@ async def test_leadership_ends_when_another_client_takes_or_releases_the_lease(
     assert election.spec["holderIdentity"] == by
 
 
-async def test_holder_recreates_a_deleted_lease_before_another_replica_takes_it(election: Election):
+async def test_lease_holder_recreates_a_deleted_lease_before_another_replica_acquires_it(election: Election):
     first = await election.leader()
     second = await election.standby()
     await asyncio.sleep(60.5)
@@ -150,7 +150,7 @@ async def test_holder_recreates_a_deleted_lease_before_another_replica_takes_it(
     assert not second.leads
 
 
-async def test_leader_writes_nothing_after_a_pause_beyond_the_deadline(election: Election):
+async def test_leader_writes_nothing_after_a_process_pause_beyond_the_renew_deadline(election: Election):
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
     await asyncio.sleep(60)
@@ -201,9 +201,7 @@ async def test_first_replica_creates_the_lease_and_leads_at_once(election: Elect
 
 
 @pytest.mark.parametrize("clock", ["", "pod/boot"])
-async def test_standby_sends_no_request_while_the_leader_renews_and_sees_a_release_at_once(
-    election: Election, clock: str
-):
+async def test_standby_sends_no_request_until_its_watch_shows_a_release(election: Election, clock: str):
     first = await election.leader("first", clock=clock)
     second = await election.standby("second", clock=clock)
     assert (first.elector.leader, second.elector.leader) == ("first", "first")
@@ -223,7 +221,7 @@ async def test_standby_sends_no_request_while_the_leader_renews_and_sees_a_relea
 @pytest.mark.parametrize(
     ("clock", "after_renewal"), [("pod/boot", 15.0), ("pod/other-boot", 25.0), ("", 25.0)]
 )
-async def test_standby_waits_for_the_rest_of_the_lease_when_its_predecessor_had_the_same_clock(
+async def test_standby_waits_only_the_rest_of_the_lease_after_a_leader_on_the_same_host(
     election: Election, clock: str, after_renewal: float
 ):
     first = await election.leader("first", clock="pod/boot", seconds=60)
@@ -262,7 +260,7 @@ async def test_standby_takes_over_when_the_leader_was_silent_for_the_lease_durat
     ],
     ids=["not allowed", "hangs", "unreached", "no JSON", "reads hang"],
 )
-async def test_standby_sees_a_release_in_time_without_a_watch_or_reads(
+async def test_standby_sees_a_release_in_time_when_its_watch_or_its_reads_fail(
     election: Election, path: str, fault: Step, within: float
 ):
     first = await election.leader("first")
@@ -284,7 +282,7 @@ async def test_standby_reads_the_lease_once_per_retry_period_without_a_watch(ele
     assert len(second.wire.sent("GET", LEASES)) < 25
 
 
-async def test_silent_lease_watch_is_replaced_and_the_lease_is_read(election: Election):
+async def test_silent_lease_watch_is_replaced_and_the_lease_is_read_again(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
     election.server.silence()
@@ -313,7 +311,7 @@ NESTED = b'{"metadata": {}, "spec": {"x": %b%b}}' % (b"[" * 300, b"]" * 300)
     [(NESTED, "it is nested too deeply"), (b"<html>", "it is no JSON from character 0 on")],
     ids=["nested", "HTML"],
 )
-async def test_elector_reports_and_survives_an_answer_that_is_not_a_lease(
+async def test_elector_reports_and_survives_a_response_that_is_not_a_lease(
     election: Election, body: bytes, problem: str
 ):
     first, second = election.candidate("first"), election.candidate("second")
@@ -328,7 +326,7 @@ async def test_elector_reports_and_survives_an_answer_that_is_not_a_lease(
     assert first.leads
 
 
-async def test_elector_reports_a_missing_right_to_leases_and_tries_again(election: Election):
+async def test_elector_reports_a_missing_right_to_leases_and_retries(election: Election):
     first = election.candidate("first")
     for method, path in (("GET", LEASE), ("GET", LEASES)):
         first.wire.on(method, path, NOT_ALLOWED)
@@ -347,7 +345,7 @@ NOT_ALLOWED_TEXT = 'leases "election" is forbidden: User "x" cannot do that'
 
 
 @pytest.mark.parametrize("fault", [LostAfter, LostBefore])
-async def test_claim_is_repeated_when_its_answer_was_lost(
+async def test_lease_acquisition_is_repeated_when_its_response_was_lost(
     election: Election, fault: type[LostAfter | LostBefore]
 ):
     first = election.candidate("first")
@@ -359,7 +357,7 @@ async def test_claim_is_repeated_when_its_answer_was_lost(
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_claim_does_not_count_when_its_answer_arrives_too_late(election: Election):
+async def test_lease_acquisition_does_not_count_when_its_response_arrives_too_late(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Delayed(4.0, election.server.answer))
     await first.lead()
@@ -369,7 +367,7 @@ async def test_claim_does_not_count_when_its_answer_arrives_too_late(election: E
     assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
 
 
-async def test_claim_does_not_count_when_the_process_was_held_up_beyond_the_renew_deadline(
+async def test_lease_acquisition_does_not_count_when_the_process_was_paused_beyond_the_renew_deadline(
     election: Election,
 ):
     first = election.candidate("first")
@@ -385,7 +383,7 @@ async def test_claim_does_not_count_when_the_process_was_held_up_beyond_the_rene
     assert len(first.wire.sent("PUT", LEASE)) == 1
 
 
-async def test_work_does_not_begin_when_the_election_stops_while_the_number_of_shards_is_stated(
+async def test_work_does_not_start_when_the_election_stops_during_the_write_of_the_shard_count(
     election: Election,
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
@@ -451,7 +449,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(
         await asyncio.wait_for(first.elector.elected.wait(), 2.1)
 
 
-async def test_election_ends_and_its_lease_is_free_after_release(election: Election):
+async def test_release_ends_the_election_and_frees_the_lease(election: Election):
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
     second = await election.standby()
@@ -473,7 +471,7 @@ async def test_election_ends_and_its_lease_is_free_after_release(election: Elect
     await first.transport.request("POST", DATA)  # Events, say
 
 
-async def test_release_carries_the_resource_version_so_that_another_holder_keeps_the_lease(
+async def test_release_sends_the_resource_version_and_never_frees_the_lease_of_another_holder(
     election: Election,
 ):
     first = await election.leader(seconds=60)
@@ -500,7 +498,7 @@ async def test_lost_release_is_verified_and_sent_again(
     assert now() - started <= 5.0
 
 
-async def test_failed_release_ends_in_time_without_an_exception(election: Election):
+async def test_failed_release_ends_within_its_timeout_without_an_exception(election: Election):
     first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, Unreached())
     started = now()
@@ -534,7 +532,9 @@ async def test_standby_stops_at_once_and_writes_nothing(election: Election):
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_claim_without_an_answer_is_released_when_the_election_stops(election: Election, lost: bool):
+async def test_lease_acquisition_without_a_response_is_released_when_the_election_stops(
+    election: Election, lost: bool
+):
     first = election.candidate("first")
     answer = election.server.answer
     first.wire.on("POST", LEASES, LostAfter(answer) if lost else Delayed(1.0, answer))
@@ -552,7 +552,7 @@ async def test_claim_without_an_answer_is_released_when_the_election_stops(elect
 
 
 @pytest.mark.parametrize("claims_again", [False, True])
-async def test_lost_claim_is_released_at_the_stop_although_the_watch_showed_an_earlier_state(
+async def test_lost_lease_acquisition_is_released_at_stop_when_the_watch_showed_an_earlier_state(
     election: Election, claims_again: bool
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
@@ -580,7 +580,7 @@ async def test_election_does_nothing_when_stopped_before_its_start(election: Ele
     assert not first.wire.requests
 
 
-async def test_elector_has_no_problem_after_it_could_not_look_at_a_lease_that_another_has_created(
+async def test_elector_problem_ends_after_another_replica_has_created_the_unreadable_lease(
     election: Election,
 ):
     first = election.candidate("first")
@@ -595,7 +595,7 @@ async def test_elector_has_no_problem_after_it_could_not_look_at_a_lease_that_an
     assert first.elector.problem is None
 
 
-async def test_elector_does_not_hurry_while_a_lease_is_neither_there_nor_can_be_created(election: Election):
+async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_created(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Reply.status(409, "AlreadyExists", "it exists"))
     first.start()
@@ -604,7 +604,7 @@ async def test_elector_does_not_hurry_while_a_lease_is_neither_there_nor_can_be_
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_election_ends_with_the_error_of_a_work_that_could_not_start(
+async def test_election_ends_with_the_error_of_work_that_failed_to_start(
     election: Election, monkeypatch: pytest.MonkeyPatch, lost: bool
 ):
     first = election.candidate("first")

@@ -1,4 +1,4 @@
-"""The lease over real connections, beside everything else that the process asks of the API server."""
+"""Lease renewal over real connections, during other requests of the process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATA = "/api/v1/namespaces/default/configmaps/x"
 
 
 class Cluster:
-    """A server that knows leases, and answers nothing else."""
+    """Server that answers only Lease requests."""
 
     def __init__(self, server: LocalServer, leases: LeaseServer) -> None:
         self.server = server
@@ -106,7 +106,7 @@ async def cluster(authority: trustme.CA) -> AsyncIterator[Cluster]:
         yield Cluster(server, leases)
 
 
-async def test_lease_renewals_continue_beside_a_thousand_unanswered_requests(
+async def test_lease_renewals_continue_during_a_thousand_unanswered_requests(
     cluster: Cluster, authority: trustme.CA
 ):
     async with replica(cluster, authority) as (transport, elector):
@@ -132,9 +132,11 @@ async def test_elector_reads_a_token_replaced_long_after_the_first_rejection(
         cluster.token = "second"
         await cluster.server.until(lambda: cluster.rejected >= 10)
         file.write_text(cluster.token)
+        before = cluster.rejected
         assert elector._lock.taken
         deadlines = {elector._lock.deadline}
         while len(deadlines) <= 3:  # three renewals
             assert permits(elector.leadership), elector.problem
             await asyncio.sleep(0.01)
             deadlines.add(elector._lock.deadline)
+    assert cluster.rejected <= before + 10, "it reads the file after each rejection"

@@ -1,4 +1,4 @@
-"""Replicas that lead and replicas that share, or that share in other numbers: never both at a time."""
+"""Replicas with different shard counts, or without shards: they never work at the same time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_sharing_waits_for_a_leader_and_begins_when_the_leader_has_ended(
-    program: Program, killed: bool
-):
+async def test_replica_with_shards_waits_until_the_single_leader_has_ended(program: Program, killed: bool):
     leader = await program.lead("leader")
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
@@ -34,7 +32,7 @@ async def test_sharing_waits_for_a_leader_and_begins_when_the_leader_has_ended(
 
 
 async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
-    """Start a leader that has the Lease, while a replica still holds shards."""
+    """Start a leader that holds the Lease while a replica still owns shards."""
     await program.start("a", "b", **how)
     first = next(each for each in program.sharers if 0 in each.permitted)
     other = next(each for each in program.sharers if each is not first)
@@ -45,7 +43,7 @@ async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
     return leader, other
 
 
-async def test_leader_begins_when_the_last_shard_is_released(program: Program):
+async def test_single_leader_starts_after_the_last_shard_is_released(program: Program):
     leader, other = await led_after(program, ends=20.0)
     assert other.permitted
     assert not leader.leads
@@ -54,7 +52,7 @@ async def test_leader_begins_when_the_last_shard_is_released(program: Program):
     assert not other.permitted
 
 
-async def test_leader_waits_while_a_replica_renews_but_cannot_list_leases(program: Program):
+async def test_single_leader_without_the_right_to_list_leases_waits_while_a_replica_renews(program: Program):
     await program.start("a")
     (b,) = await program.start("b")
     leader = await program.lead("leader")
@@ -80,7 +78,9 @@ async def test_leader_reports_missing_permission_to_list_shard_leases(program: P
     assert "it cannot list" in (leader.elector.problem or "")
 
 
-async def test_sharing_does_not_claim_in_a_loop_when_it_cannot_read_the_first_lease(program: Program):
+async def test_replica_with_shards_does_not_retry_in_a_tight_loop_when_it_cannot_read_the_first_lease(
+    program: Program,
+):
     await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)
@@ -95,7 +95,7 @@ async def test_sharing_does_not_claim_in_a_loop_when_it_cannot_read_the_first_le
     assert program.shares == [4, 4]
 
 
-async def test_sharing_with_another_number_of_shards_waits_and_says_why(program: Program):
+async def test_replica_with_a_different_shard_count_waits_and_reports_the_reason(program: Program):
     (a,) = await program.start("a")
     (b,) = await program.start("b", count=4)
     await asyncio.sleep(30)
@@ -108,7 +108,7 @@ async def test_sharing_with_another_number_of_shards_waits_and_says_why(program:
     assert b.coordinator.problem is None
 
 
-async def test_lease_without_a_label_can_be_claimed(program: Program):
+async def test_lease_without_a_label_can_be_acquired(program: Program):
     program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
     program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
     await program.start("a")
@@ -117,8 +117,10 @@ async def test_lease_without_a_label_can_be_claimed(program: Program):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_replicas_never_divide_the_work_in_two_ways_under_random_restarts(program: Program, seed: int):
-    """Rely on the begin of either mode to find both at a time."""
+async def test_replicas_never_run_with_two_shard_counts_at_once_under_random_restarts(
+    program: Program, seed: int
+):
+    """Rely on the start hooks, which fail when two shard counts are active at once."""
     rng = random.Random(seed)
     for number in range(15):
         await asyncio.sleep(rng.choice((0.1, 1.0, 5.0, 20.0)) * rng.random())

@@ -33,7 +33,7 @@ def test_lease_decode_refuses_malformed_bodies(body: bytes):
 
 
 @pytest.mark.parametrize("levels", [197, 198, 250, 300, 1_000])
-def test_readable_lease_can_be_written_back(levels: int):
+def test_decoded_lease_round_trips_unchanged(levels: int):
     body = orjson.dumps({"metadata": {"name": "x"}, "spec": {"x": 0}}).replace(
         b"0", b"[" * levels + b"]" * levels
     )
@@ -73,7 +73,7 @@ MINE = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewT
     ids=["of another", "released", "new", "renewal", "frozen clock"],
 )
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5))])
-def test_claim_names_the_holder_counts_the_transition_and_stamps_in_utc(
+def test_acquired_lease_has_the_holder_a_higher_transition_count_and_utc_times(
     before: Lease, transitions: int, acquired: str, renewed: str, zone: timezone
 ):
     claimed = before.claimed(identity="me", seconds=15, now=NOW.astimezone(zone))
@@ -87,12 +87,12 @@ def test_claim_names_the_holder_counts_the_transition_and_stamps_in_utc(
     assert claimed.metadata == before.metadata
 
 
-def test_released_lease_has_no_holder_and_the_least_duration():
+def test_released_lease_has_no_holder_and_a_duration_of_one_second():
     released = HELD.released(now=NOW)
     assert (released.holder, released.duration) == ("", 1)
 
 
-def test_lease_write_keeps_version_uid_and_foreign_fields():
+def test_lease_write_keeps_resource_version_uid_and_foreign_fields():
     metadata = {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
     spec = {"holderIdentity": "other", "strategy": "OldestEmulationVersion"}
     stored = {"metadata": {**metadata, "managedFields": [{}]}, "spec": spec}
@@ -105,7 +105,7 @@ def test_lease_write_keeps_version_uid_and_foreign_fields():
         assert document["spec"]["strategy"] == "OldestEmulationVersion"
 
 
-def test_recreated_lease_keeps_its_history_but_not_its_identity():
+def test_recreated_lease_keeps_its_transition_count_but_not_its_uid_and_version():
     again = lease(holderIdentity="me", leaseTransitions=4).recreated()
     assert again.metadata == {"name": "x", "namespace": "ns"}
     assert again.transitions == 4
@@ -133,12 +133,12 @@ async def test_lease_client_write_does_not_recreate_a_deleted_lease(election: El
         ("retry_period", "--leader-elect-retry-period"),
     ],
 )
-def test_durations_must_be_positive_and_finite(field: str, flag: str, value: float):
+def test_lease_timing_refuses_durations_that_are_not_positive_and_finite(field: str, flag: str, value: float):
     with pytest.raises(ValueError, match=f"{flag} must be longer than zero"):
         LeaseTiming(**{field: value})
 
 
-def test_identity_names_the_host_and_is_new_each_time():
+def test_election_identity_contains_the_host_name_and_is_unique():
     rng = random.Random(1)
     first, second = new_identity(rng), new_identity(rng)
     assert first != second
@@ -171,12 +171,14 @@ def test_host_clock_is_the_same_in_every_process_of_the_host():
         ({}, "version", 7),
     ],
 )
-def test_lease_reads_an_invalid_field_as_missing_or_text(spec: dict[str, Any], field: str, value: object):
+def test_lease_decode_treats_an_invalid_field_as_missing_or_text(
+    spec: dict[str, Any], field: str, value: object
+):
     assert getattr(lease(**spec), field) == value
 
 
 @pytest.mark.parametrize("metadata", [{"resourceVersion": "abc"}, {}])
-def test_version_is_unknown_when_it_is_no_number(metadata: dict[str, str]):
+def test_lease_version_is_none_when_the_resource_version_is_not_a_number(metadata: dict[str, str]):
     assert Lease(metadata, {}).version is None
 
 
@@ -197,7 +199,7 @@ SHORT = "the leader has to stop before the others take over"
         ((2**31 - 0.5, 10, 2), "lease-duration", "must be at most 2147483647s, not 2147483648s", ""),
     ],
 )
-def test_timing_names_the_flags_of_durations_that_do_not_fit(
+def test_lease_timing_error_names_the_flags_of_inconsistent_durations(
     durations: tuple[float, float, float], first: str, told: str, second: str
 ):
     with pytest.raises(ValueError, match="--leader-elect") as caught:
@@ -206,7 +208,7 @@ def test_timing_names_the_flags_of_durations_that_do_not_fit(
     assert str(caught.value).startswith(f"{flag}{first} {told}{f' {flag}{second}' if second else ''}")
 
 
-def test_timing_rounds_the_recorded_duration_up_and_leaves_time_for_a_second_attempt():
+def test_lease_timing_rounds_the_duration_up_and_leaves_time_for_a_second_renewal_attempt():
     timing = LeaseTiming()
     assert (timing.lease_duration, timing.renew_deadline, timing.retry_period) == (15.0, 10.0, 2.0)
     assert (timing.lease_seconds, timing.attempt_timeout) == (15, 5.0)

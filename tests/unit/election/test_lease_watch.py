@@ -28,7 +28,7 @@ def stamped(holder: str = "pod-1_old", clock: str = CLOCK, at: float = 90.0) -> 
 
 
 def foreign() -> list[Lease]:
-    """Return Leases whose holder has another clock, or says nothing of use about its own."""
+    """Return Leases whose holder has a different clock or no usable clock name."""
     renewed = stamped()
     taken = Lease(renewed.metadata, {**renewed.spec, "holderIdentity": "pod-2_new"})
     annotations = [
@@ -78,7 +78,9 @@ def gone(last: Lease) -> Callable[[LeaseObservation, float], object]:
         *(({100: each}, 115) for each in foreign()),
     ],
 )
-def test_observation_says_when_a_lease_can_be_claimed(sights: dict[float, Any], claimable_at: float):
+def test_lease_observation_returns_the_time_at_which_the_lease_can_be_acquired(
+    sights: dict[float, Any], claimable_at: float
+):
     seen = view()
     for now, sight in sights.items():
         if isinstance(sight, Lease):
@@ -90,7 +92,7 @@ def test_observation_says_when_a_lease_can_be_claimed(sights: dict[float, Any], 
     assert not seen.claimable(min(claimable_at - 0.1, 1e12)) or claimable_at == AT_ONCE
 
 
-def test_outline_of_a_lease_is_no_sign_of_its_holder():
+def test_lease_metadata_without_spec_does_not_count_as_a_renewal():
     record = {"leaseDurationSeconds": 15, "renewTime": "a", "acquireTime": "a", "leaseTransitions": 3}
     whole = lease(1, holder="y" * 5_000, **record, strategy="x")
     assert len(whole.outline("").encode()) < 5_000
@@ -104,7 +106,7 @@ def test_outline_of_a_lease_is_no_sign_of_its_holder():
     assert seen.claimable_at() == 127.0
 
 
-def test_read_that_found_no_lease_does_not_count_when_the_watch_has_shown_a_newer_one():
+def test_not_found_read_is_ignored_when_the_watch_has_shown_a_newer_lease():
     seen = view()
     seen.saw(lease(5), now=100.0)
     seen.was_read(None, before=4)
@@ -113,7 +115,7 @@ def test_read_that_found_no_lease_does_not_count_when_the_watch_has_shown_a_newe
     assert seen.lease is None
 
 
-def test_news_that_come_late_are_ignored_and_a_reason_to_look():
+def test_late_lease_event_is_ignored_and_causes_a_read():
     seen = view()
     seen.saw(lease(5, holder="other"), now=100.0)
     for late in (lambda: seen.saw(lease(4, holder=""), now=101.0), lambda: seen.saw_none(lease(3))):
@@ -124,7 +126,7 @@ def test_news_that_come_late_are_ignored_and_a_reason_to_look():
         assert seen.holder == "other"
 
 
-def test_observation_takes_an_older_version_after_a_rewound_history():
+def test_lease_observation_accepts_an_older_version_after_a_restored_server():
     seen = view()
     seen.saw(lease(500, renewTime="a"), now=100.0)
     seen.newest = None
@@ -133,13 +135,13 @@ def test_observation_takes_an_older_version_after_a_rewound_history():
     assert seen.newest == 20
 
 
-def test_observation_without_a_name_of_its_clock_believes_no_record():
+def test_lease_observation_without_a_host_clock_trusts_no_recorded_time():
     seen = LeaseObservation(identity="me", timing=LeaseTiming())
     seen.saw(lease(holder="pod-1_old").annotated({"/sent": "pod-1_old  90"}), now=100.0)
     assert seen.claimable_at() == 115.0
 
 
-def test_observation_reports_no_change_for_a_plain_renewal():
+def test_lease_observation_reports_no_change_for_a_renewal():
     changes: list[None] = []
     timing = LeaseTiming(clock=CLOCK)
     seen = LeaseObservation(identity="me", timing=timing, changed=lambda: changes.append(None))
@@ -154,7 +156,7 @@ def test_observation_reports_no_change_for_a_plain_renewal():
 
 
 @pytest.mark.virtual_time
-async def test_observation_is_in_doubt_after_a_write_without_an_answer_and_reports_only_changes(
+async def test_lease_observation_is_in_doubt_after_a_write_without_a_response(
     election: Election,
 ):
     first, changes = election.candidate("first"), list[None]()

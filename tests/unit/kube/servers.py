@@ -1,4 +1,4 @@
-"""Raw HTTP servers on this machine, for what only real connections show: keep-alive, resets, half answers.
+"""Local HTTP servers for behaviour of real connections: keep-alive, resets, incomplete responses.
 
     async with LocalServer(authority) as server:
         server.answer = lambda request: Answer(b"hello")
@@ -82,7 +82,7 @@ class LocalServer:
         return f"{'http' if self.context is None else 'https'}://127.0.0.1:{self.port}"
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until a condition on what this has seen holds."""
+        """Wait until a condition on the recorded requests and connections is true."""
         while not condition():
             self._changed.clear()
             await self._changed.wait()
@@ -112,7 +112,7 @@ class LocalServer:
         self._changed.set()
 
     async def all_closed(self) -> None:
-        """Wait until there is no connection."""
+        """Wait until every connection is closed."""
         await self.until(lambda: not self._tasks)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -177,7 +177,7 @@ async def silence(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None
 
 
 class ScriptedServer(LocalServer):
-    """Over plain HTTP; answers each request with the next of the given bytes; `None` hangs up."""
+    """Plain HTTP server that answers each request with the next of the given bytes; `None` hangs up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class ScriptedServer(LocalServer):
 
 
 def config_for(url: str, authority: trustme.CA | None = None, **further: Any) -> ClusterConfig:
-    """For a server with a certificate by `authority`, plain HTTP without one; `further` as ClusterConfig."""
+    """Return the configuration for a server with a certificate by `authority`, or for plain HTTP."""
     tls = None
     if authority is not None:
         tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))

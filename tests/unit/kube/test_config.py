@@ -72,7 +72,7 @@ async def load(flag: Path | None = None, *, context: str | None = None, **enviro
     return await load_config(kubeconfig=flag and str(flag), context=context, environ=environ)
 
 
-async def test_config_prefers_flag_then_variable_then_pod_then_home(tmp_path: Path, pod: Path):
+async def test_config_sources_are_flag_then_variable_then_pod_then_home_directory(tmp_path: Path, pod: Path):
     flag = write(tmp_path / "flag", "https://flag")
     variable = write(tmp_path / "variable", "https://variable")
     write(tmp_path / "home/.kube/config", "https://home")
@@ -101,7 +101,7 @@ async def test_kubeconfig_gives_server_token_namespace_and_its_own_path(tmp_path
     assert await config.authorization() is config.namespace is await config.ssl_context() is None
 
 
-async def test_pod_gives_server_token_namespace_and_authority(pod: Path):
+async def test_service_account_of_a_pod_gives_server_token_namespace_and_authority(pod: Path):
     config = await load(**IN_POD)
     assert config.server == URL("https://10.96.0.1:443")
     assert config.namespace == "pod-namespace"
@@ -129,7 +129,7 @@ async def test_kubeconfig_takes_each_entry_from_the_first_file_that_has_it(tmp_p
     assert (await load(KUBECONFIG=variable, context="c")).server.host == "c"
 
 
-async def test_parts_of_one_context_may_come_from_several_files_and_their_folders(tmp_path: Path):
+async def test_kubeconfig_context_combines_entries_of_several_files_relative_to_each_folder(tmp_path: Path):
     first = write_document(tmp_path / "x/first", document(users=[]))
     second = write_document(tmp_path / "y/second", {"users": [{"name": "a", "user": {"tokenFile": "token"}}]})
     (tmp_path / "y/token").write_text("beside-second\n")
@@ -137,21 +137,23 @@ async def test_parts_of_one_context_may_come_from_several_files_and_their_folder
     assert await config.authorization() == "Bearer beside-second"
 
 
-async def test_server_without_scheme_and_authority_uses_http_without_credentials(tmp_path: Path):
+async def test_server_url_without_scheme_and_authority_uses_http_without_credentials(tmp_path: Path):
     config = await load(write(tmp_path / "config", "a:6443", user={"as": "jane"}))
     assert config.server == URL("http://a:6443")
     assert config.headers == [("Impersonate-User", "jane")]
 
 
 @pytest.mark.parametrize("key", ["certificate-authority", "insecure-skip-tls-verify"])
-async def test_server_without_a_scheme_is_refused_when_the_cluster_speaks_of_tls(tmp_path: Path, key: str):
+async def test_server_url_without_a_scheme_is_refused_when_the_cluster_has_tls_fields(
+    tmp_path: Path, key: str
+):
     value = True if key.startswith("insecure") else "ca.crt"
     path = write(tmp_path / "config", "a:6443", user={"as": "jane"}, **{key: value})
     with pytest.raises(ConfigError, match=f"it means plain HTTP, and there {key} has no meaning$"):
         await load(path)
 
 
-async def test_token_counts_and_no_program_is_run_when_the_user_has_both(
+async def test_kubeconfig_user_with_token_and_exec_uses_the_token_and_runs_no_program(
     tmp_path: Path, authority: trustme.CA
 ):
     program = {"command": "none-such", "apiVersion": V1BETA1}
@@ -176,7 +178,7 @@ CREDENTIALS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("user", CREDENTIALS, ids=lambda user: next(iter(user)))
-async def test_credentials_for_a_server_without_a_scheme_are_refused_as_they_would_go_in_the_clear(
+async def test_server_url_without_a_scheme_is_refused_when_the_user_has_credentials(
     tmp_path: Path, user: dict[str, Any]
 ):
     path = write(tmp_path / "config", "a:6443", user=user)
@@ -190,7 +192,7 @@ async def test_credentials_for_a_server_without_a_scheme_are_refused_as_they_wou
 
 @pytest.mark.parametrize("user", CREDENTIALS, ids=lambda user: next(iter(user)))
 @pytest.mark.parametrize("proxy", [{}, {"proxy-url": "http://127.0.0.1:1"}], ids=["direct", "proxy"])
-async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_program_run_for_them(
+async def test_plain_http_server_gets_no_credentials_and_runs_no_exec_program(
     tmp_path: Path, user: dict[str, Any], proxy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -281,14 +283,14 @@ async def test_load_config_error_is_one_line_that_begins_with_the_file(
     assert "\n" not in str(caught.value)
 
 
-async def test_missing_file_is_reported_by_the_name_it_was_given(tmp_path: Path):
+async def test_missing_file_error_names_the_path_as_configured(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"^--kubeconfig /none/such: no such file$"):
         await load(Path("/none/such"))
     with pytest.raises(ConfigError, match=r"^KUBECONFIG=/none/such:/none/other: no such file$"):
         await load(KUBECONFIG="/none/such:/none/other")
 
 
-async def test_load_config_error_lists_every_source_when_none_is_found(tmp_path: Path):
+async def test_load_config_error_lists_every_source_when_no_config_is_found(tmp_path: Path):
     with pytest.raises(
         ConfigError, match=r"give --kubeconfig, set KUBECONFIG, run in a pod, or have .*/\.kube/config"
     ):
@@ -302,7 +304,9 @@ async def test_in_cluster_config_names_its_missing_files(pod: Path, missing: str
         await load(**IN_POD)
 
 
-async def test_certificate_of_an_exec_program_is_presented(tmp_path: Path, authority: trustme.CA):
+async def test_client_certificate_from_an_exec_program_is_presented_to_the_server(
+    tmp_path: Path, authority: trustme.CA
+):
     issued = authority.issue_cert("a.test", common_name="from-program")
     status = {
         "clientCertificateData": issued.cert_chain_pems[0].bytes().decode(),
@@ -348,13 +352,13 @@ def test_kubeconfig_error_is_one_line_that_begins_with_its_source(tmp_path: Path
     assert "\n" not in str(caught.value)
 
 
-def test_kubeconfig_file_that_cannot_be_read_is_named(tmp_path: Path):
+def test_kubeconfig_error_names_the_unreadable_file(tmp_path: Path):
     with pytest.raises(ConfigError, match=rf"^{tmp_path}: cannot be read: Is a directory$"):
         config_module._choose([tmp_path], "here", None)
 
 
 @pytest.mark.parametrize("change", [{"apiVersion": None}, {"kind": None}, {"apiVersion": ""}])
-async def test_kubeconfig_is_read_when_it_does_not_say_what_it_is(tmp_path: Path, change: dict[str, Any]):
+async def test_kubeconfig_without_api_version_or_kind_is_accepted(tmp_path: Path, change: dict[str, Any]):
     assert (await load(write_document(tmp_path / "config", document(**change)))).server.host == "a"
 
 
@@ -365,12 +369,14 @@ async def test_kubeconfig_is_read_when_it_does_not_say_what_it_is(tmp_path: Path
         ({"tokenFile": "token", "token": "fixed"}, "Bearer from-file"),
     ],
 )
-async def test_user_sends_the_header_of_its_credentials(tmp_path: Path, user: dict[str, Any], expected: str):
+async def test_kubeconfig_user_credentials_become_the_authorization_header(
+    tmp_path: Path, user: dict[str, Any], expected: str
+):
     (tmp_path / "token").write_text("from-file\n")
     assert await (await load(write(tmp_path / "config", user=user))).authorization() == expected
 
 
-async def test_exec_program_beside_the_kubeconfig_receives_the_cluster_info(
+async def test_exec_program_with_a_relative_path_receives_the_cluster_info(
     tmp_path: Path, authority: trustme.CA
 ):
     plugin = tmp_path / "plugin"
@@ -396,7 +402,7 @@ async def test_exec_program_beside_the_kubeconfig_receives_the_cluster_info(
     }
 
 
-async def test_user_may_impersonate_another(tmp_path: Path):
+async def test_kubeconfig_user_can_impersonate_another_user(tmp_path: Path):
     extra = {"acme.com/\u00fcber 100%": ["z"], "reason": ["x", "y"]}
     user = {"token": "x", "as": "jane", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": extra}
     assert (await load(write(tmp_path / "config", user=user))).headers == [

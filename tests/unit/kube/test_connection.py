@@ -1,4 +1,4 @@
-"""Answers in every form and in any pieces, and connections that fail at an unlucky moment."""
+"""Responses of every form, in any pieces, and connections that fail at any moment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\n"
     ],
     ids=["chunks", "trailer", "continue", "hints", "no content", "redirect", "close", "more than was asked"],
 )
-async def test_complete_answer_leaves_the_connection_in_use_unless_the_server_ends_it(
+async def test_connection_is_reused_after_a_complete_response_unless_the_server_closes_it(
     wire: HttpWire, script: ScriptedServer, answer: bytes, status: int, body: bytes, connections: int
 ):
     script.answers = [answer]
@@ -58,14 +58,16 @@ async def test_complete_answer_leaves_the_connection_in_use_unless_the_server_en
     assert script.connections == connections
 
 
-async def test_answer_without_a_length_ends_with_the_connection(wire: HttpWire, script: ScriptedServer):
+async def test_response_without_a_length_ends_when_the_connection_closes(
+    wire: HttpWire, script: ScriptedServer
+):
     head = b"HTTP/1.0 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n"
     script.play(head + b"nobody ", b"there", end_of_answers)
     assert await fetch(wire) == (502, b"nobody there")
 
 
 @pytest.mark.parametrize("between", [b"", b"\r\n", b"\r\n\r\n"], ids=len)
-async def test_headers_are_those_of_the_final_answer_each_put_together(
+async def test_response_headers_are_those_of_the_final_response_with_repeated_headers_joined(
     wire: HttpWire, script: ScriptedServer, between: bytes
 ):
     hint = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + between
@@ -77,7 +79,7 @@ async def test_headers_are_those_of_the_final_answer_each_put_together(
     assert dict(second) == {"Content-Length": "2"}
 
 
-def test_headers_are_parsed_once_for_all_their_readers():
+def test_response_headers_are_parsed_only_once():
     class Head(bytes):
         times = 0
 
@@ -100,7 +102,7 @@ def test_headers_are_parsed_once_for_all_their_readers():
     ],
     ids=["none", "other protocol", "upgrade", "endless head", "bad chunk"],
 )
-async def test_wire_raises_connection_lost_and_reconnects_without_a_valid_answer(
+async def test_wire_raises_connection_lost_and_reconnects_after_an_invalid_response(
     wire: HttpWire, script: ScriptedServer, answer: bytes | None, message: str
 ):
     script.answers = [answer]
@@ -110,7 +112,7 @@ async def test_wire_raises_connection_lost_and_reconnects_without_a_valid_answer
     assert script.connections == 2
 
 
-async def test_connection_closed_before_a_later_answer_raises_an_error(
+async def test_connection_closed_before_a_later_response_raises_an_error(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(OK, next_request, end_of_answers)
@@ -134,7 +136,7 @@ async def test_idle_connection_is_not_reused_when_the_server_closed_it(
     assert script.connections == 2
 
 
-async def test_pool_reuses_the_latest_connection_and_closes_the_others_in_time(
+async def test_pool_reuses_the_latest_connection_and_closes_idle_connections(
     wire: HttpWire, script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("manager.kube.http_wire.KEEP_ALIVE", 0.05)
@@ -193,7 +195,7 @@ async def fetch_in_time(wire: HttpWire, request: WireRequest = GET) -> tuple[int
 
 
 def without_end(part: bytes) -> Serve:
-    """Send a part again and again."""
+    """Send the same bytes repeatedly."""
 
     async def send(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -204,7 +206,7 @@ def without_end(part: bytes) -> Serve:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Poll for a condition without an event."""
+    """Poll until the condition is true."""
     for _ in range(1000):
         if condition():
             return
@@ -224,7 +226,7 @@ async def test_connection_with_a_half_sent_request_is_not_reused(wire: HttpWire,
     assert script.connections == 2
 
 
-async def test_answer_ends_the_wait_for_the_server_to_read_the_request(
+async def test_early_response_ends_the_wait_for_the_server_to_read_the_request(
     wire: HttpWire, script: ScriptedServer
 ):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -241,9 +243,7 @@ async def test_answer_ends_the_wait_for_the_server_to_read_the_request(
     answered.set()
 
 
-async def test_connection_is_reused_after_an_answer_that_was_not_read_to_its_end(
-    wire: HttpWire, script: ScriptedServer
-):
+async def test_connection_is_reused_after_a_partly_read_response(wire: HttpWire, script: ScriptedServer):
     begun = asyncio.Event()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (READ_AHEAD + 2)
     script.play(head, b"x" * (READ_AHEAD - 100), begun, b"x" * 102, script.take_answers)
@@ -255,7 +255,9 @@ async def test_connection_is_reused_after_an_answer_that_was_not_read_to_its_end
     assert await fetch_in_time(wire) == (200, b"ok")
 
 
-async def test_endless_answer_is_abandoned_when_it_is_too_long(wire: HttpWire, script: ScriptedServer):
+async def test_wire_abandons_an_endless_response_beyond_the_size_limit(
+    wire: HttpWire, script: ScriptedServer
+):
     script.play(CHUNKED, without_end(b"10000\r\n" + bytes(65536) + b"\r\n"))
     async with asyncio.timeout(10), wire.exchange(GET) as response:
         with pytest.raises(ProtocolError, match="the answer is longer than 1000000 bytes"):
@@ -268,7 +270,7 @@ async def test_endless_answer_is_abandoned_when_it_is_too_long(wire: HttpWire, s
 @pytest.mark.parametrize(
     ("begin", "more"), [(b"0\r\na: ", b"b" * 1000), (b"0\r\n", b"a: b\r\n" * 200), (b"1;", b"e" * 1000)]
 )
-async def test_wire_gives_up_an_answer_with_endless_trailers_or_chunk_extensions(
+async def test_wire_abandons_a_response_with_endless_trailers_or_chunk_extensions(
     wire: HttpWire, script: ScriptedServer, begin: bytes, more: bytes
 ):
     script.play(CHUNKED + b"2\r\n{}\r\n" + begin, without_end(more))
@@ -279,7 +281,7 @@ async def test_wire_gives_up_an_answer_with_endless_trailers_or_chunk_extensions
     assert await fetch_in_time(wire) == (200, b"ok")
 
 
-async def test_answer_without_a_length_is_incomplete_after_we_reset_the_connection(
+async def test_response_without_a_length_is_incomplete_after_the_client_resets_the_connection(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(b"HTTP/1.0 200 OK\r\n\r\nhal", silence)
@@ -289,7 +291,9 @@ async def test_answer_without_a_length_is_incomplete_after_we_reset_the_connecti
             await response.read()
 
 
-async def test_closing_can_be_given_up(wire: HttpWire, script: ScriptedServer):
+async def test_cancelled_close_of_the_wire_still_closes_all_connections(
+    wire: HttpWire, script: ScriptedServer
+):
     assert await fetch_in_time(wire) == (200, b"ok")
     problems = []
     asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
@@ -303,10 +307,10 @@ async def test_closing_can_be_given_up(wire: HttpWire, script: ScriptedServer):
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_wire_keeps_nothing_of_a_request_that_is_cancelled_at_any_turn(
+def test_request_cancelled_at_any_moment_leaves_no_state_in_the_wire(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], authority: trustme.CA
 ):
-    """Cancel the request after each number of turns of the event loop, until it ends before that."""
+    """Cancel the request after 0, 1, 2, … turns of the event loop, until a request completes first."""
 
     async def scenario() -> None:
         async with LocalServer(authority) as server:
@@ -369,7 +373,7 @@ def answers(draw: st.DrawFn) -> bytes:
 
 
 class Line(asyncio.Transport):
-    """Takes whatever is sent, and can be closed."""
+    """Transport that discards sent data and can be closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -388,7 +392,7 @@ class Line(asyncio.Transport):
 
 
 async def outcome_of(pieces: list[bytes]) -> Outcome:
-    """Status, headers, body and error of an answer that arrives so, and after which the server hangs up."""
+    """Return status, headers, body and error of a response in these pieces, before the server hangs up."""
     transport = Line()
     connection = Connection()
     connection.connection_made(transport)
@@ -414,7 +418,7 @@ async def outcome_of(pieces: list[bytes]) -> Outcome:
 
 
 @given(answer=answers(), data=st.data())
-def test_answer_is_the_same_in_any_pieces(answer: bytes, data: st.DataObject):
+def test_response_is_parsed_the_same_for_any_split_into_pieces(answer: bytes, data: st.DataObject):
     cuts = sorted(data.draw(st.sets(st.integers(1, len(answer) - 1))))
     pieces = [answer[start:end] for start, end in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
     single = [answer[at : at + 1] for at in range(len(answer))]
@@ -428,7 +432,7 @@ def test_answer_is_the_same_in_any_pieces(answer: bytes, data: st.DataObject):
 
 
 @given(prelude=st.sampled_from(PRELUDES), status=st.sampled_from([200, 201, 404, 500]), parts=bodies)
-def test_valid_answer_is_parsed_unchanged(prelude: bytes, status: int, parts: list[bytes]):
+def test_valid_response_is_parsed_correctly(prelude: bytes, status: int, parts: list[bytes]):
     whole = b"".join(parts)
     head = prelude + b"HTTP/1.1 %d Whatever\r\n" % status
 

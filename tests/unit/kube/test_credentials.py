@@ -25,7 +25,7 @@ from manager.util import clock
 
 
 class Numbered(Credentials):
-    """Gives "1", "2" and so on; fails, or takes its time, when told to."""
+    """Source of the tokens "1", "2" and so on, which can fail or be slow."""
 
     def __init__(self, *, lifetime: float = 60.0, validity: float = FOREVER) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ async def test_token_is_read_when_all_reconciler_threads_are_busy(tmp_path: Path
     ("content", "message"),
     [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "one line"), (b"a\nb", "one line")],
 )
-async def test_token_file_without_a_token_is_an_error(tmp_path: Path, content: bytes | None, message: str):
+async def test_empty_token_file_raises_an_error(tmp_path: Path, content: bytes | None, message: str):
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
@@ -221,7 +221,7 @@ def plugin(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
-async def test_token_without_expiry_is_valid_until_its_rejection(plugin: Plugin):
+async def test_token_without_expiry_is_used_until_the_server_rejects_it(plugin: Plugin):
     obtained = await plugin.run(printing({"token": "secret"}))
     assert obtained == Obtained("Bearer secret", FOREVER, FOREVER, None)
 
@@ -234,7 +234,7 @@ async def test_token_is_renewed_before_it_expires(plugin: Plugin, lives: int, ma
     assert obtained.validity - obtained.lifetime == pytest.approx(min(margin, obtained.validity / 5))
 
 
-async def test_client_certificate_replaces_a_token(plugin: Plugin):
+async def test_exec_program_can_return_a_client_certificate_in_place_of_a_token(plugin: Plugin):
     obtained = await plugin.run(printing({"clientCertificateData": "CRT", "clientKeyData": "KEY"}))
     assert obtained.header is None
     assert obtained.certificate is not None
@@ -255,13 +255,13 @@ async def test_exec_program_gets_arguments_environment_and_exec_info(plugin: Plu
     assert orjson.loads(info) == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-async def test_command_without_a_folder_is_found_in_the_path(plugin: Plugin):
+async def test_exec_command_without_a_folder_is_found_in_the_path_variable(plugin: Plugin):
     environ = {"PATH": f"{plugin.folder}:{os.environ['PATH']}"}
     obtained = await plugin.run(printing({"token": "x"}), command="plugin", environ=environ)
     assert obtained.header == "Bearer x"
 
 
-async def test_program_beside_a_kubeconfig_without_a_folder_is_not_searched_in_the_path(
+async def test_exec_program_of_a_kubeconfig_in_the_current_folder_is_not_searched_in_the_path_variable(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(plugin.folder)

@@ -1,4 +1,4 @@
-"""Answers that are broken: one kind of error for each, and not a word of what they held."""
+"""Malformed responses: each raises one kind of error, which quotes nothing of the response."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ PIECES += [WORD.encode()]
 
 
 @given(raw=garbled())
-def test_garbled_answer_raises_a_client_error_without_quoting_it(raw: bytes):
+def test_malformed_response_raises_a_client_error_without_quoting_the_response(raw: bytes):
     for what, decode in DECODERS.items():
         error: Exception | None = None
         try:
@@ -154,7 +154,7 @@ def test_garbled_answer_raises_a_client_error_without_quoting_it(raw: bytes):
     "opening", [b"[", b'{"a":', b'{"kind":"Status","details":{"a":', b'{"metadata":{"a":']
 )
 @pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
-def test_depth_without_end_is_one_of_our_errors(decode: Callable[[bytes], object], opening: bytes):
+def test_endlessly_nested_json_raises_a_kube_error(decode: Callable[[bytes], object], opening: bytes):
     with pytest.raises(KubeError):
         decode(opening * 30_000)
 
@@ -179,21 +179,21 @@ async def cut(*chunks: bytes, limit: int = 1000) -> list[bytes]:
     return [line async for line in lines(pieces(*chunks), limit=limit)]
 
 
-async def test_unfinished_line_is_never_returned():
+async def test_lines_drops_an_incomplete_last_line():
     assert await cut(b"a\nhalf a li") == [b"a"]
 
 
-async def test_empty_lines_are_left_out():
+async def test_lines_skips_empty_lines():
     assert await cut(b"\n\na\n\n", b"\n", b"b\n") == [b"a", b"b"]
 
 
-async def test_endless_line_is_refused_before_it_fills_the_memory():
+async def test_lines_refuses_an_endless_line_within_a_memory_limit():
     with pytest.raises(ProtocolError, match="longer than 10 bytes"):
         await cut(b"12345678", b"9012", limit=10)
 
 
 @given(st.lists(st.binary(min_size=1).filter(lambda line: b"\n" not in line)), st.data())
-async def test_lines_do_not_depend_on_how_they_were_cut_into_pieces(wanted: list[bytes], data: st.DataObject):
+async def test_lines_are_the_same_for_any_split_into_pieces(wanted: list[bytes], data: st.DataObject):
     whole = b"".join(line + b"\n" for line in wanted)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
     chunks = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -229,7 +229,7 @@ async def test_watch_events_yields_to_other_tasks_between_events_of_one_piece():
 
 
 @pytest.mark.parametrize("rest", [b"", b'"a":1},"object":{'])
-async def test_event_object_is_one_value(rest: bytes):
+async def test_decode_refuses_an_event_object_with_injected_json(rest: bytes):
     line = b'{"type":"ADDED","object":{"kind":"Secret",%b"metadata":{' % rest + b"}}}\n"
     (event,) = [event async for event in watch_events(pieces(line))]
     with pytest.raises(ProtocolError, match="not a Secret object"):
@@ -251,11 +251,11 @@ def test_error_event_raises_the_matching_status_error():
     assert (error.status, error.reason, str(error)) == (410, "Expired", "too old")
 
 
-def test_error_event_without_a_status_is_a_server_error():
+def test_error_event_without_a_status_raises_a_server_error():
     assert isinstance(status_error(decode_event(b'{"type":"ERROR","object":{"a":1}}').object), ServerError)
 
 
-def test_shallow_at_once_cuts_deep_json_and_keeps_flat_or_oversized_input():
+def test_shallow_at_once_truncates_deep_json_and_leaves_flat_or_oversized_input_unchanged():
     deep = b"[" * 1_000 + b"]" * 1_000
     assert shallow_at_once(deep) == b"[" * 200 + b"null" + b"]" * 200
     for same in (b"<html>" * 1_000, deep + b" " * 4 * 1024 * 1024):
@@ -264,7 +264,7 @@ def test_shallow_at_once_cuts_deep_json_and_keeps_flat_or_oversized_input():
 
 @pytest.mark.parametrize("end", [b"", b"\\", b'"', b'"]'])
 @pytest.mark.parametrize("text", [b'\\"', b'a\\"', b"\\\\"])
-def test_endless_text_is_scanned_once(text: bytes, end: bytes):
+def test_shallow_scans_an_unterminated_string_only_once(text: bytes, end: bytes):
     deep = b"[" * 1_000 + b'"' + text * 100_000 + end
     with Effort() as spent:
         assert shallow_at_once(deep).startswith(b"[" * 200)
@@ -272,7 +272,7 @@ def test_endless_text_is_scanned_once(text: bytes, end: bytes):
 
 
 def cut_below(value: Any, levels: int) -> Any:
-    """Return a value without what is nested more deeply."""
+    """Return a value with null in place of values nested more deeply than the limit."""
     if not isinstance(value, dict | list):
         return value
     if not levels:
@@ -307,7 +307,7 @@ class Sliced(bytes):
         return found
 
 
-def test_shallow_searches_a_large_text_by_pieces():
+def test_shallow_reads_a_large_text_in_pieces():
     raw = Sliced(b"[" * 300 + b'"' + b"a" * 1024 * 1024 + b'"' + b"]" * 300)
     assert _shallow(raw) == b"[" * 200 + b"null" + b"]" * 200
     searched = [length for length in raw.lengths if length > 200]

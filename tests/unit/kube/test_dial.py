@@ -1,4 +1,4 @@
-"""Ways to the server that lead through a proxy, on both event loops."""
+"""Connections to the server through a proxy, on both event loops."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.C
         assert server.connections == 1
 
 
-async def test_proxy_dial_leaves_no_unseen_error_when_it_is_cancelled(authority: trustme.CA):
+async def test_cancelled_proxy_dial_leaves_no_unhandled_error(authority: trustme.CA):
     unseen: list[object] = []
 
     def note(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
@@ -99,15 +99,17 @@ async def test_proxy_dial_leaves_no_unseen_error_when_it_is_cancelled(authority:
         b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n",
     ],
 )
-async def test_tunnel_stays_open_whatever_the_proxy_says_of_a_body(authority: trustme.CA, answer: bytes):
-    """An answer of success to CONNECT has none (RFC 9110, 9.3.6)."""
+async def test_proxy_tunnel_stays_open_when_the_connect_response_announces_a_body(
+    authority: trustme.CA, answer: bytes
+):
+    """A successful CONNECT response has no body (RFC 9110, 9.3.6)."""
     async with LocalServer(authority) as server, Proxy(server.port) as proxy:
         proxy.answer = answer
         async with wire_to(server.url, authority, proxy=proxy.url) as wire:
             assert await fetch(wire) == (200, b"")
 
 
-async def test_dial_leaves_no_socket_when_the_trusted_authorities_cannot_be_read(
+async def test_dial_leaves_no_open_socket_when_the_trusted_authorities_are_unreadable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, authority: trustme.CA
 ):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -119,7 +121,7 @@ async def test_dial_leaves_no_socket_when_the_trusted_authorities_cannot_be_read
                 await fetch(wire)
 
 
-async def test_plain_http_is_sent_to_the_proxy_with_its_whole_address():
+async def test_plain_http_request_to_a_proxy_contains_the_complete_url():
     async with LocalServer() as proxy:
         url = URL(proxy.url).with_user("jane").with_password("s:cret")
         async with wire_to("http://127.0.0.1:4711", proxy=url) as wire:
@@ -167,7 +169,7 @@ async def test_refused_proxy_tunnel_makes_the_server_unreachable(
         proxy.close()
 
 
-async def test_error_names_missing_proxy_without_its_password(authority: trustme.CA):
+async def test_proxy_connection_error_names_the_proxy_without_its_password(authority: trustme.CA):
     with PortBlock(1) as ports:
         proxy = URL(f"http://bob:secret@127.0.0.1:{ports[0]}")
         message = rf"^cannot connect to the proxy 127\.0\.0\.1:{ports[0]}: Connection refused$"
@@ -193,7 +195,7 @@ async def test_unresolvable_host_name_makes_the_server_unreachable(
 
 
 class SocksProxy(Forwarder):
-    """Speaks SOCKS5, connects to one server, and keeps where it was asked to connect to."""
+    """SOCKS5 proxy that connects to one server and records the requested addresses."""
 
     def __init__(self, to: int, *, user: bytes = b"", refuses: int = 0) -> None:
         super().__init__(lambda: to, greet=self._answer)
@@ -222,7 +224,7 @@ class SocksProxy(Forwarder):
         writer.write(bytes((5, self._refuses, 0, 1)) + bytes(6))
 
 
-async def test_socks_proxy_is_asked_for_the_server_and_knows_the_user(authority: trustme.CA):
+async def test_socks_proxy_receives_the_server_address_and_the_user(authority: trustme.CA):
     async with LocalServer(authority) as server, SocksProxy(server.port, user=b"jane:s:cret") as proxy:
         url = URL(f"socks5://jane:s%3Acret@127.0.0.1:{proxy.port}")
         async with wire_to(server.url, authority, proxy=url) as wire:
@@ -231,7 +233,7 @@ async def test_socks_proxy_is_asked_for_the_server_and_knows_the_user(authority:
         assert "Proxy-Authorization" not in server.requests[0].headers
 
 
-async def test_socks_proxy_carries_plain_http_as_it_is():
+async def test_socks_proxy_passes_plain_http_unchanged():
     async with LocalServer() as server, SocksProxy(server.port) as proxy:
         async with wire_to("http://api.test:80", proxy=URL(f"socks5://127.0.0.1:{proxy.port}")) as wire:
             assert await fetch(wire) == (200, b"")
@@ -248,7 +250,7 @@ async def test_socks_proxy_carries_plain_http_as_it_is():
         (b"jane:x", 0, "jane:y@", "the proxy refuses user and password"),
     ],
 )
-async def test_socks_proxy_that_refuses_makes_the_server_unreachable(
+async def test_socks_proxy_refusal_makes_the_server_unreachable(
     user: bytes, refuses: int, given: str, said: str
 ):
     async with LocalServer() as server, SocksProxy(server.port, user=user, refuses=refuses) as proxy:
@@ -258,7 +260,7 @@ async def test_socks_proxy_that_refuses_makes_the_server_unreachable(
                 await fetch(wire)
 
 
-async def test_socks_proxy_that_is_none_is_reported():
+async def test_socks_proxy_without_socks_protocol_makes_the_server_unreachable():
     async with LocalServer() as server:  # it waits for the end of a line
         server_url = URL(server.url)
         async with wire_to("http://127.0.0.1:80", proxy=server_url.with_scheme("socks5")) as wire:
@@ -271,7 +273,7 @@ _real = socket.getaddrinfo
 
 
 class NameServer:
-    """Knows two hosts, which are this machine; answers when it is to."""
+    """Name server that resolves two hosts to this machine, after a delay that the test sets."""
 
     def __init__(self) -> None:
         self.questions = 0
@@ -305,8 +307,8 @@ class TestDialNames:
         yield name_server
         name_server.answers.set()
 
-    async def test_look_ups_of_one_wire_that_are_slow_do_not_delay_another(self, name_server: NameServer):
-        """Such as the lease's, which has only seconds."""
+    async def test_slow_dns_lookups_of_one_wire_do_not_delay_another_wire(self, name_server: NameServer):
+        """Use the wire of the lease, whose renewal has only seconds, as the other wire."""
         async with (
             LocalServer() as server,
             wire_to(by_name(server, SLOW_HOST)) as wire,
@@ -320,7 +322,9 @@ class TestDialNames:
             assert await asyncio.gather(*slow) == [(200, b"")] * 100
         assert name_server.questions == 2, "the connections of a wire share one"
 
-    async def test_slow_or_failed_dns_lookup_keeps_the_last_addresses(self, name_server: NameServer):
+    async def test_dns_cache_keeps_the_last_addresses_when_a_lookup_is_slow_or_fails(
+        self, name_server: NameServer
+    ):
         async with LocalServer() as server, wire_to(by_name(server)) as wire:
             assert await fetch(wire) == (200, b"")
             wire.abort()
@@ -336,7 +340,7 @@ class TestDialNames:
             assert server.connections == 4
 
     @pytest.mark.parametrize("is_aborted", [True, False])
-    async def test_name_that_is_found_after_an_abort_or_the_end_opens_no_connection(
+    async def test_dns_answer_after_abort_or_close_opens_no_connection(
         self, name_server: NameServer, is_aborted: bool
     ):
         async with LocalServer() as server, wire_to(by_name(server, SLOW_HOST)) as wire:
@@ -353,7 +357,7 @@ class TestDialNames:
                 await asyncio.sleep(0)
             assert server.connections == 0
 
-    async def test_unresolved_host_is_looked_up_again_at_the_next_dial(self, name_server: NameServer):
+    async def test_unresolved_host_name_is_looked_up_again_at_the_next_dial(self, name_server: NameServer):
         name_server.error = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
         async with LocalServer() as server, wire_to(by_name(server)) as wire:
             for _ in range(2):

@@ -27,7 +27,7 @@ def status(code: int, reason: str, message: str = "m", **details: object) -> byt
     return orjson.dumps(value)
 
 
-def test_expired_continue_token_error_carries_a_new_token():
+def test_expired_continue_token_error_contains_a_new_token():
     value = {"kind": "Status", "code": 410, "reason": "Expired", "metadata": {"continue": "token"}}
     error = error_from(410, {}, orjson.dumps(value))
     assert isinstance(error, Gone)
@@ -59,7 +59,7 @@ def test_error_from_chooses_the_class_by_status_and_reason(code: int, reason: st
     assert (error.status, error.reason, error.message, str(error)) == (code, reason, "m", "m")
 
 
-def test_error_keeps_the_details():
+def test_status_error_keeps_the_details_of_the_response():
     error = error_from(422, {}, status(422, "Invalid", causes=[{"field": "spec.size"}]))
     assert error.details["causes"] == [{"field": "spec.size"}]
     assert not issubclass(AlreadyExists, Conflict)
@@ -74,7 +74,7 @@ def test_error_keeps_the_details():
         (b"x" * 5000, "502 Bad Gateway: " + "x" * 300),
     ],
 )
-def test_plain_text_answer_gives_a_readable_error(body: bytes, message: str):
+def test_plain_text_response_becomes_a_readable_error(body: bytes, message: str):
     error = error_from(502, {"Content-Type": "text/plain; charset=utf-8"}, body)
     assert isinstance(error, ServerError)
     assert str(error) == message
@@ -89,17 +89,19 @@ def test_plain_text_answer_gives_a_readable_error(body: bytes, message: str):
         ({"Content-Type": "application/json"}, b'{"kind":"Status","message":"hunter2'),
     ],
 )
-def test_error_does_not_quote_an_answer_other_than_status_or_plain_text(headers: dict[str, str], body: bytes):
+def test_error_does_not_quote_a_response_other_than_status_or_plain_text(
+    headers: dict[str, str], body: bytes
+):
     assert str(error_from(502, headers, body)) == "502 Bad Gateway"
     assert str(status_error(body)) == "an error that is no Status"
 
 
-def test_error_without_a_message_still_describes_itself():
+def test_status_error_without_a_message_names_its_status_code():
     assert str(error_from(599, {}, b"")) == "599"
     assert str(ApiError(404, "NotFound")) == "the API server answered 404 NotFound"
 
 
-def test_retry_after_is_that_of_the_header_or_else_of_the_details():
+def test_retry_after_comes_from_the_header_or_else_from_the_status_details():
     assert error_from(429, {"Retry-After": "3"}, status(429, "", retryAfterSeconds=7)).retry_after == 3
     assert error_from(429, {}, status(429, "", retryAfterSeconds=7)).retry_after == 7
 

@@ -72,7 +72,7 @@ async def test_wire_adds_the_path_and_the_headers_of_its_configuration(
         ("http://[2001:db8::1]:8080", "[2001:db8::1]:8080"),
     ],
 )
-async def test_host_header_has_the_form_of_browsers(url: str, host: str):
+async def test_host_header_has_the_standard_format(url: str, host: str):
     lines = HttpWire(config_for(url)).head(GET, None).decode().split("\r\n")
     assert lines == ["GET /api?a=b HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "", ""]
 
@@ -88,7 +88,7 @@ async def test_wire_sends_a_request_once_when_the_server_hangs_up(
     assert len(server.requests) == 2
 
 
-async def test_truncated_stream_returns_its_data_and_raises_connection_lost(
+async def test_truncated_stream_yields_its_data_then_raises_connection_lost(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"one\nhalf a li", claimed_length=100, then="close")
@@ -101,7 +101,7 @@ async def test_truncated_stream_returns_its_data_and_raises_connection_lost(
             await anext(chunks)
 
 
-async def test_connection_is_closed_when_its_answer_is_not_read_to_the_end(
+async def test_connection_is_closed_when_its_response_is_not_read_to_the_end(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"x" * 1000, claimed_length=2000)
@@ -152,7 +152,7 @@ async def test_server_certificate_of_an_unknown_authority_is_not_trusted(
     assert server.requests == []
 
 
-async def test_certificate_may_be_for_a_name_other_than_the_host(authority: trustme.CA):
+async def test_server_certificate_is_checked_against_the_configured_server_name(authority: trustme.CA):
     async with LocalServer(authority, identity="kubernetes.default") as server:
         async with wire_to(server.url, authority, tls_server_name="kubernetes.default") as wire:
             assert await fetch(wire) == (200, b"")
@@ -183,13 +183,15 @@ async def test_token_is_renewed_after_a_rejection_and_at_the_end_of_its_lifetime
     assert {request.body for request in server.requests} == {b"body"}
 
 
-async def test_rejection_is_returned_when_credentials_cannot_be_renewed(wire: HttpWire, server: LocalServer):
+async def test_unauthorized_response_is_returned_when_credentials_cannot_be_renewed(
+    wire: HttpWire, server: LocalServer
+):
     server.answer = lambda _: Answer(b"who?", status=401)
     assert await fetch(wire) == (401, b"who?")
     assert len(server.requests) == 1
 
 
-async def test_replaced_authority_is_trusted_after_the_first_failure(
+async def test_replaced_authority_file_is_trusted_after_the_first_tls_failure(
     authority: trustme.CA, other_authority: trustme.CA, tmp_path: Path
 ):
     ca = tmp_path / "ca.crt"
@@ -232,6 +234,14 @@ async def test_replaced_client_certificate_is_presented_after_a_rejection(
         assert [request.client for request in server.requests] == ["first", "first", "second"]
 
 
+async def test_dial_can_be_cancelled_during_an_unfinished_handshake(authority: trustme.CA):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with wire_to(f"https://127.0.0.1:{listener.getsockname()[1]}", authority) as wire:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await fetch(wire)
+
+
 async def test_error_says_that_the_server_closed_the_connection_during_the_handshake(authority: trustme.CA):
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
@@ -255,7 +265,7 @@ async def write_to(wire: HttpWire, request: WireRequest = WRITE) -> int:
 
 
 async def receive(connection: socket.socket) -> int:
-    """Take all that arrives over a connection up to its reset; answers how much it was."""
+    """Read a connection until its reset; return the number of bytes."""
     received = 0
     for _ in range(5):  # a real server leaves the client's event loop its turns
         await asyncio.sleep(0)
@@ -267,7 +277,7 @@ async def receive(connection: socket.socket) -> int:
 
 
 class SlowCredentials(FixedCredentials):
-    """Comes with the credentials once it may."""
+    """Credentials that arrive only after the test allows it."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -284,7 +294,7 @@ class SlowCredentials(FixedCredentials):
 @pytest.mark.usefixtures("closing")
 class TestHttpWireAbort:
     @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
-    async def test_requests_in_flight_are_lost_and_the_server_sees_a_reset(
+    async def test_abort_loses_requests_in_flight_and_resets_the_connection(
         self, authority: trustme.CA, tls: bool
     ):
         given = authority if tls else None
@@ -304,7 +314,7 @@ class TestHttpWireAbort:
             await server.until(lambda: len(server.errors) == 3)
             assert {type(error) for error in server.errors} <= {ConnectionResetError, BrokenPipeError}
 
-    async def test_bytes_that_wait_in_a_buffer_never_arrive(self):
+    async def test_abort_discards_buffered_bytes(self):
         loop = asyncio.get_running_loop()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
@@ -338,7 +348,7 @@ class TestHttpWireAbort:
                         await write
                     assert received + await receive(accepted) < size
 
-    async def test_aborted_write_is_not_sent_while_it_connects(self, authority: trustme.CA):
+    async def test_write_aborted_while_connecting_is_not_sent(self, authority: trustme.CA):
         loop = asyncio.get_running_loop()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
@@ -351,7 +361,7 @@ class TestHttpWireAbort:
                     with pytest.raises(TransportError):
                         await write
 
-    async def test_aborted_write_is_not_sent_while_it_waits_for_a_connection(self, authority: trustme.CA):
+    async def test_write_aborted_while_waiting_for_a_connection_is_not_sent(self, authority: trustme.CA):
         async with LocalServer(authority) as server, wire_to(server.url, authority, connections=1) as wire:
             never = asyncio.get_running_loop().create_future()
             server.answer = lambda _: never
@@ -363,7 +373,7 @@ class TestHttpWireAbort:
                     await write
             assert len(server.requests) == 1
 
-    async def test_aborted_write_is_not_sent_while_it_waits_for_credentials(self, authority: trustme.CA):
+    async def test_write_aborted_while_waiting_for_credentials_is_not_sent(self, authority: trustme.CA):
         credentials = SlowCredentials()
         async with (
             LocalServer(authority) as server,
@@ -387,7 +397,7 @@ class NotPermittedError(Exception):
 
 
 def permit(times: int) -> Callable[[], None]:
-    """Permits that often, and then no more: as if the process had been frozen in between."""
+    """Return a permit that allows a number of writes, then no further write."""
     left = iter(range(times))
 
     def ask() -> None:
@@ -408,7 +418,7 @@ class TestHttpWirePermit:
             yield wire
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-    async def test_write_is_sent_unchanged_unless_its_permit_ends_while_it_connects(
+    async def test_write_is_not_sent_when_its_permit_ends_during_the_connect(
         self, wire: HttpWire, server: LocalServer, body: bytes | None
     ):
         for _ in range(3):
@@ -422,7 +432,7 @@ class TestHttpWirePermit:
         assert request.headers["Content-Length"] == str(len(body or b""))
         assert server.connections == 1
 
-    async def test_wire_asks_the_permit_of_a_write_after_the_wait_for_a_connection(
+    async def test_wire_checks_the_write_permit_after_the_wait_for_a_connection(
         self, wire: HttpWire, server: LocalServer
     ):
         blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -440,7 +450,7 @@ class TestHttpWirePermit:
         assert asked == [1]
 
     @pytest.mark.parametrize("body", [b"", b"body", b"x" * 3_000_000], ids=["empty", "small", "large"])
-    async def test_wire_sends_no_byte_of_a_write_that_is_not_permitted(self, body: bytes):
+    async def test_wire_sends_no_byte_of_a_write_without_a_permit(self, body: bytes):
         loop = asyncio.get_running_loop()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
@@ -452,7 +462,7 @@ class TestHttpWirePermit:
             with accepted, contextlib.suppress(ConnectionResetError):
                 assert await loop.sock_recv(accepted, 1) == b""
 
-    async def test_large_write_stays_incomplete_when_its_permit_ends_half_way(
+    async def test_large_write_is_cut_off_when_its_permit_ends_during_sending(
         self, wire: HttpWire, server: LocalServer
     ):
         with pytest.raises(NotPermittedError):

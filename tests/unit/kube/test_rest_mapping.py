@@ -41,7 +41,7 @@ async def wire() -> ScriptedWire:
     return wire
 
 
-async def test_kind_is_found_with_its_subresources_and_the_paths_of_its_scope(
+async def test_rest_mapper_finds_a_kind_with_its_subresources_scope_and_paths(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/apis/cache.example.com/v1", GROUP)
@@ -58,7 +58,7 @@ async def test_kind_is_found_with_its_subresources_and_the_paths_of_its_scope(
         pod.path("", "a")
 
 
-async def test_object_name_cannot_lead_to_another_path(mapper: RestMapper):
+async def test_rest_mapping_escapes_or_refuses_object_names_that_would_change_the_path(mapper: RestMapper):
     mapping = await mapper.resolve(POD)
     assert mapping.path("ns", "a/../b?c#d%") == "/api/v1/namespaces/ns/pods/a%2F..%2Fb%3Fc%23d%25"
     assert mapping.path("ns", "system:x.y") == "/api/v1/namespaces/ns/pods/system:x.y"
@@ -80,7 +80,7 @@ async def test_rest_mapper_sends_one_request_per_group_for_concurrent_callers(
     assert len(wire.requests) == 2
 
 
-async def test_rest_mapper_answers_a_waiting_caller_when_the_first_is_cancelled(
+async def test_rest_mapper_serves_a_waiting_caller_when_the_first_caller_is_cancelled(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/api/v1", Delayed(1, CORE))
@@ -90,7 +90,7 @@ async def test_rest_mapper_answers_a_waiting_caller_when_the_first_is_cancelled(
     assert (await second).plural == "pods"
 
 
-async def test_kind_is_found_once_its_definition_is_installed(mapper: RestMapper, wire: ScriptedWire):
+async def test_rest_mapper_finds_a_kind_after_its_crd_is_installed(mapper: RestMapper, wire: ScriptedWire):
     other = GroupVersionKind("cache.example.com", "v1", "Other")
     for found in (Reply.status(404, "NotFound"), GROUP):
         wire.on("GET", "/apis/cache.example.com/v1", found)

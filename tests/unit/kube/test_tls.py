@@ -38,7 +38,7 @@ def trusted(context: ssl.SSLContext) -> int:
     return context.cert_store_stats()["x509_ca"]
 
 
-def test_authorities_of_the_configuration_are_the_only_trusted_ones(ca_file: Path):
+def test_tls_trusts_only_the_configured_authorities(ca_file: Path):
     context = TlsFiles(authorities=Pem("ca", path=ca_file)).build()
     assert trusted(context) == 1
     assert context.verify_mode == ssl.CERT_REQUIRED
@@ -47,14 +47,14 @@ def test_authorities_of_the_configuration_are_the_only_trusted_ones(ca_file: Pat
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
 
 
-def test_verification_can_be_left_out():
+def test_tls_verification_can_be_turned_off():
     context = TlsFiles(verify=False).build()
     assert context.verify_mode == ssl.CERT_NONE
     assert not context.check_hostname
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nxx\n"])
-def test_authorities_that_are_none_are_an_error_that_names_the_file(tmp_path: Path, content: bytes):
+def test_invalid_authority_file_raises_an_error_that_names_the_file(tmp_path: Path, content: bytes):
     file = tmp_path / "ca.crt"
     file.write_bytes(content)
     with pytest.raises(
@@ -63,12 +63,12 @@ def test_authorities_that_are_none_are_an_error_that_names_the_file(tmp_path: Pa
         TlsFiles(authorities=Pem("the CA", path=file)).build()
 
 
-def test_error_names_missing_tls_file(tmp_path: Path):
+def test_tls_error_names_the_missing_file(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"^the CA: .*/none cannot be read: No such file"):
         TlsFiles(authorities=Pem("the CA", path=tmp_path / "none")).build()
 
 
-def test_error_names_both_parts_of_an_unusable_client_certificate(authority: trustme.CA):
+def test_tls_error_names_certificate_and_key_of_an_unusable_client_certificate(authority: trustme.CA):
     first, second = authority.issue_cert("a.test"), authority.issue_cert("b.test")
     files = TlsFiles(
         certificate=Pem("the certificate", data=first.cert_chain_pems[0].bytes()),
@@ -78,7 +78,7 @@ def test_error_names_both_parts_of_an_unusable_client_certificate(authority: tru
         files.build()
 
 
-async def test_context_is_renewed_at_the_next_check_when_a_file_changed_and_is_no_worse(
+async def test_tls_context_is_renewed_at_the_next_check_when_a_file_changed_and_is_valid(
     ca_file: Path, tmp_path: Path, authority: trustme.CA, other_authority: trustme.CA
 ):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
@@ -108,7 +108,9 @@ async def test_tls_gives_concurrent_callers_the_same_context(ca_file: Path):
     assert len({id(context) for context in await asyncio.gather(*(tls.context() for _ in range(5)))}) == 1
 
 
-async def test_tls_makes_a_new_context_for_another_client_certificate(ca_file: Path, authority: trustme.CA):
+async def test_tls_creates_a_new_context_for_a_different_client_certificate(
+    ca_file: Path, authority: trustme.CA
+):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
     first = await tls.context()
     issued = authority.issue_cert("a.test")
@@ -121,7 +123,7 @@ async def test_tls_makes_a_new_context_for_another_client_certificate(ca_file: P
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_tls_looks_again_when_it_is_asked_to_during_a_look(
+async def test_tls_checks_its_files_again_when_a_check_is_requested_during_a_check(
     ca_file: Path, authority: trustme.CA, other_authority: trustme.CA, is_first: bool
 ):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))

@@ -57,7 +57,9 @@ async def test_request_returns_the_body_on_success(transport: Transport, wire: S
     assert patch.body == b"{}"
 
 
-async def test_too_long_answer_raises_an_error_without_a_retry(transport: Transport, wire: ScriptedWire):
+async def test_response_beyond_the_size_limit_raises_an_error_without_a_retry(
+    transport: Transport, wire: ScriptedWire
+):
     wire.on("GET", "/api", Reply(200, bytes(11)))
     with pytest.raises(ProtocolError, match=r"^GET /api: the answer is longer than 10 bytes$"):
         await transport.request("GET", "/api", query={"a": "b"}, longest=10)
@@ -75,9 +77,7 @@ async def test_retry_after_is_honoured_for_every_method(
     assert 3 < second.at - first.at < 4
 
 
-async def test_refusals_that_never_end_are_raised_within_the_deadline(
-    transport: Transport, wire: ScriptedWire
-):
+async def test_endless_refusals_are_raised_within_the_deadline(transport: Transport, wire: ScriptedWire):
     wire.on("POST", "/api", Reply.status(429, "TooManyRequests", retry_after=7))
     with pytest.raises(TooManyRequests) as caught:
         await transport.request("POST", "/api")
@@ -86,7 +86,7 @@ async def test_refusals_that_never_end_are_raised_within_the_deadline(
     assert 4 <= len(wire.requests) <= 5
 
 
-async def test_retry_after_of_zero_causes_no_tight_loop(transport: Transport, wire: ScriptedWire):
+async def test_retry_after_of_zero_seconds_causes_no_tight_loop(transport: Transport, wire: ScriptedWire):
     wire.on("POST", "/api", Reply.status(429, "TooManyRequests", retry_after=0))
     with pytest.raises(TooManyRequests):
         await transport.request("POST", "/api")
@@ -114,7 +114,7 @@ async def test_read_survives_transient_faults(transport: Transport, wire: Script
         ("POST", Reply.status(429, "TooManyRequests", "said so"), TooManyRequests, 1),
     ],
 )
-async def test_transport_raises_the_servers_message_after_few_attempts(
+async def test_transport_raises_the_message_of_the_server_after_few_attempts(
     transport: Transport, wire: ScriptedWire, method: str, answer: Step, error: type[Exception], attempts: int
 ):
     wire.on(method, "/api", answer)
@@ -133,7 +133,7 @@ async def test_transport_raises_the_servers_message_after_few_attempts(
         (Reply.status(500, "InternalError"), ServerError),
     ],
 )
-async def test_write_is_not_sent_twice_when_its_outcome_is_unknown(
+async def test_write_with_an_unknown_outcome_is_not_sent_twice(
     transport: Transport, wire: ScriptedWire, fault: Step, error: type[Exception]
 ):
     wire.on("PUT", "/api", fault, Reply(200, b"ok"))
@@ -182,7 +182,7 @@ async def test_transport_fence_ends_a_write_in_progress(
     assert (len(wire.requests), wire.aborts) == (1, 1)
 
 
-async def test_stream_yields_pieces_as_they_arrive_and_ends_with_the_server(
+async def test_stream_yields_pieces_as_they_arrive_until_the_server_ends_it(
     transport: Transport, wire: ScriptedWire
 ):
     stream = Stream()
@@ -202,7 +202,7 @@ async def test_stream_yields_pieces_as_they_arrive_and_ends_with_the_server(
             assert [chunk async for chunk in chunks]
 
 
-async def test_silent_stream_counts_as_dead(transport: Transport, wire: ScriptedWire):
+async def test_silent_stream_raises_an_error(transport: Transport, wire: ScriptedWire):
     stream = Stream()
     wire.on("GET", "/watch", stream)
     asyncio.get_running_loop().call_later(50, stream.feed, b"bookmark")
@@ -214,14 +214,14 @@ async def test_silent_stream_counts_as_dead(transport: Transport, wire: Scripted
     assert stream.closed
 
 
-async def test_stream_times_out_when_it_never_begins(transport: Transport, wire: ScriptedWire):
+async def test_stream_times_out_when_no_response_arrives(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/watch", Stall())
     with pytest.raises(DeadlineExceeded, match="no answer within 30 s"):
         async with transport.stream("/watch", idle_timeout=60):
             raise AssertionError("entered")
 
 
-async def test_refused_stream_raises_the_servers_error_without_a_retry(
+async def test_refused_stream_raises_the_error_of_the_server_without_a_retry(
     transport: Transport, wire: ScriptedWire
 ):
     wire.on("GET", "/watch", Reply.status(429, "TooManyRequests", retry_after=3))
@@ -232,7 +232,9 @@ async def test_refused_stream_raises_the_servers_error_without_a_retry(
     assert len(wire.requests) == 1
 
 
-async def test_timeout_error_of_the_stream_reader_is_not_converted(transport: Transport, wire: ScriptedWire):
+async def test_timeout_error_raised_by_the_stream_consumer_is_not_converted(
+    transport: Transport, wire: ScriptedWire
+):
     wire.on("GET", "/watch", Stream())
     with pytest.raises(TimeoutError):
         async with transport.stream("/watch", idle_timeout=60), asyncio.timeout(1):
@@ -290,7 +292,7 @@ async def test_transport_logs_each_server_warning_once(transport: Transport, wir
     assert [entry["warning"] for entry in logged] == ['unknown field "spec.x", really', "second"]
 
 
-async def test_write_checks_its_permit_when_the_wire_is_ready_and_read_needs_none(
+async def test_write_checks_its_permit_when_the_wire_is_ready_but_a_read_needs_no_permit(
     transport: Transport, wire: ScriptedWire
 ):
     permits: list[object] = []
@@ -321,7 +323,7 @@ async def _fails(transport: Transport) -> None:
 
 
 class Term:
-    """Write permit of its own, as the holder of a shard has it."""
+    """Write permit of a shard owner."""
 
     def __init__(self) -> None:
         self.over = False
@@ -339,7 +341,7 @@ class TestTransportWrites:
             wire.on(method, PATH, Reply())
         return wire
 
-    async def test_transport_refuses_writes_after_the_time_last_given_to_fence_at(
+    async def test_transport_refuses_writes_after_the_latest_fence_at_time(
         self, transport: Transport, wire: ScriptedWire
     ):
         for at in (10.0, 20.0):
@@ -355,13 +357,13 @@ class TestTransportWrites:
         await transport.request("PUT", PATH)
         assert len(wire.sent("PUT")) == 2
 
-    async def test_transport_fence_overrides_every_other_permission(self, transport: Transport):
+    async def test_transport_fence_overrides_every_other_write_permission(self, transport: Transport):
         transport.fence("another one leads")
         transport.fence_at(None)
         with require_permit(Term().permit), pytest.raises(Fenced, match="another one leads"):
             await transport.request("PUT", PATH)
 
-    async def test_transports_beside_each_other_are_fenced_together(
+    async def test_transports_with_a_shared_fence_are_fenced_together(
         self, transport: Transport, wire: ScriptedWire
     ):
         other = ScriptedWire()
@@ -379,7 +381,7 @@ class TestTransportWrites:
         assert (wire.aborts, other.aborts) == (1, 1)
         assert (len(wire.sent("PUT")), len(other.sent("PUT"))) == (0, 1)
 
-    async def test_transport_fence_work_refuses_all_writes_except_those_allowed_after_stop(
+    async def test_transport_fence_work_refuses_all_writes_except_writes_allowed_after_stop(
         self, transport: Transport, wire: ScriptedWire
     ):
         beside = contextvars.copy_context()
@@ -392,7 +394,7 @@ class TestTransportWrites:
         assert (len(wire.sent("PUT")), wire.aborts) == (1, 0)
 
     @pytest.mark.parametrize("is_beside", [False, True])
-    async def test_write_in_flight_is_dropped_when_the_work_is_fenced(
+    async def test_fence_work_aborts_a_write_in_flight(
         self, transport: Transport, wire: ScriptedWire, is_beside: bool
     ):
         wire.on("PUT", PATH, Delayed(1.0, Reply()))
@@ -405,7 +407,7 @@ class TestTransportWrites:
             await writing
         assert wire.aborts == (0 if is_beside else 1)
 
-    async def test_writes_in_flight_are_counted_until_they_end_and_reads_are_not(
+    async def test_transport_counts_writes_but_no_reads_in_flight(
         self, transport: Transport, wire: ScriptedWire
     ):
         wire.on("PUT", PATH, Delayed(1.0, Reply()), Delayed(2.0, LostBefore()))
@@ -422,7 +424,7 @@ class TestTransportWrites:
             await failing
             assert transport.writes_in_flight == 0
 
-    async def test_write_needs_the_permit_of_the_block_in_which_it_began(
+    async def test_write_needs_the_permit_of_the_require_permit_block_in_which_it_began(
         self, transport: Transport, wire: ScriptedWire
     ):
         ours, others = Term(), Term()
@@ -436,7 +438,7 @@ class TestTransportWrites:
         await transport.request("PUT", PATH)
         assert len(wire.sent("PUT")) == 2
 
-    async def test_transport_asks_the_permit_of_a_write_before_each_attempt(
+    async def test_transport_checks_the_write_permit_before_each_attempt(
         self, transport: Transport, wire: ScriptedWire
     ):
         term = Term()
@@ -449,7 +451,9 @@ class TestTransportWrites:
             await writing
         assert len(wire.sent("PUT")) == 1
 
-    async def test_task_started_by_a_reconcile_needs_the_same_permit(self, transport: Transport):
+    async def test_task_started_by_a_reconcile_needs_the_write_permit_of_the_reconcile(
+        self, transport: Transport
+    ):
         term = Term()
 
         async def later() -> None:

@@ -108,7 +108,7 @@ async def test_cached_read_sees_each_write_of_the_api(core: Any, models: Any, sc
     assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is not None
 
 
-async def test_dry_runs_stay_out_of_the_cache(core: Any, models: Any, scene: Scene):
+async def test_dry_run_write_of_the_api_does_not_change_the_cache(core: Any, models: Any, scene: Scene):
     await core.create_namespaced_config_map("default", config_map(models, "b"), dry_run="All")
     assert await scene.client.find(ConfigMap, ObjectKey("default", "b")) is None
     await core.create_namespaced_config_map("default", config_map(models))
@@ -117,14 +117,14 @@ async def test_dry_runs_stay_out_of_the_cache(core: Any, models: Any, scene: Sce
     assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is None
 
 
-async def test_writes_of_kinds_that_are_not_cached_are_left_alone(core: Any, models: Any, scene: Scene):
+async def test_write_of_an_uncached_kind_creates_no_cache_entry(core: Any, models: Any, scene: Scene):
     secret = models.V1Secret(metadata=models.V1ObjectMeta(name="s"), string_data={"a": "b"})
     assert (await core.create_namespaced_secret("default", secret)).data == {"a": "Yg=="}
     await core.delete_namespaced_secret("s", "default")
     await core.delete_collection_namespaced_config_map("default")
 
 
-async def test_error_is_the_packages_and_the_librarys_at_once(core: Any, models: Any):
+async def test_api_error_is_an_exception_of_kubernetes_asyncio_and_of_the_library(core: Any, models: Any):
     with pytest.raises(NotFound, match=r'^configmaps "a" not found$') as missing:
         await core.read_namespaced_config_map("a", "default")
     assert isinstance(missing.value, models.ApiException)
@@ -138,7 +138,7 @@ async def test_error_is_the_packages_and_the_librarys_at_once(core: Any, models:
     assert Failure.of(lost.value) is Failure.RACE
 
 
-async def test_answers_have_status_and_headers(core: Any, models: Any):
+async def test_api_response_has_status_and_headers(core: Any, models: Any):
     found, status, headers = await core.create_namespaced_config_map_with_http_info(
         "default", config_map(models, x="1")
     )
@@ -146,7 +146,9 @@ async def test_answers_have_status_and_headers(core: Any, models: Any):
     assert headers["content-type"] == "application/json"
 
 
-async def test_writes_end_with_the_lease_and_reads_go_on(core: Any, models: Any, scene: Scene):
+async def test_api_writes_are_refused_after_the_lease_is_lost_but_reads_continue(
+    core: Any, models: Any, scene: Scene
+):
     await core.create_namespaced_config_map("default", config_map(models, x="1"))
     scene.transport.fence("the lease is lost")
     sent = len(scene.wire.requests)
@@ -157,7 +159,7 @@ async def test_writes_end_with_the_lease_and_reads_go_on(core: Any, models: Any,
 
 
 @pytest.mark.parametrize("timeout", [3, 3.0, (1, 2)])
-async def test_request_timeout_is_the_deadline(core: Any, scene: Scene, timeout: Any):
+async def test_api_request_timeout_limits_the_request(core: Any, scene: Scene, timeout: Any):
     scene.wire.on("GET", CONFIG_MAPS, Stall())
     began = asyncio.get_running_loop().time()
     with pytest.raises(DeadlineExceeded):
@@ -165,7 +167,7 @@ async def test_request_timeout_is_the_deadline(core: Any, scene: Scene, timeout:
     assert asyncio.get_running_loop().time() - began == pytest.approx(3)
 
 
-async def test_watch_follows_objects_and_connects_again_after_silence(core: Any, scene: Scene, package: Any):
+async def test_api_watch_yields_events_and_reconnects_after_silence(core: Any, scene: Scene, package: Any):
     first, second = Stream(), Stream()
     scene.wire.on("GET", CONFIG_MAPS, first, second)
     metadata = {"name": "a", "resourceVersion": "5"}
@@ -184,7 +186,7 @@ async def test_watch_follows_objects_and_connects_again_after_silence(core: Any,
     assert scene.wire.sent("GET", CONFIG_MAPS)[-1].query["resourceVersion"] == "5"
 
 
-async def test_answer_without_preload_is_read_in_any_way(core: Any, models: Any, scene: Scene):
+async def test_response_without_preload_supports_every_read_method(core: Any, models: Any, scene: Scene):
     path = "/api/v1/namespaces/default/pods/web/log"
     read = core.read_namespaced_pod_log
     for text in (b"one\ntwo", b""):
@@ -198,7 +200,9 @@ async def test_answer_without_preload_is_read_in_any_way(core: Any, models: Any,
     assert orjson.loads(await created.read())["metadata"]["name"] == "a"
 
 
-async def test_answer_without_preload_is_bounded(core: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch):
+async def test_response_without_preload_is_limited_in_size(
+    core: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch
+):
     for bound in ("LONGEST", "LONGEST_LINE"):
         monkeypatch.setattr(f"manager_kubernetes.api_client.{bound}", 3)
     scene.wire.on("GET", "/api/v1/namespaces/default/pods/web/log", Reply(body=b"12345"))
@@ -208,7 +212,7 @@ async def test_answer_without_preload_is_bounded(core: Any, scene: Scene, monkey
             await getattr(answer, read)()
 
 
-async def test_stream_that_is_left_is_dropped(core: Any, scene: Scene):
+async def test_abandoned_api_stream_closes_its_connection(core: Any, scene: Scene):
     stream = Stream()
     scene.wire.on("GET", "/api/v1/namespaces/default/pods/web/log", stream)
     stream.feed(b"one\n")
@@ -226,7 +230,7 @@ async def test_client_refuses_what_the_transport_cannot_send(core: Any, models: 
         await core.connect_head_namespaced_pod_proxy("web", "default")
 
 
-async def test_client_is_made_once_and_closes_nothing(scene: Scene, core: Any):
+async def test_api_client_is_created_once_and_its_close_does_not_close_the_transport(scene: Scene, core: Any):
     client = scene.client.kubernetes_client()
     assert scene.client.kubernetes_client() is client
     async with client:
@@ -234,7 +238,9 @@ async def test_client_is_made_once_and_closes_nothing(scene: Scene, core: Any):
     await core.list_namespaced_config_map("default")
 
 
-async def test_missing_package_is_named_with_the_extra(client: Client, monkeypatch: pytest.MonkeyPatch):
+async def test_error_of_a_missing_package_names_the_extra_to_install(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delitem(sys.modules, "manager_kubernetes.api_client", raising=False)
     for name in ("kubernetes_asyncio", "kubernetes_asyncio.client"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -251,7 +257,7 @@ async def pods(models: Any) -> AsyncIterator[tuple[DevCluster, Any]]:
         yield cluster, models.CoreV1Api(connected(LocalWire(cluster)).client.kubernetes_client())
 
 
-async def test_exec_of_the_api_returns_what_the_command_prints(pods: tuple[DevCluster, Any]):
+async def test_exec_of_the_api_returns_the_output_of_the_command(pods: tuple[DevCluster, Any]):
     cluster, core = pods
 
     async def run(process: Process) -> int:
@@ -264,7 +270,7 @@ async def test_exec_of_the_api_returns_what_the_command_prints(pods: tuple[DevCl
     assert said == "echo a b"
 
 
-async def test_output_of_an_exec_that_comes_byte_by_byte_is_collected_with_little_effort():
+async def test_exec_output_that_arrives_byte_by_byte_is_collected_at_low_cost():
     from manager_kubernetes.api_client import _collected  # noqa: PLC0415 - 225 ms, 42 MB, for some tests
 
     left = iter(range(200_000))

@@ -43,7 +43,7 @@ def deployment(models: Any, **fields: Any) -> Any:
     return models.V1Deployment(metadata=models.V1ObjectMeta(name="web", namespace="n"), spec=spec, **fields)
 
 
-def test_model_is_serialised_as_the_package_does_it(models: Any):
+def test_model_is_serialised_as_by_kubernetes_asyncio(models: Any):
     found = resource_of(deployment(models))
     assert isinstance(found, Deployment)
     assert found.key == ("n", "web")
@@ -55,11 +55,11 @@ def test_model_is_serialised_as_the_package_does_it(models: Any):
     }
 
 
-def test_model_becomes_the_kind_that_is_declared(models: Any):
+def test_model_is_converted_to_the_declared_kind(models: Any):
     assert type(resource_of(deployment(models), [ConfigMap, OwnDeployment])) is OwnDeployment
 
 
-def test_model_that_names_a_kind_the_library_lacks_is_unstructured(models: Any):
+def test_model_of_a_kind_without_library_class_is_converted_to_unstructured(models: Any):
     metadata = models.V1ObjectMeta(name="db", namespace="n")
     found = resource_of(
         models.V1StatefulSet(api_version="apps.example.com/v1", kind="Set", metadata=metadata)
@@ -80,23 +80,25 @@ def test_model_that_names_a_kind_the_library_lacks_is_unstructured(models: Any):
         ("V2HorizontalPodAutoscaler", "autoscaling_v2"),
     ],
 )
-def test_model_without_a_kind_becomes_the_builtin_kind_of_its_name(models: Any, name: str, module: str):
+def test_model_without_a_kind_is_converted_to_the_builtin_kind_of_its_class_name(
+    models: Any, name: str, module: str
+):
     model = getattr(models, name)(local_vars_configuration=unchecked(models))
     found = type(resource_of(model))
     assert (found.__module__, found.__name__) == (f"manager_kinds.{module}", name[2:])
 
 
-def test_model_of_an_unknown_kind_has_to_name_it(models: Any):
+def test_model_of_an_unknown_kind_must_set_api_version_and_kind(models: Any):
     with pytest.raises(ValueError, match=r"V1Scale has to set its kind: V1Scale\(api_version="):
         resource_of(models.V1Scale())
 
 
-def test_object_of_the_library_stays_the_same_object():
+def test_library_object_is_returned_unchanged():
     secret = Secret()
     assert resource_of(secret) is secret
 
 
-def test_anything_else_is_refused():
+def test_value_that_is_neither_model_nor_library_object_is_refused():
     with pytest.raises(
         TypeError, match=r"dict is neither an object of manager\.api nor a kubernetes-asyncio model"
     ):

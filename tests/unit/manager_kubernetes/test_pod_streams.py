@@ -1,4 +1,4 @@
-"""exec, attach, port-forward and logs, over sockets and in the process alike."""
+"""exec, attach, port-forward and logs, over sockets and in process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOG = "/api/v1/namespaces/default/pods/web/log"
 
 
 class Scene:
-    """A control plane with a pod that runs, and a way into it."""
+    """Control plane with a running pod, and a client for its streams."""
 
     def __init__(self, cluster: DevCluster, transport: Transport, metrics: Metrics) -> None:
         self.cluster = cluster
@@ -97,14 +97,14 @@ async def test_exec_returns_output_and_exit_code(scene: Scene):
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("size", [None, 0, 5, 3_000_000])
-async def test_exec_feeds_stdin_and_reads_output_at_once(scene: Scene, size: int | None):
+async def test_exec_writes_stdin_and_reads_output_concurrently(scene: Scene, size: int | None):
     scene.cluster.sessions.exec = cat
     stdin = None if size is None else random.Random(2).randbytes(size)
     result = await scene.streams.exec(WEB, ["cat"], stdin=stdin, limit=(size or 0) + 1)
     assert (result.exit_code, result.stdout) == (0, stdin or b"")
 
 
-async def test_exec_ends_at_a_command_that_prints_too_much(scene: Scene):
+async def test_exec_raises_an_error_when_the_command_prints_too_much(scene: Scene):
     async def yes(process: Process) -> int:
         try:
             while True:
@@ -155,7 +155,7 @@ async def test_exec_does_not_begin_without_the_right_to_write(scene: Scene):
     assert not scene.begun.is_set()
 
 
-async def test_attached_writes_stop_at_the_end_of_the_lease(scene: Scene):
+async def test_attach_refuses_writes_after_the_lease_is_lost(scene: Scene):
     scene.cluster.sessions.attach = cat
     async with scene.streams.attach(WEB, stdin=True) as attached:
         await attached.write(b"before")
@@ -165,7 +165,7 @@ async def test_attached_writes_stop_at_the_end_of_the_lease(scene: Scene):
             await attached.write(b"after")
 
 
-async def test_attach_carries_both_ways_and_ends_with_the_process(scene: Scene):
+async def test_attach_transfers_data_in_both_directions_and_ends_with_the_process(scene: Scene):
     scene.cluster.sessions.attach = cat
     async with scene.streams.attach(WEB, container="main", stdin=True) as attached:
         for text in (b"one", b"two"):
@@ -177,7 +177,7 @@ async def test_attach_carries_both_ways_and_ends_with_the_process(scene: Scene):
         assert attached.exit_code == 0
 
 
-async def test_port_forward_carries_bytes_both_ways(scene: Scene):
+async def test_port_forward_transfers_bytes_in_both_directions(scene: Scene):
     async def shout(_: dict[str, Any], port: int, session: Session) -> None:
         await session.write(b"port %d: " % port)
         await session.write((await session.read()).upper())
@@ -190,13 +190,13 @@ async def test_port_forward_carries_bytes_both_ways(scene: Scene):
         assert await connection.read() == b""
 
 
-async def test_port_forward_to_a_closed_port_says_what_the_node_says(scene: Scene):
+async def test_port_forward_to_a_closed_port_raises_the_error_of_the_node(scene: Scene):
     async with scene.streams.port_forward(WEB, 8080) as connection:
         with pytest.raises(ConnectionLost, match=r"port 8080 of pod default/web: .* connection refused"):
             await connection.read()
 
 
-async def test_exec_raises_what_the_server_or_the_node_says(scene: Scene):
+async def test_exec_raises_the_error_of_the_server_or_of_the_node(scene: Scene):
     with pytest.raises(NotFound, match='pods "other" not found'):
         await scene.streams.exec(ObjectKey("default", "other"), ["ls"])
     with pytest.raises(BadRequest, match="container no is not valid for pod web"):
@@ -205,7 +205,7 @@ async def test_exec_raises_what_the_server_or_the_node_says(scene: Scene):
         await scene.streams.exec(WEB, ["ls"])
 
 
-async def test_pod_streams_refuse_what_names_no_pod(scene: Scene):
+async def test_pod_streams_refuse_an_object_that_is_not_a_pod(scene: Scene):
     with pytest.raises(ValueError, match="a pod has a namespace and a name"):
         await scene.streams.exec(ObjectKey("", "web"), ["ls"])
     with pytest.raises(TypeError, match="a list of its words"):
@@ -218,7 +218,7 @@ async def streams(transport: Transport) -> PodStreams:
 
 
 @pytest.mark.virtual_time
-async def test_logs_are_lines_of_text(wire: ScriptedWire, streams: PodStreams):
+async def test_pod_logs_yield_lines_of_text(wire: ScriptedWire, streams: PodStreams):
     wire.on("GET", LOG, Reply(body="one\nzwölf\n\nno end".encode()))
     since = datetime(2026, 11, 21, 13, 0, 1, 500, tzinfo=UTC)
     lines = streams.logs(WEB, container="main", previous=True, tail_lines=0, since=since, timestamps=True)
@@ -234,7 +234,9 @@ async def test_logs_are_lines_of_text(wire: ScriptedWire, streams: PodStreams):
 
 
 @pytest.mark.virtual_time
-async def test_followed_logs_end_with_the_reader(wire: ScriptedWire, streams: PodStreams):
+async def test_followed_pod_logs_close_the_connection_when_the_reader_stops(
+    wire: ScriptedWire, streams: PodStreams
+):
     stream = Stream()
     wire.on("GET", LOG, stream)
     stream.feed(b"one\ntw")
@@ -245,7 +247,7 @@ async def test_followed_logs_end_with_the_reader(wire: ScriptedWire, streams: Po
 
 
 @pytest.mark.virtual_time
-async def test_followed_logs_count_as_broken_after_silence(wire: ScriptedWire, streams: PodStreams):
+async def test_followed_pod_logs_raise_an_error_after_silence(wire: ScriptedWire, streams: PodStreams):
     stream = Stream()
     wire.on("GET", LOG, stream)
     with pytest.raises(DeadlineExceeded, match="nothing came for 7 s"):
@@ -258,7 +260,7 @@ async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_split_lines_gives_an_overlong_line_in_parts(at_once: bool):
+async def test_split_lines_yields_an_overlong_line_in_pieces(at_once: bool):
     endless = b"x" * (2 * LONGEST_LINE + 10)
     arriving = pieces(endless + b"\nshort\n") if at_once else pieces(endless[:5], endless[5:], b"\nshort\n")
     parts = [line async for line in split_lines(arriving, LONGEST_LINE)]

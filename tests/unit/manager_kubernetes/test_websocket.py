@@ -95,7 +95,9 @@ async def said(wire: HttpWire, **further: Any) -> bytes | None:
         return found
 
 
-async def test_websocket_carries_messages_as_the_user(server: Server, authority: trustme.CA):
+async def test_websocket_sends_and_receives_messages_with_the_credentials_of_the_user(
+    server: Server, authority: trustme.CA
+):
     headers = [("Impersonate-User", "jane"), ("Impersonate-Group", "a")]
     async with (
         wire_to(f"{server.url}/prefix", authority, headers=headers) as wire,
@@ -113,7 +115,7 @@ async def test_websocket_carries_messages_as_the_user(server: Server, authority:
     assert request.headers["user-agent"] == "test"
 
 
-async def test_websocket_ends_when_the_server_closes(server: Server, wire: HttpWire):
+async def test_websocket_ends_when_the_server_closes_it(server: Server, wire: HttpWire):
     async def once(opened: WebSocket) -> None:
         await opened.send(b"bye")
 
@@ -124,14 +126,14 @@ async def test_websocket_ends_when_the_server_closes(server: Server, wire: HttpW
         assert await opened.receive_message() is None
 
 
-async def test_websocket_is_lost_when_the_connection_breaks(server: Server, wire: HttpWire):
+async def test_websocket_raises_connection_lost_when_the_connection_breaks(server: Server, wire: HttpWire):
     async with opening(wire) as opened:
         server.http.cut_connections()
         with pytest.raises(ConnectionLost):
             await opened.receive_message()
 
 
-async def test_abort_drops_websockets(server: Server, wire: HttpWire):
+async def test_wire_abort_closes_websockets(server: Server, wire: HttpWire):
     async with opening(wire) as opened:
         wire.abort()
         with pytest.raises(ConnectionLost):
@@ -140,7 +142,7 @@ async def test_abort_drops_websockets(server: Server, wire: HttpWire):
     assert await said(wire) == b"hello"
 
 
-async def test_message_that_is_too_long_ends_the_websocket(server: Server, wire: HttpWire):
+async def test_overlong_message_ends_the_websocket(server: Server, wire: HttpWire):
     async def flood(opened: WebSocket) -> None:
         await opened.send(bytes(LONGEST + 1))
 
@@ -150,7 +152,7 @@ async def test_message_that_is_too_long_ends_the_websocket(server: Server, wire:
             await opened.receive_message()
 
 
-async def test_websocket_sends_no_message_without_permission(server: Server, wire: HttpWire):
+async def test_websocket_sends_no_message_without_a_write_permit(server: Server, wire: HttpWire):
     allowed = 2
 
     def permit() -> None:
@@ -185,7 +187,7 @@ STATUS = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not 
         ),
     ],
 )
-async def test_refused_websocket_raises_what_the_server_says(
+async def test_refused_websocket_raises_the_error_of_the_server(
     server: Server, wire: HttpWire, answer: ApiResponse, error: type[Exception], message: str
 ):
     server.answer = lambda _: answer
@@ -193,7 +195,9 @@ async def test_refused_websocket_raises_what_the_server_says(
         await said(wire)
 
 
-async def test_rejected_credentials_are_renewed_once(server: Server, authority: trustme.CA, tmp_path: Path):
+async def test_websocket_renews_rejected_credentials_once(
+    server: Server, authority: trustme.CA, tmp_path: Path
+):
     token = tmp_path / "token"
     token.write_text("old")
 
@@ -223,7 +227,7 @@ async def test_websocket_goes_through_the_proxy(
             assert await said(wire) == b"hello"
 
 
-async def test_proxy_for_plain_http_is_refused():
+async def test_websocket_through_a_proxy_for_plain_http_is_refused():
     async with wire_to("http://127.0.0.1:1", proxy=URL("http://127.0.0.1:2")) as wire:
         with pytest.raises(ConfigError, match="a proxy for plain HTTP carries no WebSocket"):
             await said(wire)

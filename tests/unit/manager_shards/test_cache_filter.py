@@ -1,4 +1,4 @@
-"""Informers that hold the objects of some shards alone."""
+"""Informers that cache only the objects of some shards."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TestShardFilter:
     def held(self, informer: Informer) -> list[str]:
         return [each.key.name for each in informer.list()]
 
-    async def test_informer_asks_for_its_shards_and_drops_other_objects(
+    async def test_informer_requests_its_shards_and_drops_objects_of_other_shards(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):
@@ -117,7 +117,7 @@ class TestShardFilter:
             await moments()
             assert self.held(restricted) == ["in-0", "in-1", "new"]
 
-    async def test_informer_sends_no_request_while_it_has_no_shard(self, make: Make, server: PodServer):
+    async def test_informer_without_a_shard_sends_no_request(self, make: Make, server: PodServer):
         informer = make(shards=some())
         async with running(informer):
             await informer.wait_synced()
@@ -215,7 +215,7 @@ class TestShardFilter:
             assert server.sorts() == ["stream", "watch"]
             assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_knows_nothing_of_a_regained_shard_before_it_is_listed(
+    async def test_informer_has_no_object_of_a_regained_shard_before_the_shard_is_listed(
         self, restricted: Informer, server: PodServer
     ):
         server.on("list", listed(12, in_shard(1, 12, "other")))
@@ -262,7 +262,7 @@ def label_in(number: int) -> str:
 
 
 class TestShardFilterChildren:
-    """Informers of the children of some shards, by their label, or else by their owner."""
+    """Informers of the children in some shards; the label or else the owner determines the shard."""
 
     @pytest.fixture
     async def children(self, make: Make) -> Make:
@@ -302,7 +302,7 @@ class TestShardFilterChildren:
     def held(self, informer: Informer) -> list[str]:
         return [each.key.name for each in informer.list()]
 
-    async def test_informer_excludes_the_labels_of_other_shards_and_drops_strangers(
+    async def test_informer_excludes_labels_of_other_shards_and_drops_unowned_objects(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):
@@ -321,14 +321,14 @@ class TestShardFilterChildren:
             (asked,) = server.sent("stream")
             assert asked.query["labelSelector"].startswith(f"app=web,{LABEL} notin (80,")
 
-    async def test_informer_with_all_shards_leaves_out_no_object(self, children: Make, server: PodServer):
+    async def test_informer_with_all_shards_omits_no_object(self, children: Make, server: PodServer):
         informer = children(0, 1, 2, 3)
         async with running(informer):
             await moments()
             assert len(self.held(informer)) == 5
             assert "labelSelector" not in server.sent("stream")[0].query
 
-    async def test_informer_follows_children_whose_shard_label_changes(
+    async def test_informer_adds_and_removes_children_when_their_shard_label_changes(
         self, restricted: Informer, server: PodServer
     ):
         told = EventLog()
@@ -352,7 +352,7 @@ class TestShardFilterChildren:
                 "DELETED ns/labelled@12",
             ]
 
-    async def test_own_write_shows_at_once_unless_the_child_is_in_another_shard(
+    async def test_own_write_is_visible_at_once_unless_the_child_is_in_another_shard(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):

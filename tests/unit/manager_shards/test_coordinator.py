@@ -1,4 +1,4 @@
-"""The coordinator of shards: their balance, and which of them each replica takes and gives up."""
+"""Shard coordinator: the balance of shards, and their acquisition and release by replicas."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_balance_gives_out_equal_shares_with_few_moves_in_any_order_of_its_arguments(
+def test_balance_assigns_equal_shares_with_few_moves_for_any_order_of_arguments(
     scene: tuple[int, set[str], dict[int, str]], rng: random.Random
 ):
     count, members, holders = scene
@@ -60,10 +60,10 @@ def test_balance_gives_out_equal_shares_with_few_moves_in_any_order_of_its_argum
 
 
 @given(scenes(), st.data())
-def test_balance_stays_the_same_while_shards_move_towards_it(
+def test_balance_stays_the_same_while_shards_move_to_their_assigned_replicas(
     scene: tuple[int, set[str], dict[int, str]], data: st.DataObject
 ):
-    """Else replicas that start list again and again what they are to have now, and have it never."""
+    """Without a stable balance, starting replicas would list ever new shards and own none."""
     count, members, holders = scene
     wanted = balance(count, members, holders)
     for number, who in wanted.items():
@@ -75,11 +75,11 @@ def test_balance_stays_the_same_while_shards_move_towards_it(
     assert balance(count, members, holders) == wanted
 
 
-def test_balance_gives_out_nothing_without_members():
+def test_balance_assigns_no_shard_without_members():
     assert balance(16, (), {1: "a"}) == {}
 
 
-async def test_new_replicas_get_shards_with_few_moves(program: Program):
+async def test_shard_balance_gives_new_replicas_shards_with_few_moves(program: Program):
     (a,) = await program.start("a")
     assert program.shares == [8]
     assert a.coordinator.held.everything
@@ -95,7 +95,7 @@ async def test_new_replicas_get_shards_with_few_moves(program: Program):
 
 
 @pytest.mark.parametrize("after_others", [False, True])
-async def test_replicas_that_start_together_list_only_their_shares(program: Program, after_others: bool):
+async def test_replicas_that_start_together_list_only_their_own_shards(program: Program, after_others: bool):
     if after_others:
         (old,) = await program.start("old")
         await old.stop()
@@ -105,7 +105,7 @@ async def test_replicas_that_start_together_list_only_their_shares(program: Prog
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3
 
 
-async def test_sharing_moves_only_the_shards_of_a_replica_that_stops(program: Program):
+async def test_stopping_replica_causes_moves_of_only_its_own_shards(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     had, before = c.permitted, now()
@@ -117,7 +117,9 @@ async def test_sharing_moves_only_the_shards_of_a_replica_that_stops(program: Pr
     assert max(at for at, _, _ in program.moves) - stopped < 1.0
 
 
-async def test_leaving_replica_takes_no_shard_and_releases_all_but_a_stuck_one(program: Program):
+async def test_stopping_replica_acquires_no_shard_and_releases_every_shard_without_stuck_work(
+    program: Program,
+):
     a, b, c = await program.start("a", "b", "c")
     a.stuck = min(a.permitted)
     a.coordinator.leave()
@@ -128,7 +130,7 @@ async def test_leaving_replica_takes_no_shard_and_releases_all_but_a_stuck_one(p
 
 
 @pytest.mark.parametrize("answers_after", [0.0, 0.05])
-async def test_coordinator_decides_only_now_and_then_while_all_renew(
+async def test_coordinator_rarely_rebalances_while_every_replica_renews(
     program: Program, monkeypatch: pytest.MonkeyPatch, answers_after: float
 ):
     a, b = await program.start("a", "b")
@@ -154,7 +156,7 @@ async def test_shard_is_released_only_after_the_next_owner_has_listed_its_object
             assert began - a.ended[number] < 0.5
 
 
-async def test_leaving_replica_works_until_others_know_its_objects(program: Program):
+async def test_stopping_replica_works_until_the_next_owners_have_listed_its_objects(program: Program):
     a, _, _ = await program.start("a", "b", "c", prepares=4.0)
     await asyncio.sleep(10)
     assert program.shares == [2, 3, 3]
@@ -172,14 +174,14 @@ async def test_leaving_replica_works_until_others_know_its_objects(program: Prog
     )
 
 
-async def test_replica_releases_shards_although_the_next_holder_never_knows_the_objects(program: Program):
+async def test_replica_releases_shards_when_the_next_owner_never_finishes_its_list(program: Program):
     (a,) = await program.start("a")
     program.replicas.append(Replica(program, "b", prepares=1000.0))
     await asyncio.sleep(40)
     assert len(a.permitted) == COUNT // 2
 
 
-async def test_leaving_replica_does_not_wait_when_it_is_the_last(program: Program):
+async def test_stopping_replica_does_not_wait_when_it_is_the_last_replica(program: Program):
     (a,) = await program.start("a")
     a.coordinator.leave()
     began = now()
@@ -187,7 +189,7 @@ async def test_leaving_replica_does_not_wait_when_it_is_the_last(program: Progra
     assert now() - began < 1.0
 
 
-async def test_leaving_replica_stops_within_6_s_when_its_token_is_refused(program: Program):
+async def test_stopping_replica_ends_within_6_seconds_when_its_token_is_refused(program: Program):
     (a,) = await program.start("a")
     a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
     a.coordinator.leave()
@@ -197,7 +199,7 @@ async def test_leaving_replica_stops_within_6_s_when_its_token_is_refused(progra
     assert now() - began < 6.0, "the time to release in, and a pause"
 
 
-async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_s_after_a_crash(program: Program):
+async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_seconds_after_a_crash(program: Program):
     others = await program.start("a", "b")
     moved = [each.measured("lease_unowned_seconds_count") for each in others]
     (c,) = await program.start("c")
@@ -212,7 +214,7 @@ async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_s_after_a_cras
     assert 15.0 * len(had) <= unowned <= 20.0 * len(had)
 
 
-async def test_metrics_say_which_shards_are_wanted_and_how_many_have_moved(program: Program):
+async def test_shard_metrics_count_assigned_and_moved_shards(program: Program):
     (a,) = await program.start("a")
     assert a.measured("ranges_wanted") == COUNT
     assert a.measured("lease_handovers_total", direction="taken") == COUNT
@@ -244,7 +246,7 @@ async def test_shard_is_fenced_before_its_release_is_visible(program: Program):
     assert program.shares == [4, 4]
 
 
-async def test_replica_stops_reconciling_after_it_was_frozen(program: Program):
+async def test_replica_stops_reconciling_after_its_process_was_paused(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(10)
     freeze(20.0)
@@ -256,7 +258,7 @@ async def test_replica_stops_reconciling_after_it_was_frozen(program: Program):
     assert "this process was held up" in await b.lost()
 
 
-async def test_replica_stops_when_disconnected_and_others_take_its_shards(program: Program):
+async def test_disconnected_replica_stops_and_other_replicas_acquire_its_shards(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     await asyncio.sleep(10)
@@ -278,7 +280,7 @@ async def test_coordinator_ends_when_one_shard_is_lost(program: Program):
     assert await a.lost() == f"lease default/{NAME}-{number} is now held by somebody"
 
 
-async def test_shard_is_unowned_for_less_than_2_s_in_a_rolling_update(program: Program):
+async def test_shard_is_unowned_for_less_than_2_seconds_during_a_rolling_update(program: Program):
     await program.start("a", "b", "c")
     before = now()
 
@@ -295,7 +297,7 @@ async def test_shard_is_unowned_for_less_than_2_s_in_a_rolling_update(program: P
     assert len(program.moved(since=before)) <= 2 * COUNT, "each twice at most"
 
 
-async def test_claim_with_a_lost_answer_is_found_and_used(program: Program):
+async def test_shard_acquisition_with_a_lost_response_is_detected_and_used(program: Program):
     (a,) = await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)
@@ -306,7 +308,7 @@ async def test_claim_with_a_lost_answer_is_found_and_used(program: Program):
     assert not a.task.done()
 
 
-async def test_lost_claim_is_repeated_despite_many_events_of_other_shards(
+async def test_lost_shard_acquisition_is_repeated_despite_many_events_of_other_shards(
     program: Program,
 ):
     a = Replica(program, "a")
@@ -318,7 +320,7 @@ async def test_lost_claim_is_repeated_despite_many_events_of_other_shards(
     assert program.shares == [8]
 
 
-async def test_expired_shard_is_taken_from_a_live_replica(program: Program):
+async def test_shard_with_an_expired_lease_is_acquired_from_a_live_replica(program: Program):
     labels = {f"{NAME}/lease": "shard"}
     for number in range(4):
         # The state that b has left: it gave the Leases up while the server was unreachable.
@@ -333,7 +335,7 @@ async def test_expired_shard_is_taken_from_a_live_replica(program: Program):
     assert program.shares == [4, 4]
 
 
-async def test_replica_repeats_a_refused_first_list_while_its_watch_is_busy(program: Program):
+async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_events(program: Program):
     await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)
@@ -347,7 +349,7 @@ async def test_replica_repeats_a_refused_first_list_while_its_watch_is_busy(prog
     assert program.shares == [4, 4]
 
 
-async def test_leadership_of_an_earlier_term_permits_nothing_in_a_later_term(program: Program):
+async def test_leadership_permit_of_an_earlier_term_is_invalid_in_a_later_term(program: Program):
     (a,) = await program.start("a")
     earlier = dict(a.working)
     (b,) = await program.start("b")
@@ -359,7 +361,7 @@ async def test_leadership_of_an_earlier_term_permits_nothing_in_a_later_term(pro
 
 
 @pytest.mark.parametrize("fault", [Stall, Unreached, lambda: Reply.status(500)])
-async def test_outage_shorter_than_the_deadline_moves_no_shard(program: Program, fault: type[Stall]):
+async def test_outage_shorter_than_the_renew_deadline_moves_no_shard(program: Program, fault: type[Stall]):
     a, b = await program.start("a", "b")
     await asyncio.sleep(5)
     before = now()
@@ -373,7 +375,9 @@ async def test_outage_shorter_than_the_deadline_moves_no_shard(program: Program,
     assert not program.moved(since=before)
 
 
-async def test_replica_without_the_right_to_create_leases_takes_no_shard_and_reports_it(program: Program):
+async def test_replica_without_the_right_to_create_leases_reports_a_problem_and_acquires_no_shard(
+    program: Program,
+):
     await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)
@@ -391,7 +395,7 @@ def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_replica_joins_despite_many_large_foreign_leases(program: Program):
+async def test_replica_acquires_shards_despite_many_large_foreign_leases(program: Program):
     await program.start("a")
     for number in range(100):
         odd = {
@@ -408,7 +412,7 @@ async def test_replica_joins_despite_many_large_foreign_leases(program: Program)
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(program: Program):
+async def test_replica_keeps_foreign_annotations_of_a_large_lease_that_it_acquires(program: Program):
     note = {"note": "x" * 20_000}
     program.server.put(
         NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels={f"{NAME}/lease": "shard"}, annotations=note
@@ -422,7 +426,7 @@ async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(progr
 
 @pytest.mark.usefixtures("short_answers")
 @pytest.mark.parametrize("size", [0, 20_000])
-async def test_shard_of_a_dead_holder_is_taken_in_time_however_large_its_lease_is(
+async def test_shard_of_a_dead_owner_is_acquired_in_time_even_when_its_lease_is_large(
     program: Program, size: int
 ):
     (a,) = await program.start("a")
@@ -441,7 +445,7 @@ async def test_shard_of_a_dead_holder_is_taken_in_time_however_large_its_lease_i
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_large_free_lease_is_not_read_in_a_loop_when_it_cannot_be_read(program: Program):
+async def test_unreadable_large_lease_causes_no_tight_loop_of_reads(program: Program):
     labels, path = {f"{NAME}/lease": "shard"}, program.server.path(NAMESPACE, f"{NAME}-3")
     program.server.put(
         NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations={"note": "x" * 20_000}
@@ -456,7 +460,7 @@ async def test_large_free_lease_is_not_read_in_a_loop_when_it_cannot_be_read(pro
     assert program.shares == [8]
 
 
-async def test_coordinator_ends_with_the_error_of_a_shard_that_cannot_be_given_up(
+async def test_coordinator_ends_with_the_error_of_a_failed_shard_release(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ):
     (a,) = await program.start("a")
@@ -472,7 +476,7 @@ async def test_coordinator_ends_with_the_error_of_a_shard_that_cannot_be_given_u
     a.gone()
 
 
-async def test_replica_that_stops_before_it_has_a_shard_leaves_no_lease(program: Program):
+async def test_replica_that_stops_before_it_owns_a_shard_leaves_no_lease(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)
     await asyncio.sleep(1)
@@ -492,7 +496,9 @@ async def test_process_ends_before_its_first_lease_expires(program: Program):
     assert a.watchdog.due() is None
 
 
-async def test_watchdog_is_not_put_off_by_another_renewal_when_a_lease_is_lost(program: Program):
+async def test_watchdog_deadline_of_a_lost_lease_is_not_extended_by_renewals_of_other_leases(
+    program: Program,
+):
     (a,) = await program.start("a")
     guard = a.coordinator._locks[0]._guard
     guard.close(NAME, "taken by somebody")
@@ -503,7 +509,7 @@ async def test_watchdog_is_not_put_off_by_another_renewal_when_a_lease_is_lost(p
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_shard_never_has_two_owners_and_finally_one_under_random_faults(program: Program, seed: int):
-    """Rely on `Replica.begin` to find two owners at a time."""
+    """Rely on `Replica.begin`, which fails when a shard has two owners."""
     rng = random.Random(seed)
     for number in range(12):
         await asyncio.sleep(rng.uniform(0, 20))

@@ -61,7 +61,7 @@ class Replica(Participant):
         await self.registry.leave(within=5.0)
 
     def reach(self, step: Step | None = None) -> None:
-        """From now on each request comes to that, or to the server."""
+        """Send further requests to the given step, or else to the server."""
         for method in ("GET", "PUT", "POST", "DELETE"):
             self.wire.on(method, EVERYTHING, step or self.server.answer)
 
@@ -93,7 +93,7 @@ async def program() -> AsyncIterator[Program]:
             await replica.kill()
 
 
-async def test_members_know_at_once_of_a_replica_that_starts_or_stops(program: Program):
+async def test_registry_detects_the_start_and_stop_of_a_replica_at_once(program: Program):
     a, b = await program.start("a", "b")
     (c,) = await program.start("c")
     assert a.members == b.members == c.members == "a b c"
@@ -106,7 +106,7 @@ async def test_members_know_at_once_of_a_replica_that_starts_or_stops(program: P
     assert program.leases == ["a", "c"]
 
 
-async def test_silent_replica_is_no_member_after_the_lease_duration(program: Program):
+async def test_silent_replica_is_not_a_member_after_the_lease_duration(program: Program):
     a, b = await program.start("a", "b", cleans=True)
     await asyncio.sleep(30)
     await b.kill()
@@ -135,7 +135,7 @@ async def test_member_that_deletes_many_leases_slowly_stays_a_member(program: Pr
     assert program.leases == ["a"]
 
 
-async def test_registry_ignores_and_keeps_a_foreign_lease_with_its_label(program: Program):
+async def test_registry_ignores_and_does_not_delete_a_foreign_lease_with_its_label(program: Program):
     (a,) = await program.start("a", cleans=True)
     spec = {"holderIdentity": "them", "leaseDurationSeconds": 1}
     program.server.put(NAMESPACE, "theirs", spec, labels={LABEL: f"{MEMBER}-16"})
@@ -145,7 +145,7 @@ async def test_registry_ignores_and_keeps_a_foreign_lease_with_its_label(program
     assert program.leases == ["a", "them"]
 
 
-async def test_registry_keeps_expired_leases_when_it_does_not_clean_up(program: Program):
+async def test_registry_without_cleanup_keeps_expired_leases(program: Program):
     _, b = await program.start("a", "b")
     await b.kill()
     await asyncio.sleep(120)
@@ -173,7 +173,7 @@ async def test_registry_lists_all_members_despite_a_deeply_nested_lease(program:
     await a.stop()
 
 
-async def test_members_that_renew_stay_members_and_ask_for_nothing_else(program: Program):
+async def test_renewing_members_stay_members_and_send_only_renewals(program: Program):
     a, b = await program.start("a", "b")
     before = len(a.wire.requests)
     for _ in range(120):
@@ -182,7 +182,7 @@ async def test_members_that_renew_stay_members_and_ask_for_nothing_else(program:
     assert 60 <= len(a.wire.requests) - before <= 68, "its own renewals"
 
 
-async def test_unreachable_replica_drops_itself_before_the_others_drop_it(program: Program):
+async def test_unreachable_replica_leaves_before_other_replicas_remove_it(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
     renewed = b.wire.sent("PUT")[-1].at
@@ -197,7 +197,7 @@ async def test_unreachable_replica_drops_itself_before_the_others_drop_it(progra
     assert a.members == b.members == "a b"
 
 
-async def test_member_rejoins_when_its_lease_was_deleted(program: Program):
+async def test_member_recreates_its_lease_after_its_lease_was_deleted(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
     for path in [
@@ -210,7 +210,7 @@ async def test_member_rejoins_when_its_lease_was_deleted(program: Program):
     assert a.members == b.members == "a b"
 
 
-async def test_process_is_not_a_member_after_a_pause_beyond_its_lease(program: Program):
+async def test_process_is_not_a_member_after_a_pause_longer_than_its_lease(program: Program):
     a, _ = await program.start("a", "b")
     await asyncio.sleep(30)
     freeze(20.0)
@@ -231,7 +231,7 @@ async def test_members_stay_the_same_when_one_renewal_fails(program: Program, fa
     assert b.registry.problem is None
 
 
-async def test_member_that_renews_stays_a_member_after_a_rewound_history(program: Program):
+async def test_renewing_member_stays_a_member_after_a_restore_of_the_server(program: Program):
     a, *_ = await program.start("a", "b", "c")
     await asyncio.sleep(30)
     last = next(each for each in program.server.leases.values() if each["spec"]["holderIdentity"] == "b")
@@ -242,7 +242,7 @@ async def test_member_that_renews_stays_a_member_after_a_rewound_history(program
         assert a.members == "a b c"
 
 
-async def test_member_lease_is_left_to_expire_when_it_cannot_be_deleted_in_time(program: Program):
+async def test_stop_leaves_the_member_lease_to_expire_when_its_deletion_times_out(program: Program):
     a, b = await program.start("a", "b")
     b.wire.on("DELETE", EVERYTHING, Stall())
     started = now()
@@ -252,7 +252,7 @@ async def test_member_lease_is_left_to_expire_when_it_cannot_be_deleted_in_time(
     assert a.members == "a"
 
 
-async def test_huge_lease_duration_of_a_replica_is_limited_to_a_minute(program: Program):
+async def test_registry_limits_a_huge_lease_duration_to_a_minute(program: Program):
     (a,) = await program.start("a", cleans=True)
     spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1}
     name = a.registry._lease_of("ghost")

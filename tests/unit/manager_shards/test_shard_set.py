@@ -14,7 +14,7 @@ UIDS = st.uuids(version=4).map(str)
 COUNTS = [2**power for power in range(9)]
 
 
-def test_real_server_puts_each_object_in_the_shard_of_our_hash():
+def test_shard_hash_agrees_with_the_shards_of_a_real_server():
     found = recorded_uids()
     assert len({number for _, number in found}) == 16, "the recording has objects in all shards"
     for uid, number in found:
@@ -23,7 +23,7 @@ def test_real_server_puts_each_object_in_the_shard_of_our_hash():
 
 @pytest.mark.parametrize("count", COUNTS)
 @given(uid=UIDS)
-def test_object_is_in_one_shard_and_its_label_agrees(uid: str, count: int):
+def test_object_is_in_exactly_one_shard_and_its_label_names_that_shard(uid: str, count: int):
     inside = [number for number in range(count) if uid in ShardSet.of(count, {number})]
     assert inside == [ShardSet.of(count, ()).number_of(uid)]
     assert [
@@ -32,7 +32,7 @@ def test_object_is_in_one_shard_and_its_label_agrees(uid: str, count: int):
 
 
 @given(st.sampled_from(COUNTS), st.data(), UIDS)
-def test_selector_selects_the_objects_of_its_shards(count: int, data: st.DataObject, uid: str):
+def test_shard_selector_selects_only_objects_of_its_shards(count: int, data: st.DataObject, uid: str):
     shards = ShardSet.of(count, data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
     bounds = [int(text, 16) for text in shards.selector.split("'")[1::2]]
     pairs = list(zip(bounds[::2], bounds[1::2], strict=True))
@@ -40,7 +40,7 @@ def test_selector_selects_the_objects_of_its_shards(count: int, data: st.DataObj
     assert within == (uid in shards)
 
 
-def test_selector_joins_neighbours_and_is_empty_for_all_shards():
+def test_shard_selector_merges_adjacent_ranges_and_is_empty_for_all_shards():
     def text(*numbers: int) -> str:
         return ShardSet.of(4, numbers).selector.replace("0" * 15, "...").replace("object.metadata.uid", "uid")
 
@@ -50,11 +50,11 @@ def test_selector_joins_neighbours_and_is_empty_for_all_shards():
 
 
 @pytest.mark.parametrize("count", [-1, 0, 3, 12, 512])
-def test_shard_count_is_refused_when_too_large_or_no_power_of_two(count: int):
+def test_shard_count_is_refused_when_too_large_or_not_a_power_of_two(count: int):
     with pytest.raises(ValueError, match=f"must be a power of two from 1 to 256, not {count}"):
         check_count(count)
 
 
-def test_missing_shard_is_refused():
+def test_shard_set_refuses_a_missing_shard():
     with pytest.raises(ValueError, match="there is no shard 4 among 4"):
         ShardSet.of(4, {1, 4})

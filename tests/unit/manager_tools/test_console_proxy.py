@@ -1,4 +1,4 @@
-"""The console of a cluster, brought to a browser that has no token."""
+"""Proxy of a cluster's console for a browser without a token."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_console_proxy_gives_the_browser_the_rights_of_the_token(serve_pag
         assert (await post(site, f"{PATH}/resume", **mine))[0] == 303
 
 
-async def test_proxy_answers_403_when_the_token_lacks_the_right(serve_pages: ServePages):
+async def test_console_proxy_answers_403_when_the_token_lacks_the_right(serve_pages: ServePages):
     async with proxied(serve_pages, always("bob")) as (_, site, mine):
         for status, text in (
             await get(site, PATH, **mine),
@@ -115,7 +115,7 @@ async def test_proxy_answers_403_when_the_token_lacks_the_right(serve_pages: Ser
         ({"Cookie": "{Cookie}", "Host": "{Host}0"}, 421),
     ],
 )
-async def test_proxy_refuses_foreign_cookies_hosts_and_origins(
+async def test_console_proxy_refuses_foreign_cookies_hosts_and_origins(
     serve_pages: ServePages, headers: dict[str, str], expected: int
 ):
     async with proxied(serve_pages, always("ann")) as (world, site, mine):
@@ -131,7 +131,7 @@ async def test_proxy_refuses_foreign_cookies_hosts_and_origins(
         assert "Paused" not in await world.events(foo)
 
 
-async def test_console_proxy_replaces_expired_token(serve_pages: ServePages):
+async def test_console_proxy_replaces_an_expired_token(serve_pages: ServePages):
     asked: list[str | None] = []
 
     async def ask(rejected: str | None) -> str:
@@ -158,7 +158,7 @@ class Made:
 
 
 @pytest.mark.parametrize("wrong", ["", "another's name", "another's authority"])
-async def test_console_proxy_sends_the_token_only_to_the_managers_certificate(wrong: str):
+async def test_console_proxy_sends_the_token_only_to_a_server_with_the_certificate_of_the_manager(wrong: str):
     ours, others = (new_authority("test", now(), timedelta(days=1)) for _ in range(2))
     made = Made(
         others if wrong == "another's authority" else ours, "evil" if wrong == "another's name" else NAME
@@ -187,7 +187,7 @@ async def test_console_proxy_sends_the_token_only_to_the_managers_certificate(wr
         assert (status, text, asked) == (200, "hello", ["Bearer ann"])
 
 
-async def test_console_proxy_reports_manager_that_does_not_answer(serve_pages: ServePages):
+async def test_console_proxy_reports_a_manager_that_does_not_answer(serve_pages: ServePages):
     proxy = Proxy(URL("http://127.0.0.1:1"), always("ann"))
     async with visited(serve_pages, proxy) as (site, mine):
         status, text = await get(site, "/", **mine)

@@ -143,7 +143,7 @@ async def test_installed_trust_raises_when_no_webhook_configuration_is_usable(
         await PLACE.trust(transport)
 
 
-async def test_account_token_is_for_the_console_alone(wire: ScriptedWire, transport: Transport):
+async def test_account_token_has_only_the_console_audience(wire: ScriptedWire, transport: Transport):
     wire.on("POST", TOKEN, Reply.json({"status": {"token": "t"}}, status=201))
     tokens = AccountToken(transport, "zoo", "ann", "operator-manager-console")
     assert (await tokens.current()).header == "Bearer t"
@@ -162,7 +162,7 @@ async def test_account_token_is_for_the_console_alone(wire: ScriptedWire, transp
         ),
     ],
 )
-async def test_account_without_a_token_is_reported(
+async def test_account_token_error_is_reported_when_the_token_request_fails(
     wire: ScriptedWire, transport: Transport, answer: Reply, error: type[Exception], told: str
 ):
     wire.on("POST", TOKEN, answer)

@@ -149,7 +149,7 @@ def shown(planned: Planned) -> str:
     return "\n".join(line for each in planned.changes for line in unified(each))
 
 
-async def test_plan_shows_created_child_to_rest_of_reconcile():
+async def test_plan_makes_a_created_child_visible_to_the_rest_of_the_reconcile():
     seen = []
 
     async def create(greeting: Greeting, ctx: Context) -> None:
@@ -200,7 +200,7 @@ async def test_plan_accumulates_several_writes_to_one_object():
 
 
 @pytest.mark.parametrize("by", ["created", "applied", "a former manager"])
-async def test_plan_shows_fields_that_go_and_none_that_are_given_up(by: str):
+async def test_plan_shows_removed_fields_but_not_fields_that_only_lose_their_manager(by: str):
     before = {"name": "a", "image": "b", "env": [{"name": "X", "value": "1"}], "workingDir": "/"}
 
     async def apply(greeting: Greeting, ctx: Context) -> None:
@@ -219,7 +219,7 @@ async def test_plan_shows_fields_that_go_and_none_that_are_given_up(by: str):
     assert changed(planned) == sorted([*gone, *counted, "image: b", "image: c"])
 
 
-async def test_plan_shows_items_of_others_that_go_because_they_are_in_the_way():
+async def test_plan_shows_the_removal_of_conflicting_items_of_other_clients():
     container = {"name": "a", "image": "a", "ports": [{"name": "web", "containerPort": 80}]}
 
     async def apply(greeting: Greeting, ctx: Context) -> None:
@@ -238,7 +238,7 @@ async def test_plan_shows_items_of_others_that_go_because_they_are_in_the_way():
     assert stored.metadata.generation == 2
 
 
-async def test_plan_hides_deleted_objects_for_rest_of_reconcile():
+async def test_plan_hides_deleted_objects_from_the_rest_of_the_reconcile():
     async def delete(greeting: Greeting, ctx: Context) -> None:
         found = await ctx.find(ConfigMap, "old")
         assert found is not None
@@ -277,7 +277,7 @@ async def test_plan_masks_secret_values():
     assert "+  password: '***'" in text
 
 
-async def test_plan_ends_at_permit_before_calling_external_system():
+async def test_plan_ends_at_a_permit_before_the_external_call():
     called = []
 
     async def call(greeting: Greeting, ctx: Context) -> None:
@@ -294,7 +294,7 @@ async def test_plan_ends_at_permit_before_calling_external_system():
     assert "+    noted: 'yes'" in shown(planned)
 
 
-async def test_plan_of_failed_reconcile_shows_changes_before_the_failure():
+async def test_plan_of_a_failed_reconcile_shows_the_changes_before_the_failure():
     async def fail(greeting: Greeting, ctx: Context) -> None:
         await ctx.apply(config("one"))
         raise ConnectionError("no answer\x1b[2J")
@@ -321,7 +321,7 @@ async def test_plan_ends_before_a_command_in_a_pod():
     assert planned.other == ["CONNECT /api/v1/namespaces/default/pods/web/exec"]
 
 
-async def test_plan_tries_writes_of_kubernetes_asyncio():
+async def test_plan_makes_dry_runs_of_kubernetes_asyncio_writes():
     models = pytest.importorskip("kubernetes_asyncio").client
 
     async def write(greeting: Greeting, ctx: Context) -> None:
@@ -336,7 +336,7 @@ async def test_plan_tries_writes_of_kubernetes_asyncio():
     assert "v1.ConfigMap.default.made" in [title(each) for each in planned.changes]
 
 
-async def test_plan_lists_scale_patch_among_other_requests():
+async def test_plan_lists_a_scale_patch_under_other_requests():
     async def scale(greeting: Greeting, ctx: Context) -> None:
         deployment = await ctx.client.uncached.get(Deployment, ObjectKey("default", "web"))
         await ctx.client.subresource("scale").patch(deployment, {"spec": {"replicas": 3}})

@@ -1,4 +1,4 @@
-"""`manager_tools.testing`, where a test of an operator waits."""
+"""Test helpers of `manager_tools.testing`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from manager_tools.simulation.loop import EPOCH, NotVirtual
 from manager_tools.testing import VirtualClock, operated
 
 
-async def test_until_shows_last_object_without_managed_fields_when_it_times_out():
+async def test_until_timeout_error_shows_the_last_object_without_managed_fields():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         with pytest.raises(AssertionError, match="not so after 0 s; at last:") as waited:
@@ -31,7 +31,7 @@ async def test_until_shows_last_object_without_managed_fields_when_it_times_out(
 
 
 @pytest.mark.virtual_time
-async def test_until_rereads_object_after_writes_and_checks_it_all_the_time():
+async def test_until_checks_the_object_after_each_write_and_as_time_passes():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         seen: list[Greeting] = []
@@ -61,7 +61,7 @@ class CopyOperator(Operator[Greeting]):
 
 
 @pytest.mark.virtual_time
-async def test_operated_watches_and_has_rights_in_its_namespaces_alone():
+async def test_operated_watches_and_has_rights_only_in_its_namespaces():
     async with operated(CopyOperator, namespaces=["team-a", "default"]) as world:
         spec = GreetingSpec(size=7)
         for namespace in ("default", "other", ""):
@@ -110,7 +110,7 @@ async def test_operated_runs_manager_and_control_plane_on_a_virtual_clock():
     assert time.monotonic() - before < 10
 
 
-async def test_operated_leaves_the_machines_clock_as_it_was():
+async def test_operated_restores_the_clock_of_the_event_loop():
     loop = asyncio.get_running_loop()
     kind, before, real = type(loop), loop.time(), time.monotonic()
     timer = loop.call_later(7_200, print, "it is not due")
@@ -130,7 +130,7 @@ async def test_operated_leaves_the_machines_clock_as_it_was():
         assert tick.metadata.creation_timestamp == datetime.fromtimestamp(EPOCH, UTC)
 
 
-async def test_finished_jobs_are_deleted_on_a_virtual_clock():
+async def test_operated_deletes_finished_jobs_after_their_ttl_on_a_virtual_clock():
     virtual = VirtualClock(START)
     async with operated(clock=virtual) as world:
         container: dict[str, Any] = {"name": "a", "image": "busybox", "command": ["true"]}
@@ -149,7 +149,7 @@ async def test_finished_jobs_are_deleted_on_a_virtual_clock():
         assert virtual.now() - START < timedelta(minutes=40)
 
 
-def test_operated_with_a_clock_refuses_a_loop_that_is_not_asyncios():
+def test_operated_with_a_clock_refuses_an_event_loop_of_another_library():
     async def main() -> None:
         async with operated(clock=VirtualClock()):
             pass
@@ -158,7 +158,7 @@ def test_operated_with_a_clock_refuses_a_loop_that_is_not_asyncios():
         uvloop.run(main())
 
 
-async def test_virtual_clock_does_not_go_back_and_needs_a_time_zone_and_a_world():
+async def test_virtual_clock_refuses_earlier_times_times_without_a_zone_and_use_without_a_world():
     with pytest.raises(ValueError, match="VirtualClock needs a start with a time zone"):
         VirtualClock(datetime(2026, 3, 1))  # noqa: DTZ001 -- that is the question
     with pytest.raises(RuntimeError, match="within `async with operated"):

@@ -60,7 +60,7 @@ def test_exporter_reads_little_of_an_endless_collector_answer(encoding: str):
     assert sent < 1 << 24
 
 
-def test_spans_go_by_the_proxy_that_is_found_for_the_manager_and_no_other(monkeypatch: pytest.MonkeyPatch):
+def test_exporter_sends_spans_only_through_the_proxy_of_the_manager(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", "http://me:s3cret@127.0.0.1:99999")
     seen: list[tuple[str, str | None]] = []
 

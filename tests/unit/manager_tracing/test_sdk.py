@@ -1,4 +1,4 @@
-"""The OpenTelemetry SDK, as the environment sets it up."""
+"""Set-up of the OpenTelemetry SDK by environment variables."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Do = Callable[[Any, Context], Any]
 
 
 class Traced:
-    """A world in which everything is traced."""
+    """Test world with tracing of every reconcile."""
 
     def __init__(self, world: World, exporter: InMemorySpanExporter) -> None:
         self.world = world
@@ -81,7 +81,7 @@ async def settled(world: Traced, count: int) -> None:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Poll until a condition without a notification holds."""
+    """Poll until the condition is true."""
     for _ in range(600):
         if holds():
             return
@@ -89,7 +89,7 @@ async def until(holds: Callable[[], object]) -> None:
     pytest.fail("it is not so")
 
 
-async def test_reconcile_trace_contains_queue_wait_and_requests(monkeypatch: pytest.MonkeyPatch):
+async def test_reconcile_trace_contains_queue_time_and_requests(monkeypatch: pytest.MonkeyPatch):
     sent: list[Mapping[str, str]] = []
     answer = LocalWire.answer
 
@@ -243,7 +243,7 @@ async def test_review_span_joins_the_trace_of_the_caller():
         ("traceparent", "00-" * 2700),
     ],
 )
-async def test_tracer_review_ignores_malformed_trace_headers_cheaply(
+async def test_tracer_review_ignores_malformed_trace_headers_at_low_cost(
     name: str, value: str, caplog: pytest.LogCaptureFixture
 ):
     provider = TracerProvider(shutdown_on_exit=False)

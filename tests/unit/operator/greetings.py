@@ -86,7 +86,7 @@ def doing(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[
 async def greeted(
     act: Act, until: Callable[[Greeting], Any] = lambda it: it.status.text, **attributes: Any
 ) -> AsyncIterator[tuple[World, Greeting]]:
-    """Run an operator whose reconcile calls `act` until its one greeting is as told, or has a text."""
+    """Run an operator with the reconcile `act` until its greeting meets the condition or has the text."""
     async with operated(doing(act, **attributes), objects=[greeting()]) as world:
         yield world, await world.until(greeting(namespace="default"), until)
 

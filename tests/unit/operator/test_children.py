@@ -33,7 +33,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TestUnstableChild:
-    """A child that is changed once a minute at last, as object, Event, metric and log say."""
+    """Child whose changes slow down to one a minute; condition, Event, metric and log report the slowdown."""
 
     def gauge(self, world: World, reason: str) -> float:
         [family] = world.manager.metrics.unstable_children.collect()
@@ -46,7 +46,7 @@ class TestUnstableChild:
         after = await world.get(Secret, "child")
         return int(after.metadata.annotations["n"]) - int(before.metadata.annotations["n"])
 
-    async def test_child_changes_slow_down_when_each_reconcile_wants_it_differently(
+    async def test_child_changes_slow_down_when_each_reconcile_applies_a_different_child(
         self, log_lines: LogLines
     ):
         count = itertools.count(1)
@@ -80,7 +80,7 @@ class TestUnstableChild:
             await world.until(obj, lambda it: said(it)["ChildrenStable"] == ("True", "AsWanted"), timeout=300)
             assert self.gauge(world, "WantedDifferently") == 0
 
-    async def test_children_stable_names_the_other_manager_that_changes_a_child_in_turn(self):
+    async def test_children_stable_condition_names_the_field_manager_that_reverts_a_child(self):
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             child.metadata.labels = {"for": obj.spec.name}
@@ -112,7 +112,7 @@ class TestUnstableChild:
             await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=300)
             assert (await world.get(Secret, "child")).metadata.labels["for"] == "you"
 
-    async def test_child_slowed_down_is_changed_at_once_when_the_spec_changes(self):
+    async def test_slowed_down_child_is_changed_at_once_when_the_spec_changes(self):
         count = itertools.count(1)
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -129,7 +129,7 @@ class TestUnstableChild:
             obj = await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=5)
             assert (await world.get(Secret, "child")).metadata.annotations["n"] == "calm"
 
-    async def test_children_stable_reports_a_child_whose_kind_is_only_watched(self):
+    async def test_children_stable_condition_reports_a_child_of_a_kind_that_is_only_watched(self):
         count = itertools.count(1)
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -144,7 +144,7 @@ class TestUnstableChild:
             await world.until(greeting(namespace="default"), lambda it: "ChildrenStable" in said(it))
             assert next(count) < 20
 
-    async def test_children_created_without_end_block_the_object(self):
+    async def test_endless_creation_of_children_blocks_the_object(self):
         count = itertools.count(1)
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -161,7 +161,7 @@ class TestUnstableChild:
             assert self.gauge(world, "CreatedWithoutEnd") == 1
             assert next(count) < 310
 
-    async def test_context_patch_is_slowed_down_where_each_reconcile_changes_the_metadata(self):
+    async def test_context_patch_is_slowed_down_when_each_reconcile_changes_the_metadata(self):
         count = itertools.count(1)
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -199,7 +199,7 @@ class TestUnstableChild:
 
 
 class TestRollouts:
-    """Rollouts of children that a reconcile of each object wants with another image."""
+    """Rollouts of children after each object's reconcile applies a new image."""
 
     def child(self, obj: Greeting, image: str) -> Deployment:
         child = deployment(image=image)
@@ -212,7 +212,7 @@ class TestRollouts:
 
     @asynccontextmanager
     async def rolled_out(self, act: Act, *names: str, most: int = 1) -> AsyncIterator[World]:
-        """Run an operator that may have `most` rollouts at once, from the moment when all are rolled out."""
+        """Run an operator with at most `most` rollouts at once; yield after all children are rolled out."""
         options = ControllerOptions(max_concurrent_rollouts=most)
         operator = doing(act, owns=(Deployment,), options=options)
         async with operated(operator, objects=[greeting(name) for name in names]) as world:
@@ -226,7 +226,7 @@ class TestRollouts:
             LAST[-1].enqueue(ObjectKey("default", name))
             await asyncio.sleep(pause)
 
-    async def test_rollouts_wait_for_each_other_when_another_version_changes_the_children(self):
+    async def test_rollouts_are_limited_when_a_new_manager_version_changes_all_children(self):
         image = "image:1"
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -254,7 +254,7 @@ class TestRollouts:
                 assert self.image_of(child) == image
                 assert is_rolled_out(child)
 
-    async def test_rollout_is_under_way_when_its_message_has_failed(self):
+    async def test_rollout_counts_as_started_when_the_function_for_its_message_fails(self):
         image = "image:1"
 
         def fail(*_: Any) -> tuple[str, str] | None:
@@ -273,7 +273,7 @@ class TestRollouts:
             children = await world.client.uncached.list(Deployment, namespace="default")
             assert {self.image_of(each) for each in children} == {"image:1", "image:2"}
 
-    async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec(self):
+    async def test_spec_change_does_not_wait_for_rollouts_of_other_objects(self):
         image = "image:1"
 
         async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -293,7 +293,7 @@ class TestRollouts:
             await world.until(stays, lambda it: self.image_of(it) == "image:3", timeout=5)
 
 
-def test_changed_fields_names_wanted_and_removed_fields_only():
+def test_changed_fields_contains_only_desired_and_removed_fields():
     before, after, wanted = secret("child"), secret("child"), secret("child")
     before.metadata.labels = {"for": "all", "old": "a", "theirs": "1"}
     after.metadata.labels = wanted.metadata.labels = {"for": "you"}
@@ -302,7 +302,7 @@ def test_changed_fields_names_wanted_and_removed_fields_only():
     assert changed_fields(before, after, wanted) == [".metadata.labels.for", ".metadata.labels.old"]
 
 
-def test_changed_fields_names_owner_references_that_were_set_again():
+def test_changed_fields_contains_restored_owner_references():
     before, after = secret("child"), secret("child")
     after.metadata.owner_references = [OwnerReference(api_version="v1", kind="Pod", name="one", uid="1")]
     assert changed_fields(before, after, secret("child")) == [".metadata.ownerReferences"]

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TheirCondition(ApiModel):
-    """Like the model of cert-manager's Certificate."""
+    """Condition like cert-manager's Certificate condition."""
 
     type: str
     status: Literal["True", "False", "Unknown"]
@@ -44,7 +44,7 @@ class TheirCondition(ApiModel):
 
 
 class OldCondition(ApiModel):
-    """Like a condition of a node."""
+    """Condition like a node condition."""
 
     type: str
     status: str
@@ -52,7 +52,7 @@ class OldCondition(ApiModel):
 
 
 class OddCondition(ApiModel):
-    """More than a condition."""
+    """Condition with an additional field."""
 
     type: str
     status: str
@@ -101,7 +101,7 @@ def stored_conditions(world: World) -> list[dict[str, Any]]:
     return found
 
 
-async def test_condition_keeps_its_time_and_those_of_others_when_it_is_set_again():
+async def test_condition_keeps_its_transition_time_and_foreign_conditions_when_set_again():
     kind = kind_with(TheirStatus | None)
 
     async def set_words(_: Doing, obj: Any, ctx: Context) -> None:
@@ -147,7 +147,7 @@ WORDS = {"lastTransitionTime", "message", "observedGeneration", "reason"}
         (TheirStatus, WORDS),
     ],
 )
-async def test_condition_says_what_the_items_can_hold(status: Any, words: set[str]):
+async def test_condition_of_a_foreign_kind_contains_only_fields_of_its_model(status: Any, words: set[str]):
     kind = kind_with(status, TheirStatus() if status is TheirStatus else None)
     async with operated(doing(make_ready, kind), objects=[thing(kind)]) as world:
         await world.until(thing(kind), lambda _: stored_conditions(world))
@@ -158,7 +158,7 @@ async def test_condition_says_what_the_items_can_hold(status: Any, words: set[st
         assert await world.events(await world.get(kind, "a")) == ["Kept"]
 
 
-def test_condition_list_keeps_the_fields_of_others_in_json():
+def test_condition_list_keeps_unknown_json_fields_of_foreign_conditions():
     kind = kind_with(LooseStatus | None)
     theirs = {"type": "Ready", "status": "False", "reason": "New", "severity": "low"}
     ctx = Context(without_manager(doing(make_ready, kind)), thing(kind, status={"conditions": [theirs]}))
@@ -175,7 +175,7 @@ class CheckedStatus(Status):
 
 @pytest.mark.parametrize("status", [Status, CheckedStatus])
 @pytest.mark.parametrize("held", [None, {}, {"conditions": []}])
-def test_condition_is_there_after_it_is_set_in_any_form_of_our_status(
+def test_condition_is_stored_for_every_declaration_of_a_status_model(
     status: type[Status], held: dict[str, Any] | None
 ):
     kind = kind_with(status | None)
@@ -186,7 +186,7 @@ def test_condition_is_there_after_it_is_set_in_any_form_of_our_status(
         assert [each.reason for each in ctx.conditions.values()] == [reason]
 
 
-def test_conditions_that_are_no_models_are_read_from_our_status():
+def test_plain_dictionary_conditions_are_read_from_our_status():
     kind = kind_with(Status | None)
     ctx = Context(without_manager(doing(make_ready, kind)), thing(kind, status=Status()))
     theirs = {"type": "Ready", "status": "False", "reason": "New"}
@@ -199,7 +199,7 @@ class Plain(Resource, group="test.example.com", version="v1", plural="things", k
 
 
 @pytest.mark.parametrize("kind", [kind_with(BareStatus | None), crd(status=False)(Plain)])
-async def test_blocked_object_gets_one_event_when_its_kind_has_no_conditions(kind: type[Resource]):
+async def test_blocked_object_of_a_kind_without_conditions_gets_one_event(kind: type[Resource]):
     seen = []
 
     async def blocked(_: Doing, obj: Any, ctx: Context) -> None:
@@ -225,7 +225,7 @@ async def test_blocked_object_gets_one_event_when_its_kind_has_no_conditions(kin
         (dict[str, str] | None, False),
     ],
 )
-def test_conditions_are_found_by_the_type_of_the_status(status: Any, holds: bool):
+def test_conditions_field_is_found_by_the_type_of_the_status(status: Any, holds: bool):
     assert (ConditionList.of(kind_with(status)) is not None) is holds
 
 
@@ -236,7 +236,7 @@ def test_conditions_are_found_by_the_type_of_the_status(status: Any, holds: bool
         (StrictStatus, "Thing.status is missing, and cannot be made: it needs parents"),
     ],
 )
-def test_condition_is_refused_by_name_when_the_kind_has_none_or_no_status_can_be_made(status: Any, said: str):
+def test_condition_error_names_the_condition_when_the_kind_has_no_usable_status(status: Any, said: str):
     kind = kind_with(status | None)
     ctx = Context(without_manager(doing(make_ready, kind)), thing(kind))
     with pytest.raises(TypeError, match=f"^{said}"):
@@ -254,7 +254,7 @@ class NamedStatus(ApiModel):
     conditions: list[NamedCondition] | None = None
 
 
-def test_condition_is_refused_by_name_when_the_model_names_other_types():
+def test_condition_error_names_the_condition_when_the_model_has_only_other_types():
     kind = kind_with(NamedStatus | None)
     operator: Any = doing(make_ready, kind)
     obj = thing(kind)
@@ -267,7 +267,7 @@ def test_condition_is_refused_by_name_when_the_model_names_other_types():
         type("Other", (operator,), {"conditions": ("Synced", "Degraded")})
 
 
-def test_condition_is_refused_with_the_nearest_name_when_the_status_does_not_name_it():
+def test_condition_error_suggests_the_most_similar_type_of_the_status_model():
     operator: Any = doing(make_ready, kind_with(MoreStatus))
     ctx = Context(without_manager(operator), thing(operator.kind))
     said = r"^Thing takes no condition of type Degarded: its Status names .*; did you mean Degraded\?$"
@@ -286,7 +286,7 @@ def test_condition_is_refused_with_the_nearest_name_when_the_status_does_not_nam
         ("False", "Camel", "status 'False' has to be True, False or \"Unknown\""),
     ],
 )
-def test_condition_is_refused_by_name_when_status_or_reason_cannot_be_stored(
+def test_condition_error_names_the_condition_when_status_or_reason_is_invalid(
     status: Any, reason: str, said: str
 ):
     operator: Any = doing(make_ready, kind_with(MoreStatus))
@@ -295,12 +295,12 @@ def test_condition_is_refused_by_name_when_status_or_reason_cannot_be_stored(
         ctx.condition(AVAILABLE, status, reason)
 
 
-def test_blocked_is_refused_when_its_reason_is_no_word():
+def test_blocked_refuses_an_invalid_reason():
     with pytest.raises(ValueError, match=r"^Blocked: reason 'no image' has to be one word in CamelCase$"):
         Blocked("no image", "there is none")
 
 
-async def test_reconcile_fails_when_it_sets_a_condition_that_the_status_does_not_name():
+async def test_reconcile_fails_when_it_sets_a_condition_that_the_status_model_does_not_declare():
     async def misspell(_: Doing, obj: Any, ctx: Context) -> None:
         ctx.condition("Raedy", True, "Done")
 
@@ -313,7 +313,7 @@ async def test_reconcile_fails_when_it_sets_a_condition_that_the_status_does_not
         assert ready.message.endswith("its Status names Ready; did you mean Ready?")
 
 
-async def test_condition_of_an_earlier_status_is_removed_when_the_status_names_it_no_more():
+async def test_condition_is_removed_when_the_status_model_no_longer_declares_it():
     old = Condition(type="Degraded", status="True", reason="Broken", message="the reconcile failed: no")
     kind = kind_with(OurStatus)
     stored = thing(kind, status=OurStatus(conditions=[old]))
@@ -322,7 +322,7 @@ async def test_condition_of_an_earlier_status_is_removed_when_the_status_names_i
         assert [each["type"] for each in stored_conditions(world)] == ["Ready"]
 
 
-async def test_failed_reconcile_is_an_event_when_the_model_names_other_condition_types():
+async def test_failed_reconcile_causes_an_event_when_the_model_has_only_other_condition_types():
     async def fail(operator: Any, obj: Any, ctx: Context) -> None:
         raise ValueError("no such colour")
 
@@ -333,7 +333,7 @@ async def test_failed_reconcile_is_an_event_when_the_model_names_other_condition
         assert await world.events(obj) == ["ValueError"]
 
 
-async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subresource():
+async def test_reconcile_error_names_the_missing_status_subresource_of_the_crd():
     kind: Any = kind_with(TheirStatus | None)
     del kind.crd_options  # others define it, and do so without the subresource
     theirs = crd(status=False)(kind_with(TheirStatus | None))
@@ -361,11 +361,11 @@ class MoreStatus(Status, conditions={"Available": "", "Progressing": "", "Degrad
 
 
 class StableStatus(Status, conditions={"Ready": "", "ChildrenStable": ""}):
-    """A status that names the condition of the children, too."""
+    """Status that also declares the ChildrenStable condition."""
 
 
 class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
-    """Three conditions, and a fourth of its own."""
+    """Status with three conditions of MoreStatus and a fourth condition."""
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -378,7 +378,7 @@ class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
         (StableStatus, "NoImage", {}),
     ],
 )
-async def test_condition_of_an_obstacle_is_taken_back_when_the_operator_sets_none(
+async def test_condition_set_by_blocked_is_cleared_when_the_operator_sets_no_condition(
     status: type[Status], reason: str, left: dict[str, tuple[str, str]], restarted: bool
 ):
     blocked = [True]
@@ -407,7 +407,7 @@ async def test_condition_of_an_obstacle_is_taken_back_when_the_operator_sets_non
         assert found == left
 
 
-async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone():
+async def test_condition_set_by_the_operator_is_kept_after_blocked_has_ended():
     steps = iter(["set", "blocked", "set once"])
 
     async def act(_: Doing, obj: Any, ctx: Context) -> None:
@@ -437,7 +437,7 @@ async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone(
         }
 
 
-async def test_reconcile_is_retried_when_the_server_does_not_serve_the_subresource_yet(
+async def test_reconcile_is_retried_when_the_server_does_not_yet_serve_the_status_subresource(
     monkeypatch: pytest.MonkeyPatch,
 ):
     kind: Any = kind_with(TheirStatus | None)

@@ -36,7 +36,7 @@ from tests.unit.operator.greetings import (
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_status_is_written_once_with_the_generation_of_its_reconcile():
+async def test_status_is_written_once_with_the_generation_of_the_reconciled_object():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         assert ctx.object is obj
         obj.status.text = "Hello, "
@@ -55,7 +55,7 @@ async def test_status_is_written_once_with_the_generation_of_its_reconcile():
         assert writes(world) == before  # an unchanged status causes no write
 
 
-async def test_write_status_keeps_the_status_that_the_operator_has_in_hand():
+async def test_write_status_keeps_the_status_object_of_the_operator():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         status, conditions, metadata = obj.status, obj.status.conditions, obj.metadata
         status.text = "first"
@@ -97,7 +97,7 @@ def unblocked_owner(obj: Greeting) -> None:
         (unblocked_owner, "metadata.ownerReferences"),
     ],
 )
-async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
+async def test_reconcile_fails_when_it_changes_metadata_without_writing_it(
     change: Callable[[Greeting], None], field: str
 ):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -120,7 +120,7 @@ async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
         )
 
 
-async def test_reconcile_that_returns_another_value_writes_no_status():
+async def test_reconcile_that_returns_an_invalid_value_writes_no_status():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> Any:
         ctx.condition("Available", True, "Greeted")
         return 5
@@ -132,7 +132,7 @@ async def test_reconcile_that_returns_another_value_writes_no_status():
         assert said(obj).get("Available") != ("True", "Greeted")
 
 
-async def test_reconcile_may_write_changed_metadata_by_the_client():
+async def test_reconcile_can_write_changed_metadata_with_the_client():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         changed_label(obj)
         await ctx.client.patch(obj)
@@ -145,7 +145,7 @@ async def test_reconcile_may_write_changed_metadata_by_the_client():
 
 
 @pytest.mark.parametrize("write", ["write_status", "patch"])
-async def test_write_in_a_reconcile_takes_what_others_have_written_meanwhile(write: str):
+async def test_write_in_a_reconcile_adds_concurrent_changes_of_other_clients_to_the_object(write: str):
     theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
     path = "greetings.test.example.com", "default", "hello"
 
@@ -177,7 +177,7 @@ async def test_write_in_a_reconcile_takes_what_others_have_written_meanwhile(wri
     "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
 )
 @pytest.mark.parametrize("on", [Operator.on, any_of(generation_changed, status_changed)])
-async def test_status_is_written_again_when_another_writer_has_changed_it(on: Predicate, other: Any):
+async def test_status_is_written_again_after_another_writer_has_changed_the_status(on: Predicate, other: Any):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
 
@@ -197,7 +197,7 @@ async def test_status_is_written_again_when_another_writer_has_changed_it(on: Pr
         assert len(LAST[-1].seen) == 2
 
 
-async def test_status_is_written_again_when_it_changes_during_the_reconcile():
+async def test_status_is_written_again_when_another_writer_changes_it_during_the_reconcile():
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 
@@ -235,7 +235,7 @@ async def test_condition_event_is_sent_once_for_each_change():
         assert await world.events(found) == ["Greeted", "Greeted"]
 
 
-async def test_context_event_once_written_is_not_sent_when_the_reconcile_fails():
+async def test_context_event_that_depends_on_the_status_write_is_not_sent_when_the_reconcile_fails():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")
         ctx.event("Later", "in its time", once_written=True)
@@ -246,7 +246,7 @@ async def test_context_event_once_written_is_not_sent_when_the_reconcile_fails()
         assert await world.events(found) == ["Greeted", "Later"]
 
 
-async def test_children_that_are_not_applied_any_more_are_pruned_when_asked_for():
+async def test_prune_deletes_children_that_are_no_longer_applied():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret(obj.spec.name))
         obj.status.text = obj.spec.name
@@ -273,7 +273,7 @@ def job(name: str) -> Job:
 
 
 @pytest.mark.parametrize("way", ["Background", "Foreground", "Orphan", "", "prune"])
-async def test_deleted_and_pruned_jobs_take_their_pods_along_unless_told_otherwise(way: Any):
+async def test_delete_and_prune_of_a_job_also_delete_its_pods_by_default(way: Any):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         if obj.spec.name == "you":
             await ctx.apply(job("work"))
@@ -291,7 +291,7 @@ async def test_deleted_and_pruned_jobs_take_their_pods_along_unless_told_otherwi
         assert bool(world.cluster.client.list("pods", "default")) is (way == "Orphan")
 
 
-async def test_context_delete_sends_nothing_for_a_child_that_is_being_deleted():
+async def test_context_delete_sends_no_request_for_a_terminating_child():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         if obj.spec.name == "you":
             child = secret("child")
@@ -328,7 +328,7 @@ async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
         assert obj.metadata.annotations == {"example.com/note": "begun"}
 
 
-async def test_confirm_ends_the_reconcile_of_an_object_deleted_on_the_server():
+async def test_confirm_ends_the_reconcile_when_the_object_was_deleted_on_the_server():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         WORLD[-1].cluster.client.peek("greetings.test.example.com", "default", "hello")
         if operator.seen == ["hello"]:

@@ -1,4 +1,4 @@
-"""`Context.apply`: children, whose names others may use, and whose fields others change."""
+"""`Context.apply`: children with names that other objects use or fields that other clients change."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Part(Resource, group="test.example.com", version="v1", plural="parts"):
     spec: PartSpec = Field(default_factory=PartSpec)
 
 
-async def test_apply_claims_no_field_of_a_typed_child_that_was_not_set():
+async def test_apply_sends_no_unset_field_of_a_typed_child():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(Part(metadata=ObjectMeta(name="part", namespace="default"), spec=PartSpec(size=3)))
         obj.status.text = obj.spec.name
@@ -71,8 +71,8 @@ async def test_apply_claims_no_field_of_a_typed_child_that_was_not_set():
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_taken_name_is_reported_and_used_when_it_becomes_free(cached: bool):
-    """Without the cache, there is no event of the name's release."""
+async def test_taken_child_name_is_reported_and_the_child_is_created_after_the_name_is_free(cached: bool):
+    """Run without a cache, so that no event reports the release of the name."""
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "tried"
@@ -100,7 +100,7 @@ async def test_taken_name_is_reported_and_used_when_it_becomes_free(cached: bool
         assert await world.events(obj) == ["NameTaken", "Created"]
 
 
-async def test_child_of_an_earlier_owner_makes_the_object_progressing_and_not_degraded():
+async def test_child_of_a_former_owner_sets_progressing_but_not_degraded():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
         ctx.condition("Available", True, "Greeted")
@@ -122,7 +122,7 @@ async def test_child_of_an_earlier_owner_makes_the_object_progressing_and_not_de
         assert await world.events(obj) == ["Created"]
 
 
-async def test_log_has_a_line_for_each_write_with_fields_and_their_managers(log_lines: LogLines):
+async def test_log_has_a_line_for_each_write_with_changed_fields_and_field_managers(log_lines: LogLines):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         child = secret("child")
         if obj.spec.name == "nobody":
@@ -159,7 +159,7 @@ async def test_log_has_a_line_for_each_write_with_fields_and_their_managers(log_
         assert ("Deleted Secret child", None, None) in deeds()
 
 
-async def test_context_apply_reports_an_update_in_the_words_of_the_operator():
+async def test_context_apply_reports_an_update_with_the_message_of_the_operator():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         def changed(before: Secret, after: Secret) -> tuple[str, str]:
             return "Copied", f"{before.metadata.labels['from']} to {after.metadata.labels['from']}"
@@ -179,7 +179,7 @@ async def test_context_apply_reports_an_update_in_the_words_of_the_operator():
 
 
 class TestContextApplyExtendedList:
-    """The repair of a refused apply: one patch that the server has accepted as a dry run, or nothing."""
+    """Repair of a refused apply: one patch, sent only after the server has accepted it as a dry run."""
 
     def operator(self, act: Act, refused: list[str] | None = None) -> type[Doing]:
         guard = webhook.Admission(Deployment)
@@ -219,7 +219,7 @@ class TestContextApplyExtendedList:
             await ctx.apply(self.wanted(obj.spec.name))
         obj.status.text = obj.spec.name
 
-    async def test_apply_changes_our_items_and_keeps_those_of_another_client(self):
+    async def test_apply_repair_changes_our_items_and_keeps_items_of_another_client(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, child = await self.started(world)
             await rename(world, obj, "me")
@@ -239,7 +239,7 @@ class TestContextApplyExtendedList:
             found = await world.client.uncached.get(Deployment, child.key)
             assert "env" not in found.spec["template"]["spec"]["containers"][1], "nobody else owns it"
 
-    async def test_apply_restores_our_item_when_the_object_is_wanted_unchanged(self):
+    async def test_apply_repair_restores_our_item_when_the_desired_object_is_unchanged(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, _ = await self.started(world)
             await rename(world, obj, "you")
@@ -249,7 +249,7 @@ class TestContextApplyExtendedList:
             port = '.spec.template.spec.containers[name="main"].ports[containerPort=8080,protocol="TCP"]'
             assert event["message"] == f"Put Deployment child back as it should be: test-test had set {port}"
 
-    async def test_apply_tries_its_repair_once_when_the_server_refuses_the_rest_of_the_change(self):
+    async def test_apply_sends_its_repair_once_when_the_server_refuses_another_part_of_the_change(self):
         asked: list[str] = []
         async with operated(self.operator(self.act, asked), objects=[greeting()]) as world:
             obj, child = await self.started(world)
@@ -341,7 +341,7 @@ async def test_child_deleted_repeatedly_is_created_at_once_when_its_owner_change
         await world.until(child, lambda _: True, timeout=1.0)
 
 
-async def test_refuse_taken_enqueues_the_object_when_the_name_is_taken_or_freed():
+async def test_refuse_taken_enqueues_the_object_when_the_child_name_is_taken_or_freed():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "free"
         try:
@@ -358,7 +358,7 @@ async def test_refuse_taken_enqueues_the_object_when_the_name_is_taken_or_freed(
         await world.until(obj, lambda it: it.status.text == "free")
 
 
-async def test_apply_into_a_terminating_namespace_counts_as_no_failure():
+async def test_apply_into_a_terminating_namespace_is_not_counted_as_a_failure():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child", "going"))
         obj.status.text = "done"

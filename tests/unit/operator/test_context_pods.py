@@ -35,13 +35,13 @@ class CheckStatus(Status):
 
 @crd()
 class Check(Resource, group="test.example.com", version="v1", plural="checks"):
-    """A look into a pod."""
+    """Kind whose operator reads from a pod."""
 
     status: CheckStatus = Field(default_factory=CheckStatus)
 
 
 def checking(look: Any, **attributes: Any) -> type[Operator[Check]]:
-    """Return an operator that writes the result of `look` into the status."""
+    """Return an operator that writes the result of `look` to the status."""
 
     async def reconcile(self: Any, check: Check, ctx: Context) -> None:
         check.status.found = await look(check, ctx)
@@ -60,7 +60,7 @@ async def found(operator: type[Operator[Check]], **scripts: Any) -> str:
         return (await world.until(check, lambda it: it.status.found)).status.found
 
 
-async def test_reconcile_reads_a_log_runs_a_command_attaches_and_talks_to_a_port():
+async def test_reconcile_can_read_a_log_run_a_command_attach_and_use_a_pod_port():
     async def look(check: Check, ctx: Context) -> str:
         [line] = [line async for line in ctx.logs("web", container="main", tail_lines=1)]
         assert line.startswith("main: ")
@@ -86,7 +86,7 @@ async def test_reconcile_reads_a_log_runs_a_command_attaches_and_talks_to_a_port
     assert await found(checking(look), exec=cat, attach=run, port=shout) == "4 hello attached 80 HELLO"
 
 
-async def test_reconcile_needs_the_right_to_run_a_command():
+async def test_reconcile_fails_without_the_right_to_run_a_command_in_a_pod():
     refused: list[str] = []
 
     async def look(_: Check, ctx: Context) -> str:
@@ -99,7 +99,7 @@ async def test_reconcile_needs_the_right_to_run_a_command():
     assert 'resources="pods/exec"' in refused[0]
 
 
-async def test_reconcile_applies_models_as_its_children(models: Any):
+async def test_reconcile_can_apply_kubernetes_asyncio_models_as_children(models: Any):
     async def look(check: Check, ctx: Context) -> str:
         metadata = models.V1ObjectMeta(name="child", namespace=check.metadata.namespace)
         stored = await ctx.apply(models.V1ConfigMap(metadata=metadata, data={"a": "b"}))
@@ -123,7 +123,7 @@ async def test_reconcile_applies_models_as_its_children(models: Any):
         await world.until(child, lambda it: it.data == {"a": "b"})
 
 
-async def test_reconcile_uses_the_api_of_kubernetes_asyncio(models: Any):
+async def test_reconcile_can_call_the_kubernetes_asyncio_api(models: Any):
     async def look(check: Check, ctx: Context) -> str:
         core = models.CoreV1Api(ctx.kubernetes_client())
         metadata = models.V1ObjectMeta(name="made")
@@ -138,7 +138,7 @@ async def test_reconcile_uses_the_api_of_kubernetes_asyncio(models: Any):
     assert await found(checking(look, watches=watches, rights=rights)) == "{'x': 'y'}"
 
 
-async def test_manager_gives_a_client_with_its_own_rights(models: Any):
+async def test_kubernetes_client_of_the_manager_has_the_rights_of_the_manager(models: Any):
     async with operated(kinds=(Check,)) as world:
         core = models.CoreV1Api(world.manager.kubernetes_client())
         with pytest.raises(

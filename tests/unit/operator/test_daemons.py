@@ -18,7 +18,7 @@ inherited = contextvars.ContextVar("inherited", default="nothing")
 
 
 class Noting(Operator[Greeting]):
-    """Notes when the daemons of each greeting begin and end."""
+    """Operator that records the start and end of each greeting's daemons."""
 
     name = "noting"
     log: ClassVar[list[str]]
@@ -74,7 +74,7 @@ def daemons() -> list[str]:
     )
 
 
-async def test_daemon_runs_from_the_first_reconcile_to_the_deletion_and_restarts_when_the_spec_changes():
+async def test_daemon_runs_until_its_object_is_deleted_and_restarts_when_the_spec_changes():
     async with operated(Following) as world:
         obj = await world.create(greeting("a"))
         await asyncio.sleep(5)
@@ -92,7 +92,7 @@ async def test_daemon_runs_from_the_first_reconcile_to_the_deletion_and_restarts
         assert daemons() == []
 
 
-async def test_daemon_of_a_recreated_object_is_a_new_one():
+async def test_recreated_object_gets_a_new_daemon():
     async with operated(Noting) as world:
         for _ in range(2):
             obj = await world.create(greeting("a"))
@@ -103,7 +103,7 @@ async def test_daemon_of_a_recreated_object_is_a_new_one():
         assert Noting.take() == one * 2
 
 
-async def test_daemon_ends_with_its_object_whatever_on_lets_pass_and_others_hold():
+async def test_daemon_ends_at_deletion_despite_the_on_predicate_and_foreign_finalizers():
     class Once(Noting):
         name = "once"
         on = staticmethod(lambda event: event.old is None)
@@ -130,7 +130,7 @@ async def test_daemon_ends_when_the_manager_stops():
     ]
 
 
-async def test_daemon_that_fails_is_logged_and_started_again_with_back_off():
+async def test_failed_daemon_is_logged_and_restarted_with_backoff():
     with capture_logs() as lines:
         async with operated(Following) as world:
             Following.failures[:] = [
@@ -153,7 +153,7 @@ async def test_daemon_that_fails_is_logged_and_started_again_with_back_off():
     )
 
 
-async def test_daemon_is_over_after_a_terminal_error_until_the_spec_changes():
+async def test_daemon_is_not_restarted_after_a_terminal_error_until_the_spec_changes():
     async with operated(Following) as world:
         Following.failures[:] = [TerminalError("no such place")]
         obj = await world.create(greeting("a"))
@@ -167,7 +167,7 @@ async def test_daemon_is_over_after_a_terminal_error_until_the_spec_changes():
         assert Following.take() == ["begin follow a all"]
 
 
-async def test_daemon_that_resists_its_cancellation_is_reported_and_delays_the_cleanup():
+async def test_daemon_that_ignores_its_cancellation_is_reported_and_delays_the_cleanup():
     class Stubborn(Following):
         name = "stubborn"
 
@@ -191,7 +191,7 @@ async def test_daemon_that_resists_its_cancellation_is_reported_and_delays_the_c
     assert line["names"] == ["stubborn-follow default/a"]
 
 
-async def test_operator_may_have_only_daemons():
+async def test_operator_can_have_daemons_without_reconcile():
     class Only(Operator[Greeting]):
         name = "only"
         seen: ClassVar[list[str]] = []

@@ -24,7 +24,7 @@ from tests.support.kinds import Gadget, OldGadget
     "name",
     ["owns", "watches", "reads", "versions", "rights", "conditions", "former_managers", "former_finalizers"],
 )
-def test_operator_refuses_a_declaration_of_several_that_is_not_a_tuple(name: str):
+def test_operator_declaration_of_several_values_must_be_a_tuple(name: str):
     for value, shown in (([], "a list"), (Gadget, "Gadget")):
         with pytest.raises(TypeError, match=rf"^Bad.{name} takes a tuple of .*, and is {shown}$"):
             type("Bad", (Operator,), {"kind": Gadget, name: value})
@@ -55,7 +55,7 @@ def waiting(self: Any, obj: Any) -> None: ...
 
 
 def copied(method: Any) -> Any:
-    """Return a copy of the method without marks of decorators."""
+    """Return a copy of the method without the attributes that decorators set."""
     return FunctionType(method.__code__, method.__globals__, method.__name__)
 
 
@@ -130,7 +130,7 @@ REASONS = 'reasons, as in `{PaymentRefused: "PaymentRefused"}`'
         ("blocked", something, "is called without await, and cannot be an `async def`"),
     ],
 )
-def test_operator_is_refused_when_a_declaration_cannot_be_used(name: str, value: Any, told: str):
+def test_operator_with_an_invalid_declaration_is_refused(name: str, value: Any, told: str):
     with pytest.raises(TypeError, match=f"^Bad.{name}:? {re.escape(told)}"):
         type("Bad", (Operator,), {"kind": Gadget, name: value})
 
@@ -154,12 +154,12 @@ def test_operator_is_refused_when_a_declaration_cannot_be_used(name: str, value:
         ),
     ],
 )
-def test_decorator_is_refused_when_it_cannot_mark_a_method(decorate: Any, told: str):
+def test_decorator_is_refused_on_an_unsuitable_function(decorate: Any, told: str):
     with pytest.raises((TypeError, ValueError), match=f"^{re.escape(told)}$"):
         decorate()
 
 
-def test_decorators_mark_static_and_class_methods_in_either_order():
+def test_decorators_accept_static_and_class_methods_in_either_order():
     class Marked(Operator[Gadget]):
         @every(9)
         @staticmethod
@@ -182,7 +182,7 @@ def test_decorators_mark_static_and_class_methods_in_either_order():
     assert [each.name for each in Marked.daemons] == ["fourth"]
 
 
-def test_operator_is_refused_when_it_hides_a_method_of_its_mixin():
+def test_operator_that_overrides_a_method_of_its_mixin_is_refused():
     class Ready:
         async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
 
@@ -197,7 +197,7 @@ def test_operator_is_refused_when_it_hides_a_method_of_its_mixin():
         class Wrong(Operator[Gadget], Ready): ...
 
 
-def test_operator_is_refused_when_a_source_cannot_be_used():
+def test_operator_with_an_invalid_event_source_is_refused():
     for source, told in (
         (Watch(Pod, label="a", on=True), r"^Bad: on of Watch\(Pod\) is called with \(event\), and is True$"),  # type: ignore[arg-type]
         (
@@ -213,7 +213,7 @@ def test_operator_is_refused_when_a_source_cannot_be_used():
             type("Bad", (Operator,), {"kind": Gadget, "watches": (source,)})
 
 
-def test_status_is_refused_when_a_condition_has_no_type():
+def test_status_model_with_a_condition_without_type_is_refused():
     with pytest.raises(
         TypeError, match=r"^Told: 'not ready' is no type of a condition; write it in CamelCase$"
     ):
@@ -231,7 +231,7 @@ def test_status_is_refused_when_a_condition_has_no_type():
         ("default_on", ("DELETE",)),
     ],
 )
-def test_option_of_a_webhook_is_refused_when_the_server_would(name: str, value: Any):
+def test_webhook_option_that_the_api_server_would_refuse_is_refused(name: str, value: Any):
     with pytest.raises(RegistrationError, match=rf"^AdmissionOptions: {name} is .*, and takes '"):
         webhook.AdmissionOptions(**{name: value})
 
@@ -293,7 +293,7 @@ def test_operator_refuses_a_misspelt_attribute_and_suggests_the_right_one(
         (Wordpress, "spec.image[*]", "has no list at spec.image"),
     ],
 )
-def test_index_is_refused_when_its_field_does_not_exist(kind: type[Resource], path: str, said: str | None):
+def test_index_of_a_missing_field_is_refused(kind: type[Resource], path: str, said: str | None):
     indexes = {"it": index_by(path)}
     for members, where in (
         ({"kind": kind, "indexes": indexes}, "Some.indexes"),
@@ -307,7 +307,7 @@ def test_index_is_refused_when_its_field_does_not_exist(kind: type[Resource], pa
             type("Some", (Operator,), members)
 
 
-def test_index_is_refused_when_its_function_takes_no_record_and_metadata():
+def test_index_function_that_does_not_take_record_and_metadata_is_refused():
     for members, where in (
         ({"indexes": {"it": lambda obj: ()}}, "Some.indexes"),
         ({"owns": (Owns(Pod, indexes={"it": lambda obj: ()}),)}, "Some: Owns(Pod).indexes"),
@@ -316,7 +316,7 @@ def test_index_is_refused_when_its_function_takes_no_record_and_metadata():
             type("Some", (Operator,), {"kind": Gadget, **members})
 
 
-def test_operator_is_refused_when_it_has_no_kind():
+def test_operator_without_a_kind_is_refused():
     class Lost(Operator[Any]):
         """Operator without a kind."""
 
@@ -324,9 +324,9 @@ def test_operator_is_refused_when_it_has_no_kind():
         without_manager(Lost)
 
 
-def test_operator_is_refused_when_it_has_neither_reconcile_nor_webhook():
+def test_operator_without_reconcile_and_webhook_is_refused():
     class Idle(Operator[Gadget]):
-        """Neither reconciles nor judges."""
+        """Operator without reconcile and webhooks."""
 
     with pytest.raises(TypeError, match=r"^Idle has no reconcile, and no webhook"):
         add_controller(without_manager(Idle))
@@ -334,7 +334,7 @@ def test_operator_is_refused_when_it_has_neither_reconcile_nor_webhook():
 
 def test_operator_with_finalizers_and_without_reconcile_is_refused():
     class Idle(Operator[Gadget]):
-        """Would leave the finalizers where they are."""
+        """Operator with finalizers but without a reconcile that could remove the finalizers."""
 
         former_finalizers = ("old",)
 
@@ -354,14 +354,14 @@ def test_operator_with_finalizers_and_without_reconcile_is_refused():
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )
-def test_operator_with_reconcile_key_is_refused_when_a_declaration_needs_reconcile(
+def test_operator_with_reconcile_key_is_refused_when_another_declaration_requires_reconcile(
     attributes: dict[str, Any], what: str
 ):
     with pytest.raises(TypeError, match=f"^Bad has {what}, for which it needs `reconcile`"):
         type("Bad", (Operator,), {"kind": Gadget, "reconcile_key": of_one, **attributes})
 
 
-def test_versions_are_refused_when_no_method_converts_them():
+def test_additional_versions_without_a_conversion_method_are_refused():
     class Lossy(Operator[Gadget]):
         """Operator whose second version would lose fields of the first one."""
 

@@ -1,4 +1,4 @@
-"""Installed definitions next to the program's models, at start and as they change."""
+"""Comparison of installed CustomResourceDefinitions with the models, at the start and after changes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class OldBox(Resource, group="test.example.com", version="v1beta1", plural="boxe
 
 
 def installed() -> dict[str, Any]:
-    """Return the definition as the program declares it."""
+    """Return the CustomResourceDefinition that the program declares."""
     return copy.deepcopy(INSTALLED)
 
 
@@ -80,14 +80,14 @@ def properties(definition: dict[str, Any], *path: str) -> dict[str, Any]:
     return found
 
 
-def test_definition_does_not_differ_when_it_is_the_programs():
+def test_crd_equal_to_the_declared_crd_has_no_differences():
     assert differences(installed(), [Box]) == []
     [two] = custom_resource_definitions([OldBox, Box])
     two["spec"]["conversion"] = {"strategy": "Webhook"}
     assert differences(two, [OldBox, Box]) == []
 
 
-def test_fields_are_named_when_the_server_would_drop_them():
+def test_crd_differences_name_fields_that_the_server_would_drop():
     definition = installed()
     del properties(definition, "spec")["size"]
     del properties(definition, "spec", "parts", "items")["size"]
@@ -104,7 +104,7 @@ def test_fields_are_named_when_the_server_would_drop_them():
     assert not any(each.prevents_work for each in differences(definition, [Box]))
 
 
-def test_unknown_fields_are_no_difference_when_the_server_keeps_them():
+def test_crd_that_preserves_unknown_fields_has_no_differences():
     definition = installed()
     version_of(definition)["schema"]["openAPIV3Schema"] = {
         "type": "object",
@@ -113,7 +113,7 @@ def test_unknown_fields_are_no_difference_when_the_server_keeps_them():
     assert differences(definition, [Box]) == []
 
 
-def test_subresources_versions_and_scope_are_compared():
+def test_crd_differences_include_subresources_versions_and_scope():
     definition = installed()
     version = version_of(definition)
     version["subresources"] = {}
@@ -131,14 +131,14 @@ def test_subresources_versions_and_scope_are_compared():
     assert differences(None, [Box]) == [Difference("is not installed", prevents_work=True)]
 
 
-def test_conversion_and_the_other_version_are_compared_and_prevent_no_work():
+def test_crd_differences_in_conversion_and_other_versions_do_not_stop_reconciles():
     assert differences(installed(), [OldBox, Box]) == [
         Difference("does not serve version v1beta1"),
         Difference("has the conversion strategy None instead of the program's webhook"),
     ]
 
 
-def test_rights_are_for_the_own_definitions_alone():
+def test_crd_read_rights_are_limited_to_the_crds_of_the_operators():
     [rule] = definition_rights([OldBox, Box])
     assert (rule.resources, rule.verbs, rule.resource_names) == (
         ("customresourcedefinitions",),
@@ -161,7 +161,7 @@ async def cluster_alone() -> AsyncIterator[DevCluster]:
 
 @asynccontextmanager
 async def following(cluster: DevCluster, *, token: str = "") -> AsyncIterator[tuple[Definitions, Definition]]:
-    """Follow the definition of Box; the gate is its controller's."""
+    """Watch the CustomResourceDefinition of Box; the gate pauses the controller of Box."""
     wire = LocalWire(cluster, token)
     metrics, rng = Metrics(), random.Random(1)
     transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
@@ -177,7 +177,9 @@ async def following(cluster: DevCluster, *, token: str = "") -> AsyncIterator[tu
         await transport.aclose()
 
 
-async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spoilt(log_lines: LogLines):
+async def test_crd_gate_opens_when_the_crd_is_valid_and_pauses_the_queue_when_it_becomes_invalid(
+    log_lines: LogLines,
+):
     async with cluster_alone() as cluster, following(cluster) as (definitions, gate):
         await asyncio.sleep(1)
         assert definitions.problem() == f"{NAME} is not installed"
@@ -220,7 +222,7 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
     ]
 
 
-async def test_controller_works_and_the_log_says_it_once_when_a_definition_may_not_be_read(
+async def test_controller_runs_and_logs_one_line_without_the_right_to_read_the_crd(
     log_lines: LogLines,
 ):
     async with (

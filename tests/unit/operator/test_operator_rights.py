@@ -1,4 +1,4 @@
-"""The rights that an operator's role has, and what becomes of a call without one."""
+"""Rights of an operator's role, and the error of a call without a right."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def confirm(_: Any, obj: Any, ctx: Context) -> None:
 @pytest.mark.parametrize(
     "declared", [ConfigMap, Owns(ConfigMap, prune=True), Owns(ConfigMap, metadata_only=True)]
 )
-async def test_context_deletes_what_the_operator_owns(declared: Any):
+async def test_context_can_delete_children_of_owned_kinds(declared: Any):
     async def delete(_: Any, obj: Any, ctx: Context) -> None:
         if obj.spec.on:
             await ctx.apply(child(obj))
@@ -106,7 +106,7 @@ async def test_context_deletes_what_the_operator_owns(declared: Any):
 
 @pytest.mark.parametrize("act", [annotate, confirm])
 @pytest.mark.parametrize("kind", [Switch, Board])
-async def test_context_patches_and_confirms_an_object_of_its_own_kind(kind: type[Resource], act: Act):
+async def test_context_can_patch_and_confirm_an_object_of_the_operator_kind(kind: type[Resource], act: Act):
     namespace = "default" if kind is Switch else ""
     obj = kind(metadata=ObjectMeta(name="a", namespace=namespace))
     async with operated(doing(act, kind), objects=[obj]) as world:
@@ -168,7 +168,7 @@ CALLS: list[tuple[Act, str, str, str]] = [
 @pytest.mark.parametrize(
     ("act", "group", "resource", "verb"), CALLS, ids=[each[0].__name__ for each in CALLS]
 )
-async def test_call_without_a_right_fails_and_names_the_line_and_the_rule(
+async def test_call_without_a_right_raises_an_error_with_the_code_line_and_the_missing_rule(
     act: Act, group: str, resource: str, verb: str
 ):
     code: Any = act
@@ -183,19 +183,19 @@ async def test_call_without_a_right_fails_and_names_the_line_and_the_rule(
         assert "test_operator_rights.py" in first_error(world, "a")
 
 
-async def test_right_that_is_declared_is_granted():
+async def test_declared_right_is_granted():
     rights = (rbac(groups="", resources="secrets", verbs="get"),)
     async with operated(doing(read_uncached, rights=rights), objects=[switch()]) as world:
         await world.until(switch(), is_ready)
 
 
-async def test_forbidden_says_nothing_of_rights_where_admission_refuses():
+async def test_forbidden_error_of_an_admission_webhook_suggests_no_rights():
     error = Forbidden(403, "Forbidden", 'admission webhook "a.b.c" denied the request: cannot have it')
     assert error.missing_right is None
     assert str(error) == error.message
 
 
-def test_forbidden_names_the_declaration_of_a_status():
+def test_forbidden_status_write_error_names_the_extends_status_declaration():
     message = (
         'deployments.apps "a" is forbidden: User "me" cannot patch resource "deployments/status" '
         'in API group "apps" in the namespace "default"'
@@ -248,7 +248,7 @@ def written_by(world: World) -> set[str]:
 
 @pytest.mark.parametrize("act", [nothing, fail, block])
 @pytest.mark.parametrize("extends", [False, True])
-async def test_operator_of_others_kind_writes_nothing_to_its_objects(act: Act, extends: bool):
+async def test_operator_of_a_foreign_kind_writes_nothing_to_its_objects(act: Act, extends: bool):
     operator = doing(act, Deployment, owns=(ConfigMap,), extends_status=extends)
     async with operated(operator, objects=[deployment()]) as world:
         await reconciled(world)
@@ -294,14 +294,14 @@ async def set_condition(_: Any, obj: Any, ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("act", [set_status, write_status, set_condition])
-async def test_change_of_others_status_is_refused_and_the_error_names_the_declaration(act: Act):
+async def test_changed_status_of_a_foreign_kind_is_refused_with_an_error_that_names_the_declaration(act: Act):
     async with operated(doing(act, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
         assert "extends_status" in first_error(world)
         assert not any("acts" in each for each in written_by(world))
 
 
-async def test_patch_of_others_object_is_refused_without_a_request_unless_it_is_declared():
+async def test_undeclared_patch_of_a_foreign_kind_is_refused_without_a_request():
     async with operated(doing(annotate, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
         assert 'rbac(groups="apps", resources="deployments", verbs="patch")' in first_error(world)
@@ -310,7 +310,7 @@ async def test_patch_of_others_object_is_refused_without_a_request_unless_it_is_
         await world.until(deployment(), lambda it: it.metadata.annotations.get("seen") == "yes")
 
 
-def test_extends_status_is_refused_for_its_own_kind_and_one_without_status():
+def test_extends_status_is_refused_for_an_own_kind_and_for_a_kind_without_status():
     with pytest.raises(TypeError, match="extends_status: Switch is its own kind"):
         doing(nothing, extends_status=True)
     with pytest.raises(TypeError, match="extends_status: ConfigMap has no field `status`"):

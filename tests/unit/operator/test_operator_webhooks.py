@@ -18,7 +18,7 @@ from tests.integration.webhook.judged_operator import Judged, JudgedOperator, Ju
 
 @crd(storage=False, status=False)
 class OldJudged(Resource, group="test.example.com", version="v1alpha1", kind="Judged", plural="judgeds"):
-    """Old version, with another name for the requested verdict."""
+    """Old version, which has a different name for the field `ask`."""
 
     class Spec(ApiModel):
         wish: str = ""
@@ -54,7 +54,7 @@ def judged(name: str, ask: str = "") -> Judged:
     return Judged(metadata=ObjectMeta(name=name), spec=JudgedSpec(ask=ask))
 
 
-async def test_objects_get_defaults_and_are_judged_as_by_a_server():
+async def test_operated_calls_defaulting_and_validating_webhooks():
     async with operated(Versioned) as world:
         stored = await world.create(judged("a"))
         assert stored.spec.notes == {"asked by/~": "kubernetes-admin to CREATE"}
@@ -68,7 +68,7 @@ async def test_objects_get_defaults_and_are_judged_as_by_a_server():
             await world.create(judged("b", "fail"))
 
 
-async def test_object_is_read_and_written_in_each_version():
+async def test_operated_converts_objects_between_versions():
     async with operated(Versioned) as world:
         await world.create(judged("a", "much"))
         assert (await world.get(OldJudged, "a")).spec.wish == "much"
@@ -77,11 +77,11 @@ async def test_object_is_read_and_written_in_each_version():
             await world.create(old)
 
 
-async def test_admission_with_exact_match_is_asked_about_one_version_alone():
+async def test_admission_webhook_with_exact_match_is_called_for_one_version_only():
     asked: list[str] = []
 
     class Exact(Versioned):
-        """Warns of the old version."""
+        """Operator whose webhook warns about the old version."""
 
         name = "exact"
         old = webhook.Admission(OldJudged, match_policy="Exact", failure_policy="Fail")

@@ -39,7 +39,9 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize("cluster_scoped", [False, True])
-async def test_on_predicate_ignores_foreign_status_writes_unless_it_names_them(cluster_scoped: bool):
+async def test_on_predicate_ignores_foreign_status_writes_unless_it_includes_status_changes(
+    cluster_scoped: bool,
+):
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 
@@ -92,7 +94,7 @@ async def test_reconcile_is_not_called_for_a_deleted_or_deleting_object():
         assert set(operator.forgotten) == {"held", "hello"}
 
 
-async def test_run_record_and_debug_log_tell_cause_requests_and_outcome(log_lines: LogLines):
+async def test_reconcile_record_and_debug_log_contain_trigger_requests_and_outcome(log_lines: LogLines):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> Result | None:
         await ctx.apply(secret("child"))
         obj.status.text = obj.spec.name
@@ -134,7 +136,7 @@ async def test_run_record_and_debug_log_tell_cause_requests_and_outcome(log_line
     assert ("requeue by its own result", "requeue_after", 0) in lines
 
 
-async def test_run_record_of_a_failure_has_its_error_and_attempt():
+async def test_reconcile_record_of_a_failure_contains_error_and_attempt():
     raised: list[Exception] = [ServerError(500, "InternalError", "not today"), KeyError("the password")]
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -188,7 +190,7 @@ async def test_on_error_writes_a_handled_error_into_the_status():
         assert len(LAST[-1].seen) == 1
 
 
-async def test_cleanup_adds_a_finalizer_and_removes_it_when_done():
+async def test_operator_with_cleanup_adds_a_finalizer_and_removes_it_after_the_cleanup():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == ["example.com/theirs", "greeting.test.example.com/finalizer"]
 
@@ -216,7 +218,7 @@ async def nothing_to_clean_up(self: Doing, obj: Greeting, ctx: Context) -> None:
 
 @pytest.mark.parametrize("fails", [False, True], ids=["", "while the reconcile fails"])
 @pytest.mark.parametrize("attributes", [{}, {"finalizer_first": False}, {"cleanup": nothing_to_clean_up}])
-async def test_former_finalizers_are_removed_with_cleanup_and_without(
+async def test_former_finalizers_are_removed_by_operators_with_and_without_cleanup(
     attributes: dict[str, Any], fails: bool
 ):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
@@ -238,7 +240,7 @@ async def test_former_finalizers_are_removed_with_cleanup_and_without(
 
 
 @pytest.mark.parametrize("held", [(), ("example.com/theirs",)])
-async def test_former_finalizers_are_removed_from_what_was_deleted_before(held: tuple[str, ...]):
+async def test_former_finalizers_are_removed_from_objects_that_are_already_terminating(held: tuple[str, ...]):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         if obj.metadata.name == "first":
             theirs = await operator.client.create(greeting(namespace="default", finalizers=["old", *held]))
@@ -253,7 +255,7 @@ async def test_former_finalizers_are_removed_from_what_was_deleted_before(held: 
         assert "hello" in LAST[-1].forgotten
 
 
-async def test_finalizer_stays_when_cleanup_raises_an_error():
+async def test_finalizer_is_kept_when_cleanup_raises_an_error():
     async def fails(self: Doing, obj: Greeting, ctx: Context) -> None:
         raise LookupError("the other side does not answer")
 
@@ -278,7 +280,9 @@ HELD = "is being deleted; waits for its cleanup: "
         (Blocked("Locked", "the door is locked", retry_after=1), "Locked", "the door is locked"),
     ],
 )
-async def test_waiting_cleanup_sets_conditions_with_its_reason(error: Exception, reason: str, message: str):
+async def test_cleanup_that_waits_sets_conditions_with_its_reason(
+    error: Exception, reason: str, message: str
+):
     async def fails(self: Doing, obj: Greeting, ctx: Context) -> None:
         self.seen.append("cleanup")
         if self.seen.count("cleanup") < 4:
@@ -302,7 +306,7 @@ async def test_waiting_cleanup_sets_conditions_with_its_reason(error: Exception,
             await world.until_gone(obj)
 
 
-async def test_unfinished_cleanup_sets_a_condition_unless_it_sets_one_itself():
+async def test_unfinished_cleanup_sets_progressing_unless_the_cleanup_sets_a_condition():
     async def takes_long(self: Doing, obj: Greeting, ctx: Context) -> Result:
         if obj.spec.name == "me":
             ctx.condition("Available", False, "Packing", "its things are packed")
@@ -322,7 +326,7 @@ async def test_unfinished_cleanup_sets_a_condition_unless_it_sets_one_itself():
             assert await world.events(obj) == []
 
 
-async def test_changed_error_reconciles_its_newer_object_at_once():
+async def test_changed_exception_causes_an_immediate_reconcile_of_its_newer_object():
     names: list[str] = []
 
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""Failed reconciles on their objects: the condition that says so, its Event, and how it goes again."""
+"""Failed reconciles: the condition and the Event on the object, and how the condition is cleared."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def doing(act: Act, kind: type[Resource] = Widget, **attributes: Any) -> type[Do
 
 
 def raising(*errors: BaseException | None) -> Act:
-    """Raise these in turn, and the last of them from then on; None succeeds, and is Available."""
+    """Raise the errors in turn, then the last one repeatedly; for None, succeed and set Available."""
     left = list(errors)
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
@@ -122,7 +122,7 @@ def reasons(world: World) -> dict[str, tuple[str, str]]:
 
 
 def events(world: World) -> list[tuple[str, str, int]]:
-    """Reason, message and how often, in the order of their names."""
+    """Return reason, message and count of each Event, sorted by name."""
     found = world.cluster.client.list("events", "default")
     return [(each["reason"], each["note" if "note" in each else "message"], _count(each)) for each in found]
 
@@ -203,7 +203,7 @@ async def test_failed_reconcile_sets_degraded_at_once(error: Exception, reason: 
         assert [(each[0], each[2]) for each in events(world)] == [(reason, 1)]
 
 
-async def test_failed_reconcile_leaves_other_conditions_and_the_observed_generation():
+async def test_failed_reconcile_keeps_other_conditions_and_the_observed_generation():
     async with operated(doing(raising(None, TerminalError("too big"))), objects=[widget()]) as world:
         obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
         await world.update(obj, lambda it: setattr(it.spec, "size", 2))
@@ -225,7 +225,7 @@ async def test_failed_reconcile_leaves_other_conditions_and_the_observed_generat
     ],
     ids=["ready", "neither", "degraded"],
 )
-async def test_failed_reconcile_sets_the_condition_that_speaks_of_failure(
+async def test_failed_reconcile_sets_the_declared_failure_condition(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     error = Invalid(422, "Invalid", "no")
@@ -266,7 +266,7 @@ TRANSIENT = [
 
 
 @pytest.mark.parametrize("error", TRANSIENT, ids=lambda error: type(error).__name__)
-async def test_transient_failure_is_reported_after_ten_in_a_row(error: Exception):
+async def test_transient_failure_is_reported_after_ten_consecutive_failures(error: Exception):
     for times, reported in ((9, False), (10, True)):
         async with operated(doing(raising(*[error] * times, None)), objects=[widget()]) as world:
             seen = recorded_events(world)
@@ -277,7 +277,7 @@ async def test_transient_failure_is_reported_after_ten_in_a_row(error: Exception
             )
 
 
-async def test_transient_failures_are_counted_anew_after_a_success_or_another_failure():
+async def test_transient_failure_count_restarts_after_a_success_or_a_different_failure():
     lost, no = Conflict(409, "Conflict", "modified"), Invalid(422, "Invalid", "no")
     failures = [*[lost] * 9, no, *[lost] * 9, no]
     async with operated(doing(raising(*failures)), objects=[widget()]) as world:
@@ -286,7 +286,7 @@ async def test_transient_failures_are_counted_anew_after_a_success_or_another_fa
         assert seen == ["Invalid"]
 
 
-async def test_failure_event_repeats_for_another_reason_and_not_for_another_message():
+async def test_failure_event_is_repeated_for_a_new_reason_but_not_for_a_new_message():
     errors = [
         Invalid(422, "Invalid", "field a"),
         Invalid(422, "Invalid", "field b"),
@@ -303,7 +303,7 @@ async def test_failure_event_repeats_for_another_reason_and_not_for_another_mess
         assert set(reasons(world).values()) == {("True", "Forbidden"), ("Unknown", "Forbidden")}
 
 
-async def test_message_that_differs_only_in_numbers_is_written_once_a_minute():
+async def test_failure_message_that_differs_only_in_numbers_is_written_once_a_minute():
     ports = itertools.count(40_000)
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
@@ -317,7 +317,7 @@ async def test_message_that_differs_only_in_numbers_is_written_once_a_minute():
         assert [each[2] for each in events(world)] == [1]
 
 
-async def test_message_is_bounded():
+async def test_failure_message_length_is_limited():
     async with operated(doing(raising(TerminalError("x" * 100_000))), objects=[widget()]) as world:
         await settled(world)
         assert 1000 < len(conditions(world)["Degraded"][2]) < 1100
@@ -325,7 +325,7 @@ async def test_message_is_bounded():
         assert len(message) <= 1024
 
 
-async def test_kind_without_conditions_gets_one_event_for_each_reason():
+async def test_failed_object_of_a_kind_without_conditions_gets_one_event_for_each_reason():
     errors = [*[Invalid(422, "Invalid", f"no {number}") for number in range(5)], TerminalError("never")]
     async with operated(doing(raising(*errors), Bare), objects=[widget(Bare)]) as world:
         await settled(world)
@@ -333,7 +333,7 @@ async def test_kind_without_conditions_gets_one_event_for_each_reason():
         assert "status" not in stored(world)
 
 
-async def test_failure_is_an_event_when_the_definition_has_no_status_subresource():
+async def test_failure_causes_an_event_when_the_crd_has_no_status_subresource():
     @crd(status=False)
     class Theirs(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
         spec: WidgetSpec = WidgetSpec()
@@ -346,7 +346,7 @@ async def test_failure_is_an_event_when_the_definition_has_no_status_subresource
         assert [(each[0], each[2]) for each in events(world)] == [("Invalid", 1)]
 
 
-async def test_failure_is_taken_back_by_the_first_success_of_the_next_process():
+async def test_failure_condition_is_cleared_by_the_first_success_of_the_next_process():
     said = {
         "type": "Degraded",
         "status": "True",
@@ -371,7 +371,7 @@ async def test_failure_is_taken_back_by_the_first_success_of_the_next_process():
         }
 
 
-async def test_condition_that_the_operator_sets_itself_stays_after_a_failure():
+async def test_condition_set_by_the_operator_is_kept_after_a_failure():
     left = [Invalid(422, "Invalid", "no")]
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
@@ -384,7 +384,7 @@ async def test_condition_that_the_operator_sets_itself_stays_after_a_failure():
         assert reasons(world) == {"Degraded": ("True", "Slow")}
 
 
-async def test_handled_error_and_blocked_object_take_an_earlier_failure_back():
+async def test_handled_error_or_blocked_object_clears_an_earlier_failure_condition():
     async def on_error(self: Doing, obj: Any, error: Exception, ctx: Context) -> Result | None:
         if isinstance(error, LookupError):
             ctx.condition("Available", False, "NoWord", str(error))
@@ -411,7 +411,9 @@ async def test_handled_error_and_blocked_object_take_an_earlier_failure_back():
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_failure_is_an_event_when_the_status_is_refused(refusal: Exception, told: list[str]):
+async def test_failure_causes_an_event_when_the_server_refuses_the_status(
+    refusal: Exception, told: list[str]
+):
     async def refuse(*_: Any, **__: Any) -> None:
         raise refusal
 
@@ -468,7 +470,7 @@ def definition() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("fields", "types"), UNFIT.values(), ids=UNFIT)
-async def test_undecodable_object_says_so(
+async def test_undecodable_object_gets_a_degraded_condition_and_an_event(
     fields: dict[str, Any], types: set[str], definition: dict[str, Any]
 ) -> None:
     async with operated(doing(raising(None), Ours, extends_status=True)) as world:
@@ -499,7 +501,7 @@ async def test_undecodable_object_says_so(
             assert reasons(world) == {"Available": ("True", "Works"), "Degraded": ("False", "AsExpected")}
 
 
-async def test_failing_cleanup_leaves_what_the_object_says_of_its_children():
+async def test_failing_cleanup_keeps_the_available_condition():
     fails = True
 
     async def cleanup(self: Doing, obj: Any, ctx: Context) -> None:
@@ -534,7 +536,7 @@ async def test_failing_cleanup_leaves_what_the_object_says_of_its_children():
     ],
     ids=["progressing", "degraded", "ready", "neither"],
 )
-async def test_cleanup_that_goes_on_takes_its_failure_back_and_says_what_it_waits_for(
+async def test_cleanup_that_continues_clears_its_failure_and_reports_its_progress(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     async def cleanup(self: Doing, obj: Any, ctx: Context) -> Result:
@@ -551,7 +553,7 @@ async def test_cleanup_that_goes_on_takes_its_failure_back_and_says_what_it_wait
         assert reasons(world) == {"Available": ("True", "Works")} | told
 
 
-async def test_object_that_is_replaced_during_a_status_write_is_no_error(log_lines: LogLines):
+async def test_object_replaced_during_a_status_write_causes_no_error(log_lines: LogLines):
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
         obj.status.ready = 7
         if len(operator.seen) == 1:

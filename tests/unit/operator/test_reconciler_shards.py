@@ -1,4 +1,4 @@
-"""Replicas that share the objects: what each works on, under what, and what becomes of it later."""
+"""Replicas that share the objects: their reconciles, their write permits, and moving shards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Act = Callable[["Copying", Secret, Context], Awaitable[None]]
 
 
 class Copying(Operator[Secret]):
-    """Keeps a ConfigMap for each Secret, or does what the test says."""
+    """Operator that applies a ConfigMap for each Secret, or calls the test's function."""
 
     owns = (ConfigMap,)
     conditions = ()
@@ -114,7 +114,7 @@ class Peer:
 
     @property
     def held(self) -> set[str]:
-        """The Secrets that are in its cache of its own objects."""
+        """Return the Secrets in the replica's cache of its own objects."""
         informer = self.manager.cache.lookup(Secret, ours=True)
         assert informer is not None
         return {record.key.name for record in informer.list()}
@@ -195,7 +195,7 @@ async def peers(
             await each.stop()
 
 
-async def test_object_of_another_replica_is_reconciled_only_if_on_lets_it_pass():
+async def test_object_taken_over_from_another_replica_is_reconciled_only_if_on_accepts_it():
     wanted = staticmethod(lambda event: "a" in event.meta.labels)
     async with peers(on=wanted) as scene:
         a, b = await scene.start("a", "b")
@@ -209,7 +209,7 @@ async def test_object_of_another_replica_is_reconciled_only_if_on_lets_it_pass()
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_operator_is_told_of_handed_over_objects_and_of_its_deleted_ones():
+async def test_operator_hooks_are_called_for_handed_over_and_deleted_objects():
     async with peers() as scene:
         a, b = await scene.move()
         assert b.seen
@@ -234,7 +234,7 @@ async def test_replicas_never_reconcile_one_object_at_once_while_shards_move():
             assert name != following or ended <= began
 
 
-async def test_endless_reconcile_is_cancelled_after_the_grace_when_its_shard_moves():
+async def test_endless_reconcile_is_cancelled_after_the_grace_period_when_its_shard_moves():
     async def never(operator: Copying, _: Secret, __: Context) -> None:
         if operator.manager is scene.all[0].manager:
             await asyncio.Event().wait()
@@ -269,7 +269,7 @@ async def test_daemons_end_at_once_when_their_shard_moves_and_run_in_one_replica
         assert followers == dict.fromkeys(OBJECTS, a.manager)
 
 
-async def test_shard_is_kept_while_a_thread_of_its_reconcile_runs():
+async def test_shard_is_not_released_while_a_thread_of_its_reconcile_runs():
     hold = ThreadHold()
 
     async def in_a_thread(operator: Copying, _: Secret, __: Context) -> None:
@@ -308,7 +308,7 @@ async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
         assert fenced == b.seen
 
 
-async def test_operator_with_shared_out_false_runs_on_one_replica():
+async def test_operator_with_shared_out_false_runs_on_only_one_replica():
     async with peers(shared_out=False) as scene:
         await scene.share("a", "b")
         (works,) = [each for each in scene.all if each.seen]
@@ -336,7 +336,7 @@ async def test_leader_only_work_runs_on_the_replica_of_the_first_shard():
             await scene.stop(works, seconds=0)
 
 
-async def test_permit_depends_on_the_shard_of_the_object():
+async def test_write_permit_depends_on_the_shard_of_the_object():
     async def act(operator: Copying, _: Secret, ctx: Context) -> None:
         async with ctx.permit():
             await asyncio.sleep(0.1)
@@ -353,7 +353,7 @@ async def test_permit_depends_on_the_shard_of_the_object():
 
 
 @pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
-async def test_replica_holds_only_its_objects_and_their_children_with_any_gates(
+async def test_replica_caches_only_its_objects_and_their_children_for_every_feature_gate(
     gates: tuple[str, ...],
 ):
     async with peers(gates=gates) as scene:
@@ -385,7 +385,7 @@ async def test_replica_holds_only_its_objects_and_their_children_with_any_gates(
         assert a.held | c.held == set()
 
 
-async def test_replica_holds_objects_of_other_shards_only_when_it_declares_reads():
+async def test_replica_caches_objects_of_other_shards_only_when_it_declares_reads():
     read: list[object] = []
 
     async def read_all(operator: Copying, obj: Secret, _: Context) -> None:
@@ -414,7 +414,7 @@ async def test_replica_holds_objects_of_other_shards_only_when_it_declares_reads
 
 
 class Refusing(LocalWire):
-    """A wire whose server refuses a resource."""
+    """Wire to a server that refuses one resource."""
 
     refused: ClassVar[str]
 
@@ -477,7 +477,7 @@ def assert_children_are_known(scene: Peers) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", "xyz", "another's"])
-async def test_child_gets_a_lost_shard_label_back_and_is_not_created_again(value: str | None):
+async def test_child_gets_a_lost_shard_label_back_and_is_not_recreated(value: str | None):
     async with peers() as scene:
         await scene.share("a", "b", "c")
         before = [child(scene, name)["metadata"]["uid"] for name in OBJECTS]
@@ -508,7 +508,7 @@ async def test_children_without_shard_label_are_found_and_labelled():
         assert {each["reason"] for each in events} <= {"Created", "LeaderElection"}
 
 
-async def test_children_keep_their_shard_label_and_get_none_without_shards():
+async def test_children_keep_their_shard_label_and_new_children_get_no_label_without_shards():
     async with peers() as scene:
         (alone,) = await scene.share("alone")
         await scene.stop(alone)
@@ -531,7 +531,7 @@ async def test_children_keep_their_shard_label_and_get_none_without_shards():
         await transport.aclose()
 
 
-async def test_context_finds_an_unowned_child_with_shards_and_does_not_list_it():
+async def test_context_gets_but_does_not_list_an_unowned_child_with_shards():
     found: dict[str, object] = {}
 
     async def read(_: Copying, obj: Secret, ctx: Context) -> None:
@@ -557,7 +557,7 @@ async def test_context_finds_an_unowned_child_with_shards_and_does_not_list_it()
         }
 
 
-async def test_replica_holds_all_objects_of_a_child_kind_when_it_declares_reads():
+async def test_replica_caches_all_objects_of_a_child_kind_when_it_declares_reads():
     async def read(_: Copying, __: Secret, ctx: Context) -> None:
         await ctx.list(ConfigMap)
 
@@ -589,7 +589,7 @@ async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context
     return Result(requeue_after=error.retry_after)
 
 
-async def test_taken_name_is_found_free_without_an_event():
+async def test_child_is_created_after_its_taken_name_becomes_free_without_an_event():
     async with peers(on_error=again_when_told) as scene:
         await scene.create(*OBJECTS, of="configmaps")
         await scene.share("a", "b")
@@ -599,7 +599,7 @@ async def test_taken_name_is_found_free_without_an_event():
         assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
 
 
-async def test_refuse_taken_finds_a_name_taken_without_an_event():
+async def test_refuse_taken_detects_a_name_that_was_taken_without_an_event():
     taken: set[str] = set()
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:

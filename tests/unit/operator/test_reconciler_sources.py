@@ -43,7 +43,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Host:
-    """Stands in for the manager."""
+    """Stand-in for the manager."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -122,7 +122,7 @@ async def test_cache_watches_each_kind_and_projection_once(host: Host):
     assert watched == [("foos.tutorial.my.domain", "full"), ("pods", "full"), ("pods", "metadata")]
 
 
-async def test_sources_may_each_have_a_selection(host: Host):
+async def test_each_event_source_can_have_its_own_selection(host: Host):
     host.runs(
         declaring(
             selection=Selection.of(namespaces=["here"]),
@@ -184,7 +184,7 @@ async def test_controller_waits_for_the_list_of_every_kind_in_reads(host: Host):
         assert reconciler.names == ["f1"]
 
 
-async def test_controller_ignores_events_that_change_no_desired_state(host: Host):
+async def test_controller_ignores_events_without_a_change_of_the_desired_state(host: Host):
     controller, reconciler = host.runs(ByKey)
     [foos] = host.synced(Foo)
     async with running(controller):
@@ -200,7 +200,7 @@ async def test_controller_ignores_events_that_change_no_desired_state(host: Host
     assert len(reconciler.calls) == 4
 
 
-async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
+async def test_on_predicate_of_a_watch_does_not_affect_owns_of_the_same_kind(host: Host):
     declared = declaring(owns=(Pod,), watches=(Watch(Pod, label="foo", on=created_or_deleted),))
     controller, reconciler = host.runs(declared)
     _, pods = host.synced(Foo, Pod)
@@ -212,7 +212,7 @@ async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
     assert sorted(reconciler.names) == ["mapped", "owner", "owner"]
 
 
-async def test_owned_kind_holds_foreign_objects_as_metadata_and_hides_them_from_on(host: Host):
+async def test_owned_kind_caches_foreign_objects_as_metadata_and_hides_them_from_on(host: Host):
     judged: list[str] = []
 
     def judge(event: CacheEvent) -> bool:
@@ -265,7 +265,9 @@ def test_source_refuses_on_status_changed_when_it_keeps_no_status(on: Any):
     ],
     ids=["owned metadata", "owned and read", "owned", "watched", "watched metadata"],
 )
-async def test_source_enqueues_only_for_events_that_its_on_passes(host: Host, declared: dict[str, Any]):
+async def test_source_enqueues_only_for_events_that_its_on_predicate_accepts(
+    host: Host, declared: dict[str, Any]
+):
     controller, reconciler = host.runs(declaring(**declared))
     [source] = (each for each in declared["owns"] or declared["watches"])
     informer = host.cache.lookup(Pod, metadata_only=source.metadata_only)
@@ -300,7 +302,7 @@ async def test_source_enqueues_only_for_events_that_its_on_passes(host: Host, de
     ],
     ids=["an index", "reads", "watches"],
 )
-async def test_owned_kind_holds_whole_foreign_objects_when_a_declaration_needs_them(
+async def test_owned_kind_caches_complete_foreign_objects_when_a_declaration_needs_them(
     host: Host, declared: dict[str, Any]
 ):
     host.runs(declaring(**declared))
@@ -335,7 +337,7 @@ async def test_watch_needs_exactly_one_of_label_and_enqueue(host: Host):
         Watch(Pod, label="foo", enqueue=lambda _, __: [])
 
 
-async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_name(host: Host):
+async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_awaited_name(host: Host):
     controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=not_(all_of())),)))
     _, pods = host.synced(Foo, Pod)
     async with running(controller):
@@ -351,9 +353,9 @@ async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_name(ho
     assert reconciler.names == ["f1"]
 
 
-async def test_add_controller_returns_none_for_an_operator_with_webhooks_alone(host: Host):
+async def test_add_controller_returns_none_for_an_operator_with_webhooks_only(host: Host):
     class WebhookOnly(Operator[Foo]):
-        """Reconciles nothing."""
+        """Operator with webhooks only."""
 
         @webhook.validate_create
         async def accept(self, foo: Foo, request: AdmissionRequest) -> None: ...

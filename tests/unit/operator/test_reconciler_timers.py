@@ -60,7 +60,7 @@ def gaps(times: list[float]) -> list[float]:
     return [after - before for before, after in itertools.pairwise(times)]
 
 
-async def test_timer_runs_periodically_and_never_beside_the_reconcile_of_its_object():
+async def test_timer_runs_periodically_and_never_during_the_reconcile_of_its_object():
     async with operated(Ticking, objects=[greeting("a"), greeting("b")]) as world:
         obj = await world.find(Greeting, "a")
         assert obj is not None
@@ -105,7 +105,7 @@ async def test_timer_for_all_objects_logs_a_failure_and_continues():
     assert (line["timer"], line["error"], line["controller"]) == ("look_around", "nothing to see", "ticking")
 
 
-async def test_operator_may_have_only_timers():
+async def test_operator_can_have_timers_without_reconcile():
     class OnlyEach(Operator[Greeting]):
         @every(1)
         async def refresh(self, greeting: Greeting, ctx: Context) -> None:
@@ -126,7 +126,7 @@ async def test_operator_may_have_only_timers():
 
 
 class Refusing(Operator[Greeting]):
-    """Refuses what is called wrongly, in its reconcile or in its timer."""
+    """Operator whose reconcile or timer raises a terminal error for an invalid spec."""
 
     name = "refusing"
     in_timer: ClassVar[bool] = False

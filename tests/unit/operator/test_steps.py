@@ -18,7 +18,7 @@ from manager_tools.testing import VirtualClock, operated
 
 
 class JourneySpec(ApiModel):
-    """Where to."""
+    """Spec with the destination."""
 
     to: str = "Rome"
     """The place."""
@@ -29,7 +29,7 @@ class JourneySpec(ApiModel):
 
 
 class JourneyStatus(Status, conditions={"Progressing": "it is on its way", "Degraded": "it has failed"}):
-    """Where it is."""
+    """Status with the current place."""
 
     trip: StepsStatus = Field(default_factory=StepsStatus)
     """The trip."""
@@ -40,13 +40,13 @@ class Journey(Resource, group="trips.example.com", version="v1", plural="journey
     """A journey."""
 
     spec: JourneySpec = Field(default_factory=JourneySpec)
-    """Where to."""
+    """Spec with the destination."""
     status: JourneyStatus = Field(default_factory=JourneyStatus)
-    """Where it is."""
+    """Status with the current place."""
 
 
 class JourneyOperator(Operator[Journey]):
-    """Goes in three steps, and keeps a ConfigMap that says where it is."""
+    """Operator with three steps and a ConfigMap with the current place."""
 
     owns = (ConfigMap,)
     trip = Steps(".status.trip", of=("spec.to", "spec.by"), limit=1000)
@@ -104,7 +104,7 @@ def condition(journey: Journey, kind: str) -> Condition:
     return next(each for each in journey.status.conditions if each.type == kind)
 
 
-async def test_steps_are_done_in_order_and_once() -> None:
+async def test_steps_run_once_and_in_order() -> None:
     async with operated(JourneyOperator, clock=VirtualClock()) as world:
         mine = await world.until(await world.create(journey()), ended("Succeeded"))
         assert JourneyOperator.calls == ["pack Rome", "go Rome", "unpack Rome"]
@@ -116,7 +116,7 @@ async def test_steps_are_done_in_order_and_once() -> None:
         assert await world.events(mine) == ["TripStarted", "Created", "TripSucceeded", "Updated"]
 
 
-async def test_steps_show_what_they_wait_for_and_look_again() -> None:
+async def test_waiting_step_writes_its_message_to_the_status_and_is_retried() -> None:
     clock = VirtualClock()
     async with operated(JourneyOperator, clock=clock) as world:
         JourneyOperator.waits = {"pack": "waits for a bag"}
@@ -134,7 +134,7 @@ async def test_steps_show_what_they_wait_for_and_look_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["waits", "raises", "hangs"])
-async def test_steps_fail_when_one_takes_too_long(how: str) -> None:
+async def test_steps_fail_when_one_step_exceeds_its_timeout(how: str) -> None:
     async with operated(JourneyOperator, clock=VirtualClock()) as world:
         setattr(JourneyOperator, how, {"go": "waits for a train"} if how == "waits" else {"go"})
         mine = await world.until(await world.create(journey()), ended("Failed"), timeout=200)
@@ -162,7 +162,7 @@ async def test_steps_fail_when_one_takes_too_long(how: str) -> None:
         assert condition(mine, "Degraded").status == "False"
 
 
-async def test_steps_fail_when_all_together_take_too_long() -> None:
+async def test_steps_fail_when_all_steps_together_exceed_the_timeout() -> None:
     clock = VirtualClock()
     async with operated(JourneyOperator, clock=clock) as world:
         JourneyOperator.waits = {"pack": "waits for a bag"}
@@ -174,7 +174,7 @@ async def test_steps_fail_when_all_together_take_too_long() -> None:
         assert (mine.status.trip.step, mine.status.trip.message) == ("Unpack", message)
 
 
-async def test_steps_begin_again_when_what_they_are_for_changes() -> None:
+async def test_steps_restart_when_their_input_fields_change() -> None:
     async with operated(JourneyOperator, clock=VirtualClock()) as world:
         mine = await world.until(await world.create(journey()), ended("Succeeded"))
         JourneyOperator.calls.clear()
@@ -212,7 +212,7 @@ async def test_steps_begin_again_when_what_they_are_for_changes() -> None:
         ({"of": ()}, r"takes a list of paths, such as"),
     ],
 )
-def test_steps_refuse_fields_that_are_not_there(steps: dict[str, Any], said: str) -> None:
+def test_steps_refuse_missing_input_fields(steps: dict[str, Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
 
         class Wrong(Operator[Journey]):
@@ -222,7 +222,7 @@ def test_steps_refuse_fields_that_are_not_there(steps: dict[str, Any], said: str
             async def go(self, journey: Journey, ctx: Context) -> None: ...
 
 
-def test_steps_refuse_what_is_no_step() -> None:
+def test_steps_refuse_an_invalid_step_method() -> None:
     trip = Steps(".status.trip", of=("spec.to",), limit=10)
     with pytest.raises(TypeError, match=r"`async def go\(self, obj, ctx\)`"):
 
@@ -247,7 +247,7 @@ def test_steps_refuse_what_is_no_step() -> None:
             trip = Steps(".status.trip", of=("spec.to",), limit=10)
 
 
-async def test_steps_look_once_more_when_time_has_passed_unseen() -> None:
+async def test_steps_retry_once_more_before_they_report_a_timeout() -> None:
     async with operated(JourneyOperator, clock=VirtualClock()) as world:
         JourneyOperator.waits = {"go": "waits for a train"}
         mine = await world.create(journey())
@@ -258,7 +258,7 @@ async def test_steps_look_once_more_when_time_has_passed_unseen() -> None:
 
 
 @pytest.mark.parametrize("at", [1.008, pytest.param(60.0, marks=pytest.mark.long)])
-def test_steps_go_on_after_a_crash_at_each_write(at: float) -> None:
+def test_steps_continue_after_a_crash_at_any_write(at: float) -> None:
     # The place changes on the way, or long afterwards.
     plan = Plan(0, 1, (Step(0.0, "create", 0, 1), Step(at, "change", 0, 18)), ())
     points = [each for each in crash_points(plan, (JourneyOperator,)) if each.crash_at and each.replicas == 1]

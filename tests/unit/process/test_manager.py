@@ -1,4 +1,4 @@
-"""The manager: its parts, and the order of starting and stopping."""
+"""The manager's runnables, and the order of start and stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
 class Recorded:
-    """Runnables that note what becomes of them."""
+    """Runnables that record their starts and ends."""
 
     def __init__(self) -> None:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -61,7 +61,7 @@ def ignoring_cancellation(may_end: asyncio.Event) -> Callable[[Request], Corouti
     return act
 
 
-async def test_runnables_stop_newest_first_and_wait_for_each_also_after_a_cancelled_stop():
+async def test_runnables_stop_one_by_one_newest_first_even_after_a_cancelled_stop():
     recorded = Recorded()
     recorded.start("first")
     recorded.start("second", slow_end=5.0)
@@ -83,7 +83,7 @@ async def test_runnables_stop_newest_first_and_wait_for_each_also_after_a_cancel
         (end, None),
     ],
 )
-async def test_runnables_report_a_failure_or_foreign_cancellation_and_keep_the_others_running(
+async def test_runnable_failure_or_cancellation_is_reported_and_other_runnables_continue(
     run: Callable[[], Coroutine[Any, Any, None]], failure: Exception | None
 ):
     recorded = Recorded()
@@ -147,7 +147,9 @@ async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_
 
 
 @pytest.mark.parametrize(("hands_over_after", "ends"), [(3.0, 4), (3600.0, 11)])
-async def test_manager_takes_work_until_its_coordinator_has_handed_over(hands_over_after: float, ends: float):
+async def test_manager_accepts_work_until_its_coordinator_has_handed_over_its_shards(
+    hands_over_after: float, ends: float
+):
     house = House(elect=True)
     _, source = house.controller("worker", seconds=2.0)
     await house.start(elected=True)
@@ -211,7 +213,7 @@ async def test_manager_starts_no_leader_runnable_when_elected_while_stopping():
     assert waiting.state.value == "stopped"
 
 
-async def test_manager_stops_cleanly_when_asked_before_start_is_over():
+async def test_manager_stops_cleanly_when_stop_is_requested_during_the_start():
     house = House(elect=True)
     house.lifespan("health")
     house.runnable("helper")
@@ -229,7 +231,7 @@ async def test_manager_stops_cleanly_when_asked_before_start_is_over():
     [(10.0, 0.0, 3600.0, 10), (0.0, 0.0, 3600.0, 0), (10.0, 5.0, 8.0, 8), (10.0, 5.0, 2.0, 5)],
     ids=["cancelled after the grace", "without grace", "the delay runs beside", "the delay is longer"],
 )
-async def test_reconciles_of_all_controllers_share_one_grace_and_are_cancelled_when_it_is_over(
+async def test_reconciles_of_all_controllers_are_cancelled_after_one_shared_grace_period(
     grace: float, delay: float, works: float, ends: float, elect: bool
 ):
     house = House(elect=elect, grace=grace, delay=delay)
@@ -272,7 +274,7 @@ async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
     assert line["reason"] == "the disk is full"
 
 
-async def test_manager_raises_error_of_runnable_that_cannot_be_made():
+async def test_manager_raises_the_error_of_a_runnable_that_cannot_be_created():
     house = House()
     house.lifespan("health")
     house.runnable("helper")
@@ -304,7 +306,7 @@ async def test_manager_cancels_work_without_releasing_lease_when_election_ends(e
 
 
 @pytest.mark.parametrize("first", ["a signal", "a failure"])
-async def test_leadership_lost_during_the_grace_ends_the_grace(first: str):
+async def test_leadership_lost_during_the_grace_period_ends_the_grace_period(first: str):
     house = House(elect=True)
     failing = asyncio.Event()
 
@@ -353,14 +355,14 @@ async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
 
 
-async def test_manager_is_unready_when_the_election_has_trouble():
+async def test_manager_is_unready_when_the_election_reports_a_problem():
     house = House(elect=True)
     house.elector.problem = "cannot read the lease"
     assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
     house.elector.ending.cancel()
 
 
-async def test_manager_refuses_two_controllers_of_one_name():
+async def test_manager_refuses_two_controllers_with_the_same_name():
     house = House()
     house.controller("twin")
     with pytest.raises(ValueError, match="another controller already has the name twin"):
@@ -394,7 +396,7 @@ async def test_manager_keeps_lease_and_logs_no_stop_while_a_reconcile_does_not_e
 
 
 @pytest.mark.parametrize("how", ["a signal", "a failure", "a cancellation"])
-async def test_manager_sets_watchdog_limit_on_every_way_to_stop(how: str):
+async def test_manager_sets_the_watchdog_limit_for_every_kind_of_stop(how: str):
     house = House()
     failing = asyncio.Event()
 
@@ -440,7 +442,7 @@ async def test_manager_is_not_alive_while_all_workers_of_a_controller_are_stuck(
     await house.stopped()
 
 
-async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
+async def test_reconciles_without_a_timeout_are_never_considered_stuck():
     house = House()
     source = house.reconciling(
         "worker", lambda _: asyncio.sleep(86400), max_concurrent_reconciles=1, reconcile_timeout=None
@@ -452,7 +454,7 @@ async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
     await house.stopped()
 
 
-async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_works(log_lines: LogLines):
+async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_runs(log_lines: LogLines):
     house = House()
     attempts = 0
     running = most = 0

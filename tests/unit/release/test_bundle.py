@@ -1,4 +1,4 @@
-"""The bundle keeps the rules that OLM publishes for the format registry+v1."""
+"""The bundle follows OLM's rules for the format registry+v1."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def definitions(folder: Path) -> list[Manifest]:
     return [each for each in others(folder) if each["kind"] == "CustomResourceDefinition"]
 
 
-def test_every_definition_is_owned_and_every_owned_one_is_there(folder: Path, csv: Manifest):
+def test_bundle_csv_owns_exactly_the_crds_in_the_bundle(folder: Path, csv: Manifest):
     owned = {
         (each["name"], each["kind"], each["version"])
         for each in csv["spec"]["customresourcedefinitions"]["owned"]
@@ -71,7 +71,7 @@ def test_bundle_deployment_equals_config_default_except_for_the_olm_certificate(
     assert container_of(made)["env"] == []
 
 
-def test_webhooks_are_defined_as_they_are_configured(csv: Manifest):
+def test_bundle_csv_webhooks_equal_the_webhook_configurations(csv: Manifest):
     wanted = {
         webhook["name"]: (each["kind"].replace("WebhookConfiguration", "AdmissionWebhook"), webhook)
         for each in manifests()
@@ -88,7 +88,7 @@ def test_webhooks_are_defined_as_they_are_configured(csv: Manifest):
             assert found[field] == webhook[field]
 
 
-def test_conversion_is_defined_for_the_definitions_that_ask_for_it(folder: Path, csv: Manifest):
+def test_bundle_csv_has_a_conversion_webhook_for_each_converted_crd(folder: Path, csv: Manifest):
     converted = {
         each["metadata"]["name"]: each for each in definitions(folder) if "conversion" in each["spec"]
     }
@@ -103,7 +103,7 @@ def test_conversion_is_defined_for_the_definitions_that_ask_for_it(folder: Path,
         assert service["name"] == f"{MANAGER}-service"
 
 
-def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
+def test_bundle_csv_permissions_equal_the_bound_roles(csv: Manifest):
     install = csv["spec"]["install"]["spec"]
     account = pod_of(the("Deployment", MANAGER))["serviceAccountName"]
     for field, kind in (("clusterPermissions", "ClusterRoleBinding"), ("permissions", "RoleBinding")):
@@ -123,7 +123,7 @@ def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
         assert granted["rules"] == wanted
 
 
-def test_bundle_leaves_out_the_objects_that_olm_makes(folder: Path):
+def test_bundle_omits_the_objects_that_olm_creates(folder: Path):
     names = {each["metadata"]["name"] for each in others(folder)}
     assert "operator-manager-manager-role" not in names
     assert not [name for name in names if "webhook" in name]

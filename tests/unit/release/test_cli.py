@@ -48,14 +48,14 @@ def images(made: list[dict[str, Any]]) -> dict[str, str]:
     return {each["name"]: each["image"] for each in containers}
 
 
-def test_manifests_have_the_images_that_were_asked_for(printed: Printed):
+def test_release_manifests_have_the_requested_images(printed: Printed):
     assert images(printed("--image=local.test:5000/om:v2", f"--petstore-image=store@{DIGEST}")) == {
         "manager": "local.test:5000/om:v2",
         "petstore": f"store@{DIGEST}",
     }
 
 
-def test_manifests_for_deletion_come_in_parts_with_the_namespace_last(printed: Printed):
+def test_release_manifests_for_deletion_are_split_and_end_with_the_namespace(printed: Printed):
     webhooks, definitions = printed("--only=webhooks"), printed("--only=definitions")
     assert {each["kind"] for each in definitions} == {"CustomResourceDefinition"}
     assert {each["apiVersion"] for each in webhooks} == {"admissionregistration.k8s.io/v1"}
@@ -68,7 +68,7 @@ def test_manifests_for_deletion_come_in_parts_with_the_namespace_last(printed: P
 
 
 @pytest.mark.usefixtures("kubectl")
-def test_overlay_with_its_own_namespaces_is_not_limited_to_others(
+def test_release_refuses_namespaces_for_an_overlay_with_its_own_namespaces(
     capsys: pytest.CaptureFixture[str],
 ):
     assert main(["manifests", "--namespaces=a", "namespaced"]) == 1
@@ -80,5 +80,5 @@ def test_overlay_with_its_own_namespaces_is_not_limited_to_others(
     )
 
 
-def test_rights_can_be_limited_to_namespaces(printed: Printed):
+def test_release_manifests_limit_rights_to_the_given_namespaces(printed: Printed):
     assert printed("--namespaces=a,b") == list(limited_to(("a", "b"), printed()))

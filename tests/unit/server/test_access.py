@@ -123,7 +123,7 @@ async def test_access_denies_a_user_without_the_right(
 
 
 @pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
-async def test_access_denies_a_refused_token_without_a_rights_review_and_asks_again_after_seconds(
+async def test_access_denies_a_refused_token_without_an_access_review_and_reviews_it_again_after_seconds(
     wire: ScriptedWire, access: Access, status: dict[str, Any]
 ):
     wire.on("POST", TOKENS, reviewed(status))
@@ -153,7 +153,7 @@ async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) ->
         (DENIED, 31, (0, 1)),
     ],
 )
-async def test_access_caches_tokens_rights_and_denials_for_their_times(
+async def test_access_caches_tokens_rights_and_denials_for_their_lifetimes(
     wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, accepted())
@@ -161,7 +161,7 @@ async def test_access_caches_tokens_rights_and_denials_for_their_times(
     assert await reviews_needed(wire, access, after=after) == expected
 
 
-async def test_access_keeps_the_rights_of_a_user_with_a_new_token(wire: ScriptedWire, access: Access):
+async def test_access_reuses_the_cached_rights_of_a_user_with_a_new_token(wire: ScriptedWire, access: Access):
     def each_with_its_id(sent: Sent) -> Reply:
         identifier = {"authentication.kubernetes.io/credential-id": [sent.json()["spec"]["token"]]}
         user = {"username": "ann", "extra": identifier}
@@ -175,7 +175,7 @@ async def test_access_keeps_the_rights_of_a_user_with_a_new_token(wire: Scripted
     assert len(wire.sent("POST", RIGHTS)) == 1
 
 
-async def test_access_right_is_for_one_path(wire: ScriptedWire, access: Access):
+async def test_access_right_applies_to_only_one_path(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED, DENIED)
     assert (await ask(access, path="/metrics")).allowed
@@ -183,7 +183,7 @@ async def test_access_right_is_for_one_path(wire: ScriptedWire, access: Access):
 
 
 async def flood(access: Access, *, client: str, number: int) -> list[Verdict | BaseException]:
-    """Ask for verdicts about `number` unknown tokens at once."""
+    """Request decisions about `number` unknown tokens at once."""
     asking = (access.verdict(f"{client}-{each}", "get", "/metrics", client=client) for each in range(number))
     return await asyncio.gather(*asking, return_exceptions=True)
 
@@ -206,10 +206,10 @@ async def test_access_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire
     assert asyncio.get_running_loop().time() >= (9 * WAITING - STRANGERS_PER_SECOND) / STRANGERS_PER_SECOND
 
 
-async def test_access_limits_questions_of_one_user_without_delaying_others(
+async def test_access_limits_reviews_of_one_user_without_delaying_other_users(
     wire: ScriptedWire, access: Access
 ):
-    """Each pod has a token, and each name of an object is another question."""
+    """Assume that each pod has its own token, and each object name needs its own review."""
 
     def user(sent: Sent) -> Reply:
         return reviewed({"authenticated": True, "user": {"username": sent.json()["spec"]["token"]}})
@@ -236,7 +236,7 @@ async def test_access_limits_questions_of_one_user_without_delaying_others(
     assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
 
 
-async def test_access_limits_many_accounts_of_one_namespace_without_delaying_others(
+async def test_access_limits_reviews_of_one_namespace_without_delaying_other_namespaces(
     wire: ScriptedWire, access: Access
 ):
     wire.on("POST", RIGHTS, lambda sent: ALLOWED if sent.json()["spec"]["user"] == "jane" else DENIED)
@@ -258,7 +258,9 @@ async def test_access_limits_many_accounts_of_one_namespace_without_delaying_oth
     await asyncio.wait(junk)
 
 
-async def test_access_answers_a_client_soon_while_another_sends_junk(wire: ScriptedWire, access: Access):
+async def test_access_answers_a_client_soon_while_another_client_sends_invalid_tokens(
+    wire: ScriptedWire, access: Access
+):
     def answer(sent: Sent) -> Delayed:
         return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
 
@@ -320,7 +322,7 @@ async def test_access_accepts_a_console_token_only_when_the_server_confirms_the_
 
 
 @pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", [], 7, [f"{CONSOLE}s"]])
-async def test_access_asks_the_server_without_audience_when_a_token_is_for_another_one(
+async def test_access_reviews_a_token_for_a_different_audience_without_an_audience(
     wire: ScriptedWire, console: Access, audience: object
 ):
     wire.on("POST", TOKENS, accepted())
@@ -353,9 +355,7 @@ async def test_access_asks_the_server_without_audience_when_a_token_is_for_anoth
     ],
     ids=lambda token: token[:12],
 )
-async def test_access_asks_the_server_about_any_plausible_token(
-    wire: ScriptedWire, access: Access, token: str
-):
+async def test_access_sends_a_review_for_any_plausible_token(wire: ScriptedWire, access: Access, token: str):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
     assert (await ask(access, token)).allowed
@@ -373,7 +373,9 @@ async def test_access_asks_the_server_about_any_plausible_token(
         Reply.status(429, "TooManyRequests"),
     ],
 )
-async def test_access_retries_after_a_passing_fault(wire: ScriptedWire, access: Access, fault: Any):
+async def test_access_retries_a_review_after_a_transient_fault(
+    wire: ScriptedWire, access: Access, fault: Any
+):
     wire.on("POST", TOKENS, fault, fault, accepted())
     wire.on("POST", RIGHTS, fault, ALLOWED)
     assert (await ask(access)).allowed
@@ -405,7 +407,7 @@ async def test_access_raises_review_failed_within_10_seconds_when_the_server_fai
         (RIGHTS, Stall(), "did not answer within 8 s"),
     ],
 )
-async def test_access_raises_review_failed_with_the_reason_and_the_user_as_far_as_known(
+async def test_access_raises_review_failed_with_the_reason_and_the_user_if_known(
     wire: ScriptedWire, access: Access, path: str, answer: Any, said: str
 ):
     wire.on("POST", TOKENS, accepted())
@@ -416,7 +418,7 @@ async def test_access_raises_review_failed_with_the_reason_and_the_user_as_far_a
     assert len(wire.sent("POST", TOKENS)) == 1
 
 
-async def test_access_keeps_no_token(wire: ScriptedWire, access: Access):
+async def test_access_stores_no_token_in_plain_text(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
     await ask(access, "secret-token")
@@ -425,7 +427,7 @@ async def test_access_keeps_no_token(wire: ScriptedWire, access: Access):
 
 
 class Oracle:
-    """Answers after a second, and counts how often it is asked."""
+    """Lookup that takes one second and counts its calls."""
 
     def __init__(self, answer: str | Exception = "yes") -> None:
         self.answer = answer
@@ -449,7 +451,7 @@ def answers(limit: int = 10) -> Answers[str, str]:
 
 
 @pytest.mark.parametrize(("answer", "seconds"), [("yes", 60), ("", 10)])
-async def test_answers_remember_an_answer_for_its_time(answer: str, seconds: float):
+async def test_answer_cache_keeps_an_answer_for_its_lifetime(answer: str, seconds: float):
     oracle, remembered = Oracle(answer), answers()
     assert await remembered.get("q", oracle) == answer
     await asyncio.sleep(seconds / 2)
@@ -466,10 +468,10 @@ async def test_answers_remember_an_answer_for_its_time(answer: str, seconds: flo
 
 
 class Large(list[str]):
-    """An answer whose end can be seen."""
+    """Answer whose deallocation a weak reference can observe."""
 
 
-async def test_answers_free_the_memory_of_an_expired_answer():
+async def test_answer_cache_frees_the_memory_of_an_expired_answer():
     remembered: Answers[str, Large] = Answers(limit=10, keep_yes=60, keep_no=10)
 
     async def find() -> Large:
@@ -482,7 +484,7 @@ async def test_answers_free_the_memory_of_an_expired_answer():
     assert seen() is None
 
 
-async def test_answers_raise_a_failure_for_all_callers_and_forget_it():
+async def test_answer_cache_raises_a_failure_for_all_callers_and_does_not_cache_it():
     oracle, remembered = Oracle(ValueError("no")), answers()
     asked = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(3)]
     results = await asyncio.gather(*asked, return_exceptions=True)
@@ -492,7 +494,7 @@ async def test_answers_raise_a_failure_for_all_callers_and_forget_it():
     assert oracle.asked == 2
 
 
-async def test_answers_share_one_search_until_its_last_caller_leaves():
+async def test_answer_cache_shares_one_lookup_until_its_last_caller_is_cancelled():
     oracle, remembered = Oracle(), answers()
     leaving, *staying = asking = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(20)]
     await asyncio.sleep(0.5)
@@ -510,7 +512,7 @@ async def test_answers_share_one_search_until_its_last_caller_leaves():
 
 
 @pytest.mark.parametrize("after", [0.5, 0.0], ids=["begun", "not begun"])
-async def test_answers_start_a_new_search_after_the_last_caller_has_left(after: float):
+async def test_answer_cache_starts_a_new_lookup_after_the_last_caller_was_cancelled(after: float):
     oracle, remembered = Oracle(), answers()
     leaving = asyncio.create_task(remembered.get("q", oracle))
     await asyncio.sleep(after)
@@ -521,7 +523,7 @@ async def test_answers_start_a_new_search_after_the_last_caller_has_left(after: 
     assert oracle.asked == (2 if after else 1)
 
 
-async def test_answers_evict_the_least_recently_used_beyond_the_limit():
+async def test_answer_cache_evicts_the_least_recently_used_answer_beyond_the_limit():
     oracle, remembered = Oracle(), answers(limit=2)
     await remembered.get("a", oracle)
     await remembered.get("b", oracle)

@@ -75,7 +75,7 @@ class Client:
                 pass
 
     async def rest(self) -> bytes:
-        """All that comes until the server has closed the connection."""
+        """Return all bytes until the server has closed the connection."""
         async with asyncio.timeout(10):
             return await self._reader.read(-1)
 
@@ -89,7 +89,7 @@ class Client:
             same.shutdown(socket.SHUT_WR)
 
     def take_nothing(self) -> None:
-        """Leave what comes where it is."""
+        """Stop reading from the connection."""
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
 
 
@@ -134,7 +134,7 @@ async def echo(request: web.Request) -> web.StreamResponse:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_connection_closes_when_the_acceptor_ends_while_it_is_made(
+async def test_connection_closes_when_the_acceptor_ends_while_the_connection_opens(
     tls: bool, monkeypatch: pytest.MonkeyPatch
 ):
     ending = []
@@ -194,7 +194,7 @@ async def test_many_silent_clients_do_not_block_other_clients(tls: bool):
 
 
 @pytest.mark.each_loop
-async def test_server_makes_new_connections_wait_when_all_are_being_answered():
+async def test_server_delays_new_connections_when_every_connection_is_being_answered():
     answer, all_there = asyncio.Event(), asyncio.Barrier(PATIENT.connections + 1)
 
     async def waits(request: web.Request) -> web.StreamResponse:
@@ -222,7 +222,7 @@ async def test_server_makes_new_connections_wait_when_all_are_being_answered():
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_drops_an_unfinished_request_when_it_needs_the_connection(tls: bool):
+async def test_server_drops_an_incomplete_request_when_a_new_client_needs_the_connection(tls: bool):
     limits, entered = replace(PATIENT, connections=4, eviction=0.05), asyncio.Semaphore(0)
 
     async def reads(request: web.Request) -> web.StreamResponse:
@@ -243,7 +243,7 @@ async def test_server_drops_an_unfinished_request_when_it_needs_the_connection(t
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_admits_a_new_connection_when_all_clients_read_no_answer(tls: bool):
+async def test_server_admits_a_new_connection_when_every_client_stopped_reading(tls: bool):
     async def much(request: web.Request) -> web.StreamResponse:
         return web.Response(body=bytes(20_000_000) if request.query else b"hello")
 
@@ -259,7 +259,7 @@ async def test_server_admits_a_new_connection_when_all_clients_read_no_answer(tl
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_keeps_other_clients_when_one_opens_many_connections(tls: bool):
+async def test_server_keeps_other_clients_when_one_client_opens_many_connections(tls: bool):
     limits = replace(PATIENT, connections=4)
     async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         scraper = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.2"))
@@ -316,7 +316,7 @@ JUNK = {
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_logs_no_warning_when_clients_send_garbage(
+async def test_server_logs_no_warning_when_clients_send_malformed_data(
     tls: bool, method: Literal["GET", "POST"], caplog: pytest.LogCaptureFixture
 ):
     # The limits of the ports for metrics and health, and of the port for webhooks.
@@ -411,7 +411,7 @@ async def sent_until_the_end(address: BindAddress, junk: bytes, *, tls: bool) ->
 
 
 @pytest.mark.each_loop
-async def test_empty_lines_have_an_end():
+async def test_server_limits_empty_lines_before_a_request():
     async with site(hello) as address, client(address) as hostile:
         hostile.send(b"\r\n" * 8 + REQUEST)
         assert await hostile.answer() == b"hello"
@@ -419,7 +419,7 @@ async def test_empty_lines_have_an_end():
         assert (await hostile.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_page_that_fails_for_everybody_is_logged_a_few_times_and_then_counted():
+async def test_repeated_page_failure_is_logged_a_few_times_then_counted():
     async def fails(request: web.Request) -> web.StreamResponse:
         raise LookupError("a fault of ours")
 
@@ -433,7 +433,7 @@ async def test_page_that_fails_for_everybody_is_logged_a_few_times_and_then_coun
     assert isinstance(told[0]["exc_info"], LookupError)
 
 
-async def test_connection_does_not_unpack_compressed_body():
+async def test_connection_does_not_decompress_a_compressed_body():
     packed = gzip.compress(bytes(1_000_000))
     head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
     async with site(echo) as address, client(address) as hostile:
@@ -441,7 +441,7 @@ async def test_connection_does_not_unpack_compressed_body():
         assert await hostile.answer() == packed
 
 
-async def test_listener_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch):
+async def test_listener_retries_when_it_cannot_accept_a_connection(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connection, "_ACCEPT_PAUSE", 0.01)
     accept = socket.socket.accept
     failures: list[OSError] = [
@@ -500,7 +500,9 @@ def no_descriptor_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         yield left
 
 
-async def test_server_uses_the_reserve_descriptor_when_no_other_is_left(monkeypatch: pytest.MonkeyPatch):
+async def test_server_uses_the_reserve_descriptor_when_no_other_descriptor_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+):
     async with site() as address:
         await asyncio.sleep(0)
         with no_descriptor_left(monkeypatch), capture_logs() as lines:
@@ -532,7 +534,7 @@ async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monke
                     assert await second.ask() == b"hello"
 
 
-async def test_internal_error_costs_one_connection_and_is_reported(monkeypatch: pytest.MonkeyPatch):
+async def test_internal_error_closes_only_one_connection_and_is_reported(monkeypatch: pytest.MonkeyPatch):
     loop = asyncio.get_running_loop()
     connect, faults = loop.connect_accepted_socket, [ValueError("odd")]
 
@@ -573,7 +575,7 @@ async def test_slow_request_is_answered_with_408():
 
 
 @pytest.mark.each_loop
-async def test_plain_http_on_a_port_for_https_is_reported():
+async def test_plain_http_request_to_an_https_port_is_reported():
     async with site(tls=True, limits=replace(PATIENT, linger=0.1)) as address:
         async with client(address) as confused:
             confused.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000))
@@ -588,7 +590,7 @@ async def test_plain_http_on_a_port_for_https_is_reported():
 
 
 @pytest.mark.each_loop
-async def test_answers_under_way_get_time_when_the_server_stops():
+async def test_server_stop_waits_for_responses_in_progress():
     entered, answer = asyncio.Event(), asyncio.Event()
 
     async def waits(request: web.Request) -> web.StreamResponse:
@@ -650,7 +652,7 @@ async def refuses(address: BindAddress) -> bool:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
-async def test_server_answers_all_requests_when_the_client_has_ended_sending(tls: bool):
+async def test_server_answers_all_requests_after_the_client_has_closed_its_sending_side(tls: bool):
     async def slow(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(0.01)
         return await hello(request)
@@ -666,7 +668,7 @@ async def test_server_answers_all_requests_when_the_client_has_ended_sending(tls
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
-async def test_server_closes_the_connection_when_the_client_ends_sending_mid_request(tls: bool):
+async def test_server_closes_the_connection_when_the_client_stops_sending_mid_request(tls: bool):
     async with site(echo, tls=tls, what="posts") as address:
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
         for sent, answer in ((head + b"half", b"half"), (head + b"ha", b""), (head, b""), (head[:20], b"")):

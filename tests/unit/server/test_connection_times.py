@@ -62,19 +62,19 @@ def connected() -> tuple[ClientConnection, Transport]:
 
 
 async def ends_after(seconds: float, transport: Transport) -> None:
-    """Not before, and soon after."""
+    """Assert that the transport ends after `seconds`, and not earlier."""
     await asyncio.sleep(seconds - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)
     assert transport.ended
 
 
-async def test_connection_closes_when_no_request_comes_in_time():
+async def test_connection_closes_when_no_request_arrives_in_time():
     _, transport = connected()
     await ends_after(LIMITS.head, transport)
 
 
-async def test_connection_closes_when_a_request_is_incomplete_despite_frequent_parts():
+async def test_connection_closes_when_a_request_stays_incomplete_despite_frequent_data():
     connection, transport = connected()
     for _ in range(int(LIMITS.head) * 2):
         connection.data_received(b"G")
@@ -93,21 +93,21 @@ async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
     assert transport.sent == b""
 
 
-async def test_connection_ends_after_linger_limit_when_the_client_reads_nothing():
+async def test_connection_closes_after_the_linger_limit_when_the_client_reads_nothing():
     connection, transport = connected()
     transport.takes = False
     connection.data_received(b"G")
     await ends_after(LIMITS.head + LIMITS.linger, transport)
 
 
-async def test_answer_may_take_longer_than_the_request_timeout():
+async def test_response_can_take_longer_than_the_request_timeout():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.begin_answer(0)
     await ends_after(LIMITS.exchange, transport)
 
 
-async def test_connection_ends_after_write_stall_limit_when_the_client_reads_no_answer():
+async def test_connection_closes_after_the_write_stall_limit_when_the_client_reads_no_response():
     connection, transport = connected()
     connection.begin_answer(0)
     for _ in range(3):

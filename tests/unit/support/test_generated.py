@@ -16,7 +16,7 @@ from tests.recordings.generated import renewed
 from tests.support.envtest import EnvtestControlPlane, why_not
 
 
-def test_version_of_devcluster_is_the_recorded_one():
+def test_devcluster_version_equals_the_recorded_kubernetes_version():
     assert versions()["kubernetes"] == KUBERNETES
 
 
@@ -33,16 +33,14 @@ def test_version_of_devcluster_is_the_recorded_one():
         (networking.DIRECTIONS, "networking.v1.NetworkPolicySpec.policyTypes"),
     ],
 )
-def test_constants_in_an_order_of_their_own_have_the_values_of_the_table(
-    constant: tuple[str, ...], field: str
-):
+def test_reordered_constants_have_the_values_of_the_generated_table(constant: tuple[str, ...], field: str):
     assert sorted(constant) == list(choices(field))
 
 
 @pytest.mark.long
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.skipif(shutil.which("go") is None, reason="go is not on the PATH")
-def test_generated_files_are_those_of_the_real_server(tmp_path: Path):
+def test_generated_files_match_the_real_server(tmp_path: Path):
     with EnvtestControlPlane(tmp_path, parts=("etcd", "apiserver", "controllers")) as plane:
         for path, text in renewed(plane, KUBERNETES).items():
             before, after = path.read_text().splitlines(), text.splitlines()

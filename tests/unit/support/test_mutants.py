@@ -1,4 +1,4 @@
-"""Planted faults: tests decide whether one survives, also those of another commit."""
+"""Mutation tests: the tests of this or another commit decide whether a mutant survives."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(*options: str) -> dict[str, Any]:
     return {each["mutant"]: each["outcome"] for each in json.loads(Path("out.json").read_text())}
 
 
-def test_mutant_survives_until_a_test_tells_it_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_mutant_survives_until_a_test_detects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     test = Path("tests/test_code.py")
     for folder in ("planted", "tests"):

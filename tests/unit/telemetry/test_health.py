@@ -36,7 +36,7 @@ def test_health_report_has_a_line_for_each_check_with_the_reason_of_failures(
     ("name", "told"),
     [("cache", "name cache"), ("ping", "name ping"), ("", "path"), ("a/b", "path")],
 )
-def test_check_name_is_refused_when_it_is_taken_or_fits_no_path(name: str, told: str):
+def test_health_check_name_is_refused_when_it_is_duplicate_or_invalid_in_a_path(name: str, told: str):
     made = Checks("readyz")
     made.add("cache", lambda: None)
     with pytest.raises(ValueError, match=told):

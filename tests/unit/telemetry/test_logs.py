@@ -31,7 +31,7 @@ from manager.telemetry.logs import (
 
 
 class Output:
-    """A file that lines are logged to."""
+    """Log output in a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -55,7 +55,7 @@ def test_log_line_has_time_level_logger_and_message_before_its_fields(output: Ou
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warn", "error"])
-def test_log_level_leaves_out_lines_below_it(output: Output, level: LogLevel):
+def test_log_omits_lines_below_the_log_level(output: Output, level: LogLevel):
     def call() -> None:
         log, library = get_logger("x"), logging.getLogger("lib")
         for number, tell in enumerate((log.debug, log.info, log.warning, log.error)):
@@ -67,7 +67,7 @@ def test_log_level_leaves_out_lines_below_it(output: Output, level: LogLevel):
     assert [line["level"] for line in output.logged(call, level)] == expected
 
 
-def test_logger_made_before_the_setup_follows_it(output: Output):
+def test_logger_created_before_the_setup_uses_the_setup(output: Output):
     early = get_logger("early")
     assert output.logged(lambda: early.info("hello"), "warn") == []
     assert [line["logger"] for line in output.logged(lambda: early.info("hello"))] == ["early"]
@@ -107,18 +107,18 @@ def test_json_format_escapes_unprintable_characters(tmp_path: Path):
     assert (line["msg"], line["user"], line["error"], line[odd]) == (odd, odd, odd, [odd])
 
 
-def test_stdlib_record_becomes_a_line_of_its_own_logger(output: Output):
+def test_stdlib_record_becomes_a_log_line_with_the_name_of_its_logger(output: Output):
     [line] = output.logged(lambda: logging.getLogger("some.library").warning("got %d", 3))
     assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": "got 3"}
 
 
-def test_log_shows_a_librarys_message_with_mismatched_arguments(output: Output):
+def test_log_shows_a_stdlib_message_with_mismatched_arguments(output: Output):
     record = logging.LogRecord("lib", logging.WARNING, __file__, 1, "%d", ("x",), None)
     [line] = output.logged(lambda: BridgeHandler().handle(record))
     assert (line["logger"], line["msg"]) == ("lib", "'%d' % ('x',)")
 
 
-def test_warnings_are_logged(output: Output):
+def test_python_warnings_are_logged(output: Output):
     def call() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -140,7 +140,7 @@ def test_configured_restores_stdlib_logging_at_its_end(output: Output):
 
 
 class Unwilling:
-    """Cannot be shown."""
+    """Value whose repr and str fail."""
 
     def __repr__(self) -> str:
         raise LookupError
@@ -162,12 +162,12 @@ class Unwilling:
     ],
     ids=["fits", "long", "list", "short object", "bytes", "number", "very long number", "unwilling"],
 )
-def test_log_value_is_cut_when_it_is_too_long(output: Output, value: object, shown: object):
+def test_overlong_log_value_is_truncated(output: Output, value: object, shown: object):
     [line] = output.logged(lambda: get_logger("x").info("hello", user=value))
     assert line["user"] == shown
 
 
-def test_log_message_and_error_are_cut_when_they_are_too_long(output: Output):
+def test_overlong_log_message_and_error_are_truncated(output: Output):
     def call() -> None:
         get_logger("x").error("m" * 3000, exc_info=ValueError("e" * 1_000_000))
 
@@ -198,7 +198,7 @@ def test_long_traceback_keeps_its_beginning_and_its_end(output: Output):
     assert len(line["stacktrace"]) < 33_000
 
 
-def test_stack_is_kept_whole_when_a_value_of_its_size_would_be_cut(output: Output):
+def test_stack_is_kept_complete_at_a_size_at_which_a_value_is_truncated(output: Output):
     [line] = output.logged(lambda: get_logger("x").error("ended", stack="step\n" * 1000))
     assert line["stack"] == "step\n" * 1000
     [line] = output.logged(lambda: get_logger("x").error("ended", stack="x" * 40_000))
@@ -233,7 +233,7 @@ def hello() -> None:
         ("auto", False, False, None),
     ],
 )
-def test_console_line_has_colours_on_a_terminal_that_wants_them(
+def test_console_line_has_colours_only_on_a_terminal_with_colours_enabled(
     log_format: LogFormat,
     terminal: bool,
     no_color: bool,
@@ -253,7 +253,7 @@ def test_console_line_has_colours_on_a_terminal_that_wants_them(
         assert line.rstrip().endswith("kind=Pod reason='two words'")
 
 
-def test_stack_is_shown_below_its_line_and_cannot_look_like_another_line():
+def test_stack_is_printed_below_its_line_and_cannot_imitate_a_log_line():
     def call() -> None:
         get_logger("x").error("ended", stack="task a:\n  sleep()\n2026-11-21 [error] \x1b[2J")
 
@@ -262,7 +262,7 @@ def test_stack_is_shown_below_its_line_and_cannot_look_like_another_line():
     assert rest == ["  task a:", "    sleep()", r"  2026-11-21 [error] \x1b[2J"]
 
 
-def test_console_line_keeps_its_time_level_and_message_beside_fields_of_these_names():
+def test_console_line_keeps_time_level_and_message_when_fields_have_the_same_names():
     def call() -> None:
         get_logger("x").info("paid", ts="then", level="gold\n", msg="thanks")
         structlog.get_logger().info("plain")
@@ -305,7 +305,7 @@ async def reconcile(name: str) -> None:
         reset_reconcile_log(token)
 
 
-async def test_reconcile_log_is_separate_for_each_task_and_plain_outside_a_reconcile():
+async def test_reconcile_log_fields_are_separate_for_each_task_and_absent_outside_a_reconcile():
     with structlog.testing.capture_logs() as lines:
         async with asyncio.TaskGroup() as group:
             for name in ("a", "b"):
@@ -373,14 +373,14 @@ def narrow_ends() -> Iterator[Ends]:
     ends.close()
 
 
-def test_flush_waits_until_all_lines_have_come_out_whole_and_in_order(ends: Ends):
+def test_flush_waits_until_all_lines_are_written_completely_and_in_order(ends: Ends):
     for number in range(50):
         ends.writer.write(b"%d" % number)
     assert ends.writer.flush(GENEROUS)
     assert ends.read_rest() == [b"%d" % number for number in range(50)]
 
 
-def test_stalled_log_reader_blocks_no_task_and_gets_the_number_of_lost_lines(narrow_ends: Ends):
+def test_stalled_log_reader_blocks_no_task_and_receives_the_number_of_lost_lines(narrow_ends: Ends):
     narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
     assert narrow_ends.writer.flush(GENEROUS)
     sent = [b"%04d" % number + b"." * 1020 for number in range(300)]
@@ -410,7 +410,7 @@ def test_line_writer_limits_the_bytes_of_waiting_lines(narrow_ends: Ends):
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_log_line_larger_than_the_pipe_comes_out_whole(ends: Ends, blocking: bool):
+def test_log_line_larger_than_the_pipe_buffer_is_written_completely(ends: Ends, blocking: bool):
     os.set_blocking(ends.writing, blocking)
     large = b"y" * (3 * PIPE_HOLDS)
     ends.writer.write(large)
@@ -427,7 +427,7 @@ def test_log_writer_survives_a_closed_reader():
     os.close(ends.writing)
 
 
-def test_closing_writes_what_waits_and_lines_after_it_go_out_at_once(ends: Ends):
+def test_log_close_writes_waiting_lines_and_later_lines_are_written_synchronously(ends: Ends):
     ends.writer.write(b"before")
     ends.writer.close(GENEROUS)
     ends.writer.write(b"after")

@@ -1,4 +1,4 @@
-"""docs/metrics.md has every family, as it is."""
+"""Comparison of docs/metrics.md with every registered metric family."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_metrics_page_has_no_created_series(page: str):
     ("buckets", "first", "last", "count"),
     [(RECONCILE_BUCKETS, 0.005, 60, 40), (QUEUE_BUCKETS, 1e-08, 1000, 12), (REQUEST_BUCKETS, 0.005, 60, 12)],
 )
-def test_buckets_are_those_of_the_go_libraries(
+def test_histogram_buckets_are_those_of_the_go_libraries(
     buckets: tuple[float, ...], first: float, last: float, count: int
 ):
     assert (buckets[0], buckets[-1], len(buckets)) == (first, last, count)
@@ -92,7 +92,7 @@ def _of(collector: Collector) -> list[tuple[str, Family]]:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.005, 0.0051, 60.0, 61.0, -1.0])
-def test_quick_observers_record_same_samples_as_prometheus_client(value: float):
+def test_quick_observers_record_the_same_samples_as_prometheus_client(value: float):
     quick, slow = Metrics(), Metrics()
     observing(quick.reconcile_time.labels("a"))(value)
     observing(quick.reconcile_time.labels("a"))(value, {"trace_id": "1"})

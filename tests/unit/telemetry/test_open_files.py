@@ -13,7 +13,7 @@ from manager.telemetry.open_files import Reserve, raised_limit, report_exhaustio
 
 
 @pytest.mark.virtual_time
-async def test_report_exhaustion_logs_at_once_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch):
+async def test_report_exhaustion_logs_at_once_then_less_and_less_often(monkeypatch: pytest.MonkeyPatch):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:
@@ -55,7 +55,7 @@ def test_raised_limit_returns_current_limit_when_it_cannot_be_raised(monkeypatch
     assert raised_limit() == 28
 
 
-def test_reserve_gives_up_nothing_after_it_is_closed():
+def test_reserve_releases_no_descriptor_after_it_is_closed():
     with Reserve() as reserve:
         assert reserve.give_up()
         assert not reserve.give_up()

@@ -113,7 +113,7 @@ def test_history_keeps_last_records_of_each_object_within_its_budget(
             assert (records.bytes == 0) is (not living)
 
 
-def test_history_keeps_records_of_quiet_controller_beside_a_busy_one():
+def test_history_keeps_records_of_a_quiet_controller_despite_a_busy_controller():
     history = History(20_000)
     quiet = run_of(controller="pet")
     history.of("pet").add(quiet)
@@ -150,7 +150,7 @@ async def test_history_of_ten_thousand_objects_takes_no_more_memory_than_its_bud
     assert len(history.of("memcached")) > 1.4 * len(keys)
 
 
-def test_history_counts_the_memory_of_long_names_of_gone_objects():
+def test_history_counts_the_memory_of_long_names_of_deleted_objects():
     history, pinned = History(BUDGET // 8), ObjectKey("default", "a")
     records = history.of("pet")
     with traced_memory() as taken:
@@ -163,7 +163,7 @@ def test_history_counts_the_memory_of_long_names_of_gone_objects():
     assert taken[0] <= history.bytes * 1.05
 
 
-def test_history_memory_stays_bounded_for_object_that_comes_and_goes():
+def test_history_memory_is_limited_when_an_object_is_recreated_repeatedly():
     history = History()
     with traced_memory() as taken:
         for number in range(2_000):
@@ -192,7 +192,7 @@ def test_record_shows_gone_when_its_last_trigger_is_the_deletion():
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 
-async def test_record_keeps_first_entries_and_counts_the_others():
+async def test_record_keeps_the_first_entries_and_counts_further_entries():
     with entered(run_of()) as run:
         for number in range(1000):
             run.begin_request("get", f"/api/v1/pods/{number}", "")
@@ -241,7 +241,7 @@ async def test_history_returns_each_record_as_it_was_added():
 
 
 @pytest.mark.virtual_time
-async def test_record_in_unix_time_shifts_all_times():
+async def test_record_in_unix_time_converts_all_its_times():
     record = run_of(at=5.0, triggers=(CHANGED, Trigger("resync")))
     record.outcome = ""
     record.begin_request("get", "/api/v1/pods", "")
@@ -253,7 +253,7 @@ async def test_record_in_unix_time_shifts_all_times():
     assert [each.at for each in (*shown.requests, *shown.events)] == [now + 1000, now + 1000]
 
 
-async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
+async def test_tasks_inherit_the_current_record_until_the_reconcile_ends():
     found: list[ReconcileRecord | None] = []
 
     async def look() -> None:

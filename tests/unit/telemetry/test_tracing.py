@@ -1,4 +1,4 @@
-"""Traces, as the environment asks for them."""
+"""Traces as environment variables enable them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from manager.telemetry.tracing import asking_variable
         ({"OTEL_TRACES_EXPORTER": "console"}, "OTEL_TRACES_EXPORTER"),
     ],
 )
-def test_asking_variable_is_the_first_standard_one_that_switches_traces_on(
+def test_tracing_variable_is_the_first_standard_variable_that_enables_traces(
     environ: dict[str, str], asking: str | None
 ):
     assert asking_variable(environ) == asking

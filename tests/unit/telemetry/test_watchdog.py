@@ -38,7 +38,7 @@ with Watchdog() as watchdog:
 
 
 class Exits:
-    """The ends of the process, recorded instead of carried out.
+    """Recorded exits of the process, which are not carried out.
 
     Attributes:
         armed: seconds after which `faulthandler` was asked to end it; None if it was not, or told not to.
@@ -94,7 +94,7 @@ def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
     assert 0 < flushed[0] <= 0.5
 
 
-def test_watchdog_ends_process_when_it_fails_itself(
+def test_watchdog_ends_process_when_the_watchdog_itself_fails(
     exits: Exits, lines: list[MutableMapping[str, Any]], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "read", None)
@@ -234,7 +234,9 @@ def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(
     assert exits.codes == []
 
 
-def test_forced_end_names_working_thread_but_no_idle_one(exits: Exits, lines: list[MutableMapping[str, Any]]):
+def test_forced_end_names_a_working_thread_but_no_idle_thread(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
     with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
         pool.submit(int).result()
         working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")

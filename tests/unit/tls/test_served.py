@@ -30,7 +30,7 @@ SHOWN = {"subject": ()}
 
 
 class Shelf:
-    """A source that has what the test puts there."""
+    """Certificate source whose content the test sets."""
 
     def __init__(self, item: KeyPair | Exception) -> None:
         self.item = item
@@ -48,7 +48,7 @@ class Shelf:
         return self.item
 
     async def looked_at(self, times: int) -> None:
-        """Return when it has been looked at that often from now on, and the last look has had its effect."""
+        """Wait until the source has been read `times` more times and the last read has had its effect."""
         until = self.looks + times + 1
         async with self._looked:
             await self._looked.wait_for(lambda: self.looks >= until)
@@ -77,7 +77,9 @@ async def test_served_certificate_raises_when_the_first_certificate_is_unusable(
                 pytest.fail("it was served")
 
 
-async def test_served_certificate_keeps_the_old_pair_and_warns_once_when_the_key_differs(pairs: Pairs):
+async def test_served_certificate_keeps_the_old_pair_and_warns_once_when_the_new_key_does_not_match(
+    pairs: Pairs,
+):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf)
     with capture_logs() as lines:
@@ -110,7 +112,7 @@ def put(file: Path, content: bytes | None) -> None:
         file.write_bytes(content)
 
 
-async def test_client_authority_is_removed_when_the_certificate_cannot_be_renewed(
+async def test_removed_client_authority_takes_effect_when_the_certificate_is_unusable(
     pairs: Pairs, clients: Path
 ):
     shelf = Shelf(pairs[0])
@@ -141,7 +143,7 @@ async def test_certificate_is_renewed_when_the_client_authorities_are_unreadable
     assert warning["error"].endswith("clients.crt cannot be read: No such file or directory")
 
 
-async def test_trouble_that_comes_again_is_reported_again(pairs: Pairs):
+async def test_served_certificate_reports_a_recurring_error_again(pairs: Pairs):
     shelf = Shelf(pairs[0])
     with capture_logs() as lines:
         async with ServedCertificate(shelf).refreshed():
@@ -155,7 +157,7 @@ async def test_trouble_that_comes_again_is_reported_again(pairs: Pairs):
     assert errors == ["OSError('gone')", "ValueError('odd')", "OSError('gone')"]
 
 
-async def test_server_waits_for_its_certificate(pairs: Pairs):
+async def test_served_certificate_waits_until_its_source_has_a_certificate(pairs: Pairs):
     shelf = Shelf(CertificateUnusable("the Secret is empty"))
     certificate = ServedCertificate(shelf)
     assert certificate.problem == "no certificate has been looked for in shelf"
@@ -172,7 +174,7 @@ async def test_server_waits_for_its_certificate(pairs: Pairs):
         assert certificate.context is not None
 
 
-def test_context_has_tls_1_2_and_forward_secrecy(pairs: Pairs):
+def test_server_tls_context_requires_tls_1_2_and_forward_secrecy(pairs: Pairs):
     context = pairs[0].context()
     assert context.protocol is ssl.PROTOCOL_TLS_SERVER
     assert context.minimum_version is context.maximum_version is ssl.TLSVersion.TLSv1_2
@@ -200,7 +202,7 @@ def test_encrypted_key_is_refused_without_asking_for_a_password(pairs: Pairs):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a temporary file")
-def test_key_is_not_written_to_a_disk():
+def test_private_key_is_not_written_to_a_disk():
     with as_file(b"secret", name="example") as path:
         assert re.fullmatch(r"/proc/self/fd/\d+", path)
         assert Path(path).read_bytes() == b"secret"
@@ -226,7 +228,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def test_files_are_read_anew_each_time(tmp_path: Path):
+def test_certificate_files_are_read_again_each_time(tmp_path: Path):
     source = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
     for content in (b"one", b"two"):
         (tmp_path / "tls.crt").write_bytes(content)
@@ -249,7 +251,7 @@ def test_self_signed_certificate_is_for_a_server_with_the_given_names():
     made.verify_directly_issued_by(made)
 
 
-def test_self_signed_certificate_is_kept_and_replaced_before_its_expiry():
+def test_self_signed_certificate_is_reused_and_replaced_before_its_expiry():
     source = SelfSigned()
     first = source.pair(NOW)
     assert source.pair(NOW + 200 * DAY) == first

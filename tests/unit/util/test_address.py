@@ -47,7 +47,7 @@ def test_parse_address_refuses_invalid_address_and_shows_expected_form(text: str
         (None, ""),
     ],
 )
-def test_client_at_maps_addresses_of_one_machine_to_one_client(host: str | None, client: str):
+def test_client_at_returns_one_client_for_all_addresses_of_a_machine(host: str | None, client: str):
     assert client_at(host) == client
 
 
@@ -58,7 +58,7 @@ def test_client_at_maps_addresses_of_one_machine_to_one_client(host: str | None,
         *((host, False) for host in ("", "0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "localhost.a.test")),
     ],
 )
-def test_is_loopback_recognises_hosts_that_only_this_machine_reaches(host: str, expected: bool):
+def test_is_loopback_returns_true_only_for_loopback_hosts(host: str, expected: bool):
     assert is_loopback(host) is expected
 
 
@@ -74,7 +74,7 @@ def test_is_loopback_recognises_hosts_that_only_this_machine_reaches(host: str, 
         ("my-host.example.com:1", "my-host.example.com", 1),
     ],
 )
-def test_bind_address_is_a_host_and_a_port(text: str, host: str, port: int):
+def test_parse_bind_address_returns_host_and_port(text: str, host: str, port: int):
     address = parse_bind_address(text)
     assert address == BindAddress(host, port)
     assert str(address) == text
@@ -137,7 +137,9 @@ def test_proxy_for_uses_the_variable_of_the_scheme(environ: dict[str, str], expe
         ("https://[fd00::1]:443", "[fd00::1]:443", True),
     ],
 )
-def test_no_proxy_variable_exempts_the_servers_it_names(server: str, no_proxy: str, exempt: bool):
+def test_no_proxy_variable_exempts_the_listed_servers_from_the_proxy(
+    server: str, no_proxy: str, exempt: bool
+):
     for name in ("NO_PROXY", "no_proxy"):
         assert (proxy_for(URL(server), {"HTTPS_PROXY": PROXY, name: no_proxy}) is None) == exempt
 
@@ -151,7 +153,7 @@ def test_no_proxy_variable_exempts_the_servers_it_names(server: str, no_proxy: s
         *("http://s3cret:12?34@proxy:1080", "http://s3cret:12#34@proxy:1080", "http://[s3cret@proxy:1080"),
     ],
 )
-def test_proxy_that_is_none_or_ambiguous_is_refused_without_a_quote(address: str):
+def test_invalid_or_ambiguous_proxy_url_is_refused_without_quoting_it(address: str):
     with pytest.raises(NotAProxy, match=r"^HTTPS_PROXY: not the URL of an http") as caught:
         proxy_for(SERVER, {"HTTPS_PROXY": address})
     assert "s3" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The author's lines in tracebacks."""
+"""Lines of author code in tracebacks; an author writes an operator with the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manager.util.author_code import format_exception, line_in, line_that_asks
 
 
 class Author:
-    """An author's code, which the library calls."""
+    """Stand-in for author code, which the library calls."""
 
     def fail(self) -> None:
         raise LookupError("no such place")
@@ -34,7 +34,7 @@ def raised(function: object, *arguments: object) -> BaseException:
     raise AssertionError("nothing was raised")
 
 
-def test_format_exception_begins_with_the_authors_line_where_one_takes_part():
+def test_format_exception_begins_with_the_line_in_author_code_if_any():
     text = "".join(format_exception(raised(Author().fail)))
     begin, fold, first, *_, last = text.splitlines()
     assert (begin, fold) == ("Traceback (most recent call last):", "  … 2 frames of the library")
@@ -43,7 +43,7 @@ def test_format_exception_begins_with_the_authors_line_where_one_takes_part():
     assert "…" not in "".join(format_exception(raised(backoff.ExponentialDelay, 1)))
 
 
-def test_format_exception_keeps_the_frame_that_raised_and_folds_those_before_it():
+def test_format_exception_keeps_the_raising_frame_and_folds_earlier_library_frames():
     text = "".join(format_exception(raised(Author().parse)))
     assert re.findall(r"(?:in |… )(.*)", text)[:4] == [
         "2 frames of the library",
@@ -53,7 +53,7 @@ def test_format_exception_keeps_the_frame_that_raised_and_folds_those_before_it(
     ]
 
 
-def test_format_exception_folds_causes_and_members_of_groups():
+def test_format_exception_folds_frames_of_causes_and_exception_groups():
     error = ExceptionGroup("two", [raised(Author().fail), raised(Author().parse)])
     error.__cause__ = raised(Author().fail)
     text = "".join(format_exception(error))
@@ -61,12 +61,12 @@ def test_format_exception_folds_causes_and_members_of_groups():
     assert text.count("LookupError: no such place") == 2
 
 
-def test_line_in_is_the_innermost_line_of_an_author():
+def test_line_in_returns_the_innermost_line_of_author_code():
     error = raised(Author().parse)
     assert isinstance(error.__traceback__, TracebackType)
     assert re.fullmatch(r"tests/unit/util/test_author_code.py:\d+", line_in(error.__traceback__))
     assert line_in(None) == ""
 
 
-def test_line_that_asks_is_the_callers():
+def test_line_that_asks_returns_the_line_of_the_caller_in_author_code():
     assert line_that_asks().startswith("tests/unit/util/test_author_code.py:")

@@ -14,7 +14,7 @@ def backoff(*, jitter: float = 0.0, base: float = 1.0, cap: float = 10.0) -> Bac
     return Backoff(base=base, cap=cap, jitter=jitter, rng=random.Random(1))
 
 
-def test_delays_double_up_to_the_cap_and_start_over_after_reset():
+def test_backoff_delays_double_up_to_the_cap_and_restart_after_reset():
     delays = backoff()
     assert [delays.next() for _ in range(6)] == [1, 2, 4, 8, 10, 10]
     delays.reset()
@@ -22,7 +22,7 @@ def test_delays_double_up_to_the_cap_and_start_over_after_reset():
     assert delays.failures == 2
 
 
-def test_delays_that_reached_the_cap_still_differ():
+def test_backoff_delays_at_the_cap_still_have_jitter():
     delays = backoff(jitter=0.5)
     late = [delays.next() for _ in range(100)][50:]
     assert len(set(late)) == 50

@@ -8,12 +8,12 @@ import pytest
 from manager.util import clock
 
 
-def test_now_returns_machine_time_outside_a_loop():
+def test_now_returns_system_time_outside_an_event_loop():
     before = datetime.now(UTC)
     assert before <= clock.now() <= datetime.now(UTC)
 
 
-async def test_now_returns_wall_clock_of_the_loop(monkeypatch: pytest.MonkeyPatch):
+async def test_now_returns_the_wall_clock_time_of_the_event_loop(monkeypatch: pytest.MonkeyPatch):
     class Loop:
         wall_clock = staticmethod(lambda: 1_000_000_000.5)
 
@@ -22,7 +22,7 @@ async def test_now_returns_wall_clock_of_the_loop(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.virtual_time
-async def test_monotonic_time_is_the_loops():
+async def test_monotonic_returns_the_time_of_the_event_loop():
     assert clock.monotonic() == 0
     await asyncio.sleep(3600)
     assert clock.monotonic() == 3600

@@ -26,7 +26,7 @@ from manager.util.duration import format_duration, parse_duration
         ("1s1s", 2),
     ],
 )
-def test_parse_duration_reads_like_go(text: str, seconds: float):
+def test_parse_duration_accepts_the_same_text_as_go(text: str, seconds: float):
     assert parse_duration(text) == seconds
 
 
@@ -38,7 +38,7 @@ def test_parse_duration_reads_like_go(text: str, seconds: float):
     ],
     ids=lambda text: text[:9],
 )
-def test_parse_duration_refuses_what_go_refuses_and_shows_an_example(text: str):
+def test_parse_duration_refuses_text_that_go_refuses_and_shows_an_example(text: str):
     with pytest.raises(ValueError, match='a duration such as "15s"'):
         parse_duration(text)
 
@@ -57,11 +57,11 @@ def test_parse_duration_refuses_what_go_refuses_and_shows_an_example(text: str):
         (-90.0, "-1m30s"),
     ],
 )
-def test_format_duration_omits_needless_parts(seconds: float, text: str):
+def test_format_duration_omits_zero_units(seconds: float, text: str):
     assert format_duration(seconds) == text
 
 
 @given(st.integers(min_value=-(10**15), max_value=10**15))
-def test_parse_duration_reads_what_format_duration_writes(nanoseconds: int):
+def test_format_duration_output_parses_back_to_the_same_duration(nanoseconds: int):
     seconds = nanoseconds / 10**9
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, abs=1e-9)

@@ -9,12 +9,12 @@ from manager.util.garbage import settle, tune_garbage_collector
 pytestmark = pytest.mark.usefixtures("gc_thresholds")
 
 
-def test_collections_become_rare():
+def test_tune_garbage_collector_makes_collections_rare():
     tune_garbage_collector()
     assert gc.get_threshold()[0] > 10_000
 
 
-def test_settle_freezes_existing_objects():
+def test_settle_excludes_existing_objects_from_garbage_collection():
     kept = [[]]
     before = gc.get_freeze_count()
     settle()

@@ -26,7 +26,7 @@ from manager.util.loop import (
 
 
 @pytest.mark.parametrize("has_uvloop", [True, False])
-def test_loop_factory_prefers_uvloop_where_it_is_installed(has_uvloop: bool, monkeypatch: pytest.MonkeyPatch):
+def test_loop_factory_prefers_uvloop_when_it_is_installed(has_uvloop: bool, monkeypatch: pytest.MonkeyPatch):
     expected: type = pytest.importorskip("uvloop").Loop if has_uvloop else asyncio.SelectorEventLoop
     if not has_uvloop:
         monkeypatch.setitem(sys.modules, "uvloop", None)
@@ -46,7 +46,7 @@ def test_loop_time_advances_while_a_callback_runs():
         assert runner.run(passes())
 
 
-def test_timers_follow_the_loops_clock():
+def test_loop_timers_use_the_clock_of_the_loop():
     async def due() -> float:
         loop = asyncio.get_running_loop()
         fired = loop.create_future()
@@ -59,7 +59,7 @@ def test_timers_follow_the_loops_clock():
 
 
 @pytest.mark.virtual_time
-async def test_lag_is_recorded_once_a_second_until_cancelled():
+async def test_event_loop_lag_is_recorded_once_a_second_until_cancelled():
     metrics = Metrics()
     task = asyncio.create_task(observe_lag(metrics.loop_lag))
     await asyncio.sleep(10.5)
@@ -73,7 +73,7 @@ async def test_lag_is_recorded_once_a_second_until_cancelled():
 
 
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, loop_factory()])
-def test_work_in_a_thread_counts_until_the_thread_is_done_whoever_was_cancelled(
+def test_thread_work_is_counted_until_the_thread_ends_even_after_cancellation(
     factory: Callable[[], asyncio.AbstractEventLoop],
 ):
     names: list[str] = []
@@ -123,7 +123,7 @@ async def test_busy_worker_threads_do_not_delay_other_threads():
 
 @pytest.mark.virtual_time
 class TestOwnTurn:
-    async def test_own_turn_lets_waiting_tasks_go_in_order_of_their_requests(self):
+    async def test_own_turn_resumes_waiting_tasks_in_request_order(self):
         order = list[str]()
 
         async def works(name: str, times: int) -> None:
@@ -137,7 +137,7 @@ class TestOwnTurn:
                 tasks.create_task(works(name, 1))
         assert order == ["much", "a", "b", "much", "much"]
 
-    async def test_own_turn_skips_a_cancelled_waiter_and_leaves_none_behind(self):
+    async def test_own_turn_skips_and_removes_a_cancelled_waiter(self):
         first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
         await asyncio.sleep(0)
         second.cancel()
@@ -148,7 +148,7 @@ class TestOwnTurn:
 
 
 @pytest.mark.parametrize("end", ["result", "stopped before", "stopped", "cancelled"])
-async def test_unless_returns_the_result_and_cancels_the_work_when_the_event_or_the_caller_ends_it(end: str):
+async def test_unless_returns_the_result_or_cancels_the_work_when_the_event_fires(end: str):
     stop, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work() -> str:
@@ -215,7 +215,9 @@ class TestDeadlines:
                 group.create_task(one(within))
         assert ended == {within: within for within in (7.0, 3.0, 5.0, 3.5, 20.0)}
 
-    async def test_later_block_has_its_own_deadline_and_no_cancellation_is_left(self, deadlines: Deadlines):
+    async def test_deadlines_of_a_later_block_are_independent_and_no_cancellation_is_left(
+        self, deadlines: Deadlines
+    ):
         for _ in range(3):
             assert await work(deadlines, seconds=4, within=5) == "done"
         await asyncio.sleep(10)
@@ -230,7 +232,7 @@ class TestDeadlines:
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
     @pytest.mark.parametrize("when", [1, 3])
-    async def test_cancellation_from_elsewhere_stays_one_also_together_with_the_deadline(
+    async def test_foreign_cancellation_is_not_converted_even_together_with_the_deadline(
         self, deadlines: Deadlines, when: float
     ):
         task = asyncio.create_task(work(deadlines, seconds=5, within=3))
@@ -238,7 +240,7 @@ class TestDeadlines:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    async def test_enclosing_timeout_is_distinguished(self, deadlines: Deadlines):
+    async def test_deadline_is_distinguished_from_an_enclosing_timeout(self, deadlines: Deadlines):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(2):
                 await work(deadlines, seconds=5, within=3)

@@ -33,12 +33,12 @@ class Named(msgspec.Struct):
 
 
 def at(frames: int, call: Callable[[], T]) -> T:
-    """Call it with so much more of the stack in use."""
+    """Call the function with `frames` additional stack frames."""
     return call() if frames == 0 else at(frames - 1, call)
 
 
 def nested(levels: int) -> bytes:
-    """Objects and lists within each other."""
+    """Return JSON of objects and lists, nested `levels` deep."""
     return (
         b'{"a":' * (levels % 2)
         + b'[{"a":' * (levels // 2)
@@ -55,7 +55,7 @@ def pod(levels: int) -> bytes:
 
 
 def levels_of(value: Any) -> int:
-    """Return how deeply it is nested."""
+    """Return the nesting depth of the value."""
     levels, level = 0, [value]
     while level := [each for each in level if isinstance(each, dict | list)]:
         levels += 1
@@ -68,7 +68,7 @@ VALUES = st.recursive(TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEX
 
 
 @given(VALUES)
-def test_is_too_deep_counts_brackets_that_are_not_in_texts(value: Any):
+def test_is_too_deep_ignores_brackets_inside_strings(value: Any):
     raw, levels = orjson.dumps(value), levels_of(value)
     for most in range(5):
         for content in (raw, bytearray(raw), memoryview(raw), msgspec.Raw(raw)):
@@ -76,7 +76,7 @@ def test_is_too_deep_counts_brackets_that_are_not_in_texts(value: Any):
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_decoders_read_as_many_levels_as_there_may_be(stack: int):
+def test_decoders_accept_nesting_up_to_the_limit(stack: int):
     def read() -> None:
         assert json_object(pod(MOST_LEVELS), "a pod")["x"] == orjson.loads(nested(MOST_LEVELS - 1))
         record, _ = RecordDecoder(Pod.gvk, field_manager="x")(pod(MOST_LEVELS))
@@ -90,7 +90,7 @@ def test_decoders_read_as_many_levels_as_there_may_be(stack: int):
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("levels", DEEP)
-def test_decoders_cut_off_what_a_server_has_nested_more_deeply(levels: int, stack: int):
+def test_decoders_truncate_server_data_nested_beyond_the_limit(levels: int, stack: int):
     def read() -> None:
         assert levels_of(json_object(pod(levels), "a pod")) == MOST_LEVELS
         record, _ = RecordDecoder(Pod.gvk, field_manager="x")(pod(levels))
@@ -104,7 +104,7 @@ def test_decoders_cut_off_what_a_server_has_nested_more_deeply(levels: int, stac
 
 
 @pytest.mark.parametrize("levels", DEEP)
-async def test_decoders_of_lists_cut_off_what_is_in_an_object_of_them(levels: int):
+async def test_list_decoders_truncate_items_nested_beyond_the_limit(levels: int):
     raw = b'{"metadata":{"resourceVersion":"1"},"items":[%b,%b]}' % (pod(3), pod(levels))
     first, second = (await decode_list.large(raw)).items or ()
     assert bytes(first) == pod(3)
@@ -114,7 +114,7 @@ async def test_decoders_of_lists_cut_off_what_is_in_an_object_of_them(levels: in
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("levels", DEEP)
-def test_decoders_refuse_what_a_person_has_nested_more_deeply(levels: int, stack: int):
+def test_decoders_refuse_user_input_nested_beyond_the_limit(levels: int, stack: int):
     def read() -> None:
         with pytest.raises(yaml_text.NotYaml, match=r"it is nested too deeply$"):
             yaml_text.load(nested(levels))

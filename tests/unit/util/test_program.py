@@ -5,7 +5,7 @@ import pytest
 from manager.util.program import Program
 
 
-def test_program_derives_agent_prefix_and_labels_from_its_name():
+def test_program_derives_user_agent_prefix_and_labels_from_its_name():
     program = Program("green-house", "2.1")
     assert program.agent == "green-house/2.1"
     assert program.prefix == "green-house-"
@@ -15,6 +15,6 @@ def test_program_derives_agent_prefix_and_labels_from_its_name():
 
 
 @pytest.mark.parametrize("name", ["", "Green", "green_house", "green house", "-green", "2", "g" * 41])
-def test_program_refuses_name_that_no_object_could_have(name: str):
+def test_program_refuses_a_name_that_no_kubernetes_object_can_have(name: str):
     with pytest.raises(ValueError, match=r"cannot name a program: lower-case words joined by '-'"):
         Program(name, "1")

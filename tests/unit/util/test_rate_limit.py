@@ -59,7 +59,7 @@ async def test_constructor_refuses_invalid_numbers(rate: float, burst: int):
         TokenBucket(rate=rate, burst=burst)
 
 
-async def test_repeats_report_at_once_and_then_ever_less_often_with_a_count():
+async def test_repeats_report_at_once_then_less_and_less_often_with_a_count():
     repeats, told = Repeats(), []
     for _ in range(3600):
         if (times := repeats.count()) is not None:
@@ -77,7 +77,7 @@ async def test_repeats_report_at_once_again_after_a_long_quiet_time():
     assert repeats.count() == 2
 
 
-async def test_lines_above_their_number_are_left_out_and_counted():
+async def test_rate_limited_log_omits_and_counts_lines_above_the_limit():
     lines, written = Lines(per_minute=2), list[tuple[str, dict[str, int]]]()
 
     def write(event: str, **told: int) -> None:

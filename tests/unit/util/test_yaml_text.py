@@ -24,7 +24,7 @@ from manager.util.yaml_text import NotYaml, load, yaml_documents
         *("x\n...\n%TAG !hunter2! x\n%TAG !hunter2! x\n--- y", "x\n...\n%YAML 9.hunter2\n---"),
     ],
 )
-def test_load_error_quotes_nothing_that_may_be_a_secret(value: str):
+def test_load_error_quotes_no_possible_secret(value: str):
     with pytest.raises(NotYaml, match=r"^not valid YAML in line \d+, column \d+: [^\"]+$") as caught:
         load(f"users:\n- name: a\n  user: {value}".encode())
     told = str(caught.value)
@@ -72,7 +72,7 @@ def test_load_error_names_the_line_and_does_not_quote_it(content: bytes, expecte
         assert "\n" not in str(error.value)
 
 
-def test_load_reads_aliases_in_reason():
+def test_load_accepts_a_limited_number_of_yaml_aliases():
     users = load(b"[{user: &a {token: x}}, {user: {<<: *a}}, {user: *a}]")
     assert users == [{"user": {"token": "x"}}] * 3
 

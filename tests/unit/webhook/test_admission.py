@@ -74,7 +74,7 @@ def functions() -> Functions:
     return Functions()
 
 
-async def test_admission_function_gets_the_whole_request(functions: Functions):
+async def test_admission_function_gets_all_data_of_the_request(functions: Functions):
     old_version = {"group": "test.example.com", "version": "v1alpha1", "kind": "Thing"}
     await functions.mutating.answer(
         admission_review(
@@ -101,7 +101,7 @@ async def test_admission_function_gets_the_whole_request(functions: Functions):
     assert request.options["kind"] == "CreateOptions"
 
 
-async def test_admission_answer_has_a_minimal_patch_and_keeps_unknown_fields(functions: Functions):
+async def test_admission_response_has_a_minimal_patch_that_keeps_unknown_fields(functions: Functions):
     async def change(given: JsonObject, request: AdmissionRequest) -> None:
         given["spec"]["size"] = 2
         given["metadata"]["annotations"] = {"a/b": "c"}
@@ -120,14 +120,14 @@ async def test_admission_answer_has_a_minimal_patch_and_keeps_unknown_fields(fun
     assert said == {"uid": "review-1", "allowed": True}
 
 
-async def test_defaults_reach_objects_that_no_schema_has_seen(functions: Functions):
+async def test_defaulting_function_gets_objects_that_violate_the_schema(functions: Functions):
     for odd in ({}, {"spec": "text"}, {"spec": None, "metadata": []}):
         said = response(await functions.mutating.answer(admission_review("CREATE", new=odd, name="")))
         assert said["allowed"] is True
     assert [given for given, _ in functions.given] == [{}, {"spec": "text"}, {"spec": None, "metadata": []}]
 
 
-async def test_validating_function_gets_the_models_of_its_operation(
+async def test_validating_function_gets_the_old_and_new_objects_of_its_operation(
     functions: Functions, log_lines: LogLines
 ):
     new, old = thing(spec={"size": 5}), thing(spec={"size": 3})
@@ -171,7 +171,7 @@ async def test_validate_method_gets_none_as_old_object_on_create():
     ],
     ids=["an iterator", "a text", "control characters"],
 )
-async def test_warnings_reach_the_user_in_a_printable_line_each(
+async def test_admission_warnings_are_one_printable_line_each(
     functions: Functions, warnings: Iterable[str], told: list[str]
 ):
     functions.does = warnings
@@ -199,7 +199,7 @@ async def test_admission_refusal_is_a_status_that_names_the_field(
 
 
 @pytest.mark.parametrize("does", [Refused(invalid("spec.size", 1, "too small")), LookupError()])
-async def test_admission_log_is_bounded_when_many_reviews_are_refused_or_fail(
+async def test_admission_log_is_limited_when_many_reviews_are_refused_or_fail(
     functions: Functions, does: Exception, log_lines: LogLines
 ):
     functions.does = does
@@ -210,7 +210,7 @@ async def test_admission_log_is_bounded_when_many_reviews_are_refused_or_fail(
 
 
 @pytest.mark.parametrize("sort", ["mutating", "validating"])
-async def test_admission_answers_the_type_of_an_unexpected_error_and_logs_it_whole(
+async def test_admission_response_has_only_the_type_of_an_unexpected_error_and_the_log_has_its_traceback(
     functions: Functions, sort: str, log_lines: LogLines
 ):
     functions.does = LookupError("what nobody may know")
@@ -242,7 +242,7 @@ async def test_admission_logs_a_validation_error_without_field_values(
 
 
 @pytest.mark.virtual_time
-async def test_admission_stops_a_function_before_the_api_server_gives_up(functions: Functions):
+async def test_admission_cancels_a_function_before_the_timeout_of_the_api_server(functions: Functions):
     stopped: list[float] = []
     loop = asyncio.get_running_loop()
 
@@ -260,7 +260,9 @@ async def test_admission_stops_a_function_before_the_api_server_gives_up(functio
     assert functions.panics == 0
 
 
-async def test_admission_refuses_an_object_of_another_shape_and_names_its_fields(functions: Functions):
+async def test_admission_refuses_an_object_that_does_not_fit_its_model_and_names_the_fields(
+    functions: Functions,
+):
     new = thing(spec={"size": "secret", "parts": ["a", 1]})
     said = response(await functions.validating.answer(admission_review("CREATE", new=new)))
     assert said["status"]["code"] == 422
@@ -272,7 +274,7 @@ async def test_admission_refuses_an_object_of_another_shape_and_names_its_fields
     assert functions.given == []
 
 
-async def test_admission_lets_a_malformed_stored_object_be_changed_and_deleted(functions: Functions):
+async def test_admission_allows_changes_and_deletion_of_a_malformed_stored_object(functions: Functions):
     broken = thing(spec={"size": "big"})
     for review in (
         admission_review("UPDATE", new=thing(), old=broken),
@@ -302,7 +304,7 @@ async def test_admission_accepts_an_operation_without_a_function(functions: Func
     assert functions.given == []
 
 
-async def test_admission_refuses_a_review_without_its_object_or_of_another_kind(functions: Functions):
+async def test_admission_refuses_a_review_without_an_object_or_with_a_different_kind(functions: Functions):
     for review in (admission_review("CREATE"), admission_review("UPDATE"), admission_review("DELETE")):
         with pytest.raises(BadReview, match="is missing"):
             await functions.validating.answer(review)
@@ -323,7 +325,7 @@ async def test_connect_review_passes_its_options_to_the_function(functions: Func
     assert request.subresource == "proxy"
 
 
-async def test_validate_method_for_several_kinds_gets_each_as_its_own_model():
+async def test_validate_method_for_several_kinds_gets_each_object_as_the_model_of_its_kind():
     given: list[Any] = []
 
     class Validating:
@@ -383,7 +385,7 @@ _DEEP = b'{"extra":' + b"[" * 300 + b"]" * 300 + b"}"
         ((_ENVELOPE % (_REQUEST % b"{}")).replace(b"io/v1", b"io/v1beta1"), "but admission.k8s.io/v1beta1"),
     ],
 )
-async def test_admission_refuses_an_invalid_review_and_says_where_it_is_wrong(
+async def test_admission_refuses_an_invalid_review_and_names_the_invalid_field(
     functions: Functions, body: bytes, told: str
 ):
     with pytest.raises(BadReview, match=told) as error:
@@ -396,7 +398,7 @@ async def test_admission_refuses_an_invalid_review_and_says_where_it_is_wrong(
 @pytest.mark.parametrize(
     "error", [asyncio.CancelledError(), SystemExit(1), BaseException("odd"), TimeoutError()], ids=repr
 )
-async def test_admission_fails_when_the_function_raises_an_exception_of_the_runtime(
+async def test_admission_fails_when_the_function_raises_a_runtime_exception(
     functions: Functions, error: BaseException
 ):
     functions.does = error

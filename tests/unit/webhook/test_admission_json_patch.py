@@ -24,12 +24,14 @@ objects = st.dictionaries(names, documents, max_size=4)
 
 
 def encoded(document: Any) -> bytes:
-    """Tells 1 from 1.0 and from True, as Python's == does not."""
+    """Encode the value so that 1, 1.0 and True differ, unlike with Python's ==."""
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
 @given(objects, objects)
-def test_json_patch_turns_the_first_document_into_the_second(before: dict[str, Any], after: dict[str, Any]):
+def test_json_patch_converts_the_first_document_into_the_second(
+    before: dict[str, Any], after: dict[str, Any]
+):
     untouched = copy.deepcopy((before, after))
     patch = json_patch(before, after)
     assert encoded([before, after]) == encoded(list(untouched))

@@ -40,7 +40,7 @@ def webhooks_of(admission: Admission[Any]) -> tuple[JsonObject, JsonObject]:
     return mutating["webhooks"][0], validating["webhooks"][0]
 
 
-def test_configuration_of_each_sort_contains_all_registered_options():
+def test_mutating_and_validating_configurations_contain_all_registered_options():
     admission = Admission(
         Memcached,
         failure_policy="Fail",
@@ -123,7 +123,7 @@ def test_webhooks_of_one_kind_have_paths_by_subresource_or_name():
     assert len(Webhooks([pods, connections, others]).validating) == len(found)
 
 
-def test_webhook_configurations_leave_out_an_empty_configuration():
+def test_webhook_configurations_omit_an_empty_configuration():
     only = Admission(Memcached)
     only.functions["validate_create"] = validate
     (configuration,) = webhook_configurations(Webhooks([only]), by_service("here", "svc"), PROGRAM, prefix="")

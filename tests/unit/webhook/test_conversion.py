@@ -1,4 +1,4 @@
-"""Conversion reviews: what the functions get, and what they cannot do."""
+"""Conversion reviews: the input of conversion functions, and the limits of their changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Act = Callable[[JsonObject], Any]
 
 
 class Versions:
-    """Three versions, whose functions put their names on the objects that pass."""
+    """Three versions with conversion functions that add their names to the converted objects."""
 
     def __init__(self) -> None:
         self.acts: Act | None = None
@@ -85,7 +85,7 @@ def versions() -> Versions:
         ("v2", "v1alpha1", [["v2", "v2>v1"], ["v1", "v1>v1alpha1"]]),
     ],
 )
-async def test_conversion_goes_directly_or_through_the_hub(
+async def test_conversion_uses_a_direct_function_or_the_hub_version(
     versions: Versions, start: str, end: str, ways: list[list[str]]
 ):
     unknown = {"deep": [None, 1.5, {"x": "ü"}]}
@@ -93,7 +93,7 @@ async def test_conversion_goes_directly_or_through_the_hub(
     assert converted == {**thing(version=end, unknown=unknown), "ways": ways}
 
 
-async def test_objects_keep_their_number_and_order(versions: Versions):
+async def test_conversion_keeps_the_number_and_order_of_objects(versions: Versions):
     given = [thing(f"t{i}", version=("v1", "v1alpha1", "v2")[i % 3]) for i in range(50)]
     converted = await versions.convert("v2", *given)
     assert [each["metadata"]["name"] for each in converted] == [f"t{i}" for i in range(50)]
@@ -130,7 +130,7 @@ async def test_conversion_changes_only_labels_and_annotations_of_the_metadata(ve
 
 
 @pytest.mark.parametrize("metadata", [None, "text", []])
-async def test_metadata_that_a_function_has_thrown_away_is_put_back(versions: Versions, metadata: Any):
+async def test_conversion_restores_metadata_that_a_function_has_removed(versions: Versions, metadata: Any):
     versions.acts = lambda given: given.update(metadata=metadata)
     without = {name: value for name, value in thing().items() if name != "metadata"}
     kept, none = await versions.convert("v2", thing(), without)
@@ -138,7 +138,7 @@ async def test_metadata_that_a_function_has_thrown_away_is_put_back(versions: Ve
 
 
 @pytest.mark.parametrize("labels", ["text", {"a": 1}, {"a": None}, {1: "a"}])
-async def test_labels_that_are_no_texts_are_a_fault_of_the_function(
+async def test_conversion_fails_when_a_function_sets_labels_that_are_not_strings(
     versions: Versions, labels: Any, log_lines: LogLines
 ):
     versions.acts = lambda given: given["metadata"].update(labels=labels)
@@ -159,7 +159,7 @@ async def test_labels_that_are_no_texts_are_a_fault_of_the_function(
         ("labels", {"Upper.case/size": ""}, "is no valid key"),
     ],
 )
-async def test_metadata_that_the_server_would_refuse_hide_no_list_and_are_not_stored(
+async def test_invalid_metadata_from_a_conversion_function_is_dropped_on_reads_and_refused_on_writes(
     versions: Versions, field: str, added: dict[str, str], told: str, log_lines: LogLines
 ):
     versions.acts = lambda given: given["metadata"].setdefault(field, {}).update(added)
@@ -229,7 +229,7 @@ async def test_conversion_yields_to_the_loop_during_a_long_review(versions: Vers
 
 
 @pytest.mark.virtual_time
-async def test_conversion_stops_before_the_api_server_gives_up(versions: Versions):
+async def test_conversion_stops_before_the_timeout_of_the_api_server(versions: Versions):
     versions.acts = lambda given: asyncio.sleep(1)
     review = conversion_review("v2", *(thing(f"t{i}") for i in range(100)))
     with pytest.raises(Unanswered, match=r"^the conversion took longer than 29\.5 s"):
@@ -269,9 +269,7 @@ async def test_conversion_names_the_object_beyond_the_nesting_limit(versions: Ve
 
 
 @pytest.mark.parametrize("name", ["managedFields", "finalizers"])
-async def test_managed_fields_that_are_nested_are_passed_over_and_nothing_else_is(
-    versions: Versions, name: str
-):
+async def test_conversion_accepts_deep_nesting_only_in_managed_fields(versions: Versions, name: str):
     forged = thing()
     forged["metadata"] |= {"labels": {"metadata": "managedFields"}, name: "deep"}
     deep = b'[{"f:a":' * 2_000 + b"1" + b"}]" * 2_000
@@ -285,7 +283,7 @@ async def test_managed_fields_that_are_nested_are_passed_over_and_nothing_else_i
             await versions.endpoint.answer(review)
 
 
-async def test_managed_fields_are_as_many_as_there_may_be_and_nothing_else_is(versions: Versions):
+async def test_conversion_accepts_a_huge_number_of_members_only_in_managed_fields(versions: Versions):
     booked = [{"manager": "x", "fieldsV1": {f"f:{number:05}": {} for number in range(100_000)}}]
     given = thing("many")
     given["metadata"] = {**given["metadata"], "managedFields": booked, "labels": {"a": "b"}}
@@ -301,7 +299,7 @@ async def test_managed_fields_are_as_many_as_there_may_be_and_nothing_else_is(ve
             await versions.convert("v2", costly)
 
 
-async def test_conversion_raises_too_costly_when_its_answer_is_too_long():
+async def test_conversion_raises_too_costly_when_its_response_is_too_long():
     versions = Versions()
     # Four bytes of the review each, and twenty of the answer.
     raw = orjson.dumps(thing(version="v1alpha1", numbers=["@"])).replace(
@@ -325,7 +323,9 @@ async def test_conversion_raises_too_costly_when_its_answer_is_too_long():
         (None, None),
     ],
 )
-def test_annotations_are_put_back_into_an_object_that_no_schema_has_seen(metadata: Any, after: Any):
+def test_spec_and_annotations_writes_annotations_into_an_object_with_malformed_metadata(
+    metadata: Any, after: Any
+):
     obj = {"spec": {"a": 1}, "metadata": metadata}
     with spec_and_annotations(obj) as (spec, annotations):
         spec["b"] = 2
@@ -335,7 +335,7 @@ def test_annotations_are_put_back_into_an_object_that_no_schema_has_seen(metadat
 
 @pytest.mark.parametrize("annotations", [None, {}, {"kept": "1"}, "text"])
 @pytest.mark.parametrize("spec", [{}, None, "text"])
-def test_spec_and_annotations_leaves_an_unchanged_object_as_it_was(spec: Any, annotations: Any):
+def test_spec_and_annotations_leaves_an_object_without_changes_as_before(spec: Any, annotations: Any):
     obj = {"spec": spec, "metadata": {"annotations": annotations}}
     with spec_and_annotations(obj) as (_, found):
         found["rides"] = "along"

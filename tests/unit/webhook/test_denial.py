@@ -19,7 +19,7 @@ PET = GroupVersionKind("petstore.example.com", "v1beta1", "Pet")
         (required("spec.name", "give one"), "spec.name: Required value: give one"),
     ],
 )
-def test_field_errors_are_worded_as_the_api_server_words_its_own(error: FieldError, text: str):
+def test_field_errors_have_the_wording_of_the_api_server(error: FieldError, text: str):
     assert str(error) == text
 
 
@@ -36,11 +36,11 @@ def test_field_errors_are_worded_as_the_api_server_words_its_own(error: FieldErr
         (1 << 70, str(1 << 70)),
     ],
 )
-def test_invalid_shows_the_value_as_json(value: object, shown: str):
+def test_invalid_error_shows_the_value_as_json(value: object, shown: str):
     assert invalid("x", value, "why").body == f"Invalid value: {shown}: why"
 
 
-def test_field_errors_make_a_status_with_causes():
+def test_field_errors_become_a_status_with_causes():
     refused = Refused(invalid("spec.a", 1, "too small"), required("spec.b"))
     found = refused.status(PET, "x")
     causes = found["details"].pop("causes")
@@ -58,7 +58,7 @@ def test_field_errors_make_a_status_with_causes():
     ]
 
 
-def test_refused_message_names_kind_and_object_and_each_error_once():
+def test_refused_message_names_kind_object_and_each_error_once():
     for errors in ([forbidden("spec.a", "no")], [forbidden("spec.a", "no")] * 2):
         message = Refused(*errors).status(PET, "x")["message"]
         assert message == 'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no'
@@ -66,7 +66,7 @@ def test_refused_message_names_kind_and_object_and_each_error_once():
     assert Refused(required("a")).status(pod, "")["message"] == 'Pod "" is invalid: a: Required value'
 
 
-def test_refused_takes_a_text_alone_which_has_the_reason_forbidden():
+def test_refused_with_a_text_has_the_reason_forbidden_and_takes_no_further_errors():
     assert Refused("not on a Sunday").status(PET, "x") == {
         "status": "Failure",
         "code": 403,

@@ -123,7 +123,9 @@ NONE = "with None for old when the object is new: write `old: Thing | None`"
         (plain, [create], "a webhook method has to be an `async def`, without yield"),
     ],
 )
-def test_webhook_method_is_refused_when_it_cannot_be_called(function: Any, decorators: list[Any], why: str):
+def test_webhook_method_with_an_unsuitable_signature_is_refused(
+    function: Any, decorators: list[Any], why: str
+):
     if "and it takes" in why:
         why += f", at tests/unit/webhook/test_methods.py:{function.__code__.co_firstlineno}"
     with pytest.raises(RegistrationError, match=f"^{re.escape(f'Judging.judge: {why}')}$"):
@@ -150,11 +152,11 @@ def test_webhook_method_is_refused_when_it_cannot_be_called(function: Any, decor
         ),
     ],
 )
-def test_webhook_method_is_taken_when_it_can_be_called(function: Any, decorators: list[Any]):
+def test_webhook_method_with_a_suitable_signature_is_accepted(function: Any, decorators: list[Any]):
     operator(judge=decorated(function, *decorators), **VERSIONS)
 
 
-def test_webhook_method_of_others_gets_the_kind_of_its_admission():
+def test_webhook_method_of_a_foreign_kind_must_accept_the_kind_of_its_admission():
     pods, shells = Admission(Pod), Admission(Pod, subresources=("exec",))
     kinds = {"pods": pods, "shells": shells}
     operator(**kinds, judge=decorated(of_a_pod, pods.validate_create))
@@ -189,7 +191,7 @@ def test_webhook_method_of_others_gets_the_kind_of_its_admission():
         ("_default", of_json, None),
     ],
 )
-def test_method_that_is_never_called_is_refused_when_its_name_is_a_webhooks(
+def test_undecorated_method_with_the_name_of_a_webhook_is_refused(
     name: str, function: Any, meant: str | None
 ):
     if meant is None:
@@ -201,11 +203,11 @@ def test_method_that_is_never_called_is_refused_when_its_name_is_a_webhooks(
         operator(**{name: function})
 
 
-def test_sync_helper_may_be_called_default():
+def test_sync_helper_method_can_have_the_name_default():
     operator(default=lambda self, spec: spec)
 
 
-def test_second_method_for_one_operation_is_refused():
+def test_second_webhook_method_for_the_same_operation_is_refused():
     why = r"^Judging\.more: @webhook\.validate_create is on judge already; there can be one$"
     with pytest.raises(RegistrationError, match=why):
         operator(judge=decorated(of_one, create), more=decorated(of_one, create))
@@ -213,7 +215,7 @@ def test_second_method_for_one_operation_is_refused():
         operator(judge=decorated(of_json, webhook.default, webhook.default))
 
 
-def test_method_that_replaces_a_webhook_needs_its_decorator():
+def test_override_of_a_webhook_method_requires_the_same_decorator():
     base = operator(judge=decorated(of_one, create))
     why = r"^More\.judge: it overrides a method, and needs the decorator @webhook\.validate_create too; "
     with pytest.raises(RegistrationError, match=why):
@@ -222,14 +224,14 @@ def test_method_that_replaces_a_webhook_needs_its_decorator():
     type("More", (base,), {"judge": None})
 
 
-def test_conversion_is_refused_when_its_version_is_not_declared():
+def test_conversion_method_for_an_undeclared_version_is_refused():
     with pytest.raises(
         RegistrationError, match=r"Thing\.v1alpha1\.test\.example\.com is not among the `versions`"
     ):
         operator(convert=decorated(of_json_alone, to_hub))
 
 
-def test_conversion_without_its_version_is_refused():
+def test_conversion_decorator_without_a_version_is_refused():
     for decorator, arguments in product((webhook.to_hub, webhook.from_hub), ((of_json_alone,), ())):
         why = rf"^@webhook\.{decorator.__name__} takes the other version, as in @webhook"
         with pytest.raises(RegistrationError, match=why):
@@ -239,14 +241,14 @@ def test_conversion_without_its_version_is_refused():
 @pytest.mark.parametrize(
     "decorator", [webhook.default, create, update, delete, Admission(Pod).validate_connect]
 )
-def test_decorator_with_parentheses_is_refused(decorator: Any):
+def test_webhook_decorator_with_empty_parentheses_is_refused(decorator: Any):
     role = decorator.__name__
     why = f"the decorator {role} takes no parentheses: write {role}, not {role}()"
     with pytest.raises(RegistrationError, match=f"^{re.escape(why)}$"):
         decorator()
 
 
-def test_static_method_keeps_its_decorator():
+def test_static_webhook_method_keeps_its_decorator():
     async def judge(new: Thing, request: AdmissionRequest) -> None: ...
 
     for member in (create(staticmethod(judge)), staticmethod(create(decorated(judge)))):  # type: ignore[call-overload]
@@ -327,7 +329,7 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
 }
 
 
-def test_mypy_finds_each_wrong_signature_and_takes_the_right_ones(tmp_path: Path):
+def test_mypy_reports_each_wrong_signature_and_accepts_correct_signatures(tmp_path: Path):
     program = (
         PROGRAM
         + "    @webhook.validate_delete\n"

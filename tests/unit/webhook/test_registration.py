@@ -56,12 +56,12 @@ def registered(role: Role) -> Admission[Any]:
         ([complete_conversion(), complete_conversion()], "registered twice"),
     ],
 )
-def test_webhooks_refuse_incomplete_and_repeated_registrations(registrations: list[Any], why: str):
+def test_webhooks_refuse_incomplete_and_duplicate_registrations(registrations: list[Any], why: str):
     with pytest.raises(RegistrationError, match=why):
         Webhooks(registrations)
 
 
-def test_webhooks_are_listed_by_sort():
+def test_webhooks_are_listed_by_type():
     admission, other = Admission(Thing), Admission(Lonely)
     admission.functions["default"] = default
     admission.functions["validate_create"] = judge

@@ -40,7 +40,7 @@ def reviews() -> Reviews:
 
 
 class Timed:
-    """Awaits something, and notes what its longest step takes."""
+    """Awaitable wrapper that measures the longest step of the wrapped coroutine."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
         self._work = work
@@ -60,7 +60,7 @@ class Timed:
 
 
 @pytest.mark.parametrize("name", hostile_reviews(scale=0.0))
-async def test_endpoint_never_blocks_the_loop_for_long(name: str, reviews: Reviews):
+async def test_review_endpoint_never_blocks_the_event_loop_for_long(name: str, reviews: Reviews):
     path, body = reviews[name]
     first = Timed(_endpoint(path).answer(body))
     await first
@@ -88,7 +88,7 @@ async def test_endpoint_never_blocks_the_loop_for_long(name: str, reviews: Revie
     ],
     ids=["members", "length", "user", "objects", "members of an object"],
 )
-async def test_endpoint_refuses_a_too_costly_review_before_it_decodes_it(path: str, body: bytes):
+async def test_review_endpoint_refuses_a_too_costly_review_before_decoding(path: str, body: bytes):
     with pytest.raises(
         TooCostly,
         match=r"more lists, objects and members|at most 100000 objects|an object has at most 3145728",
@@ -96,7 +96,7 @@ async def test_endpoint_refuses_a_too_costly_review_before_it_decodes_it(path: s
         await _endpoint(path).answer(body)
 
 
-async def test_conversion_endpoint_refuses_a_list_of_values_that_are_no_objects():
+async def test_conversion_endpoint_refuses_a_list_of_values_that_are_not_objects():
     with pytest.raises(BadReview, match="Expected `object`"):
         await _endpoint(CONVERT).answer(conversion(b"[%b]" % b",".join([b"[0]"] * 800_000)))
 
@@ -115,7 +115,7 @@ CONDITION = dict.fromkeys(("type", "status", "reason", "message", "lastTransitio
 
 
 def changed(pet: dict[str, Any], **parts: Any) -> dict[str, Any]:
-    """Another Pet, with more metadata, and the parts that are named in the place of its own."""
+    """Return a Pet with more metadata and with the named parts replaced."""
     return pet | {**parts, "metadata": pet["metadata"] | parts.pop("metadata", {})}
 
 
@@ -135,7 +135,7 @@ def filled(place: str, count: int) -> dict[str, Any]:
 
 
 def held(pet: dict[str, Any]) -> dict[str, Any]:
-    """With what the operator adds before anything else."""
+    """Return the Pet with the fields that the operator adds first."""
     metadata = pet["metadata"]
     added = {
         "finalizers": [*metadata["finalizers"], PetOperator.finalizer],
@@ -191,7 +191,7 @@ async def test_admitted_object_can_always_be_converted_changed_and_deleted(place
 
 @pytest.mark.parametrize("path", [MUTATE, MUTATE.replace("mutate", "validate")])
 async def test_admission_allows_a_finalizer_removal_with_deeply_nested_managed_fields(path: str):
-    """The API server takes some ten thousand levels."""
+    """The API server accepts about ten thousand nesting levels."""
     deep = b'{"f:a":' * 9_000 + b"1" + b"}" * 9_000
     booked = [{"manager": "m", "fieldsV1": "deep"}]
     old = changed(PET, metadata={"managedFields": booked, "deletionTimestamp": "2026-01-01T00:00:00Z"})
@@ -201,7 +201,7 @@ async def test_admission_allows_a_finalizer_removal_with_deeply_nested_managed_f
     assert response == {"uid": response["uid"], "allowed": True}
 
 
-async def test_pets_with_as_many_managed_fields_as_a_review_holds_are_converted():
+async def test_pets_with_the_largest_possible_managed_fields_are_converted():
     pet = orjson.dumps(changed(PET, metadata={"managedFields": MUCH_BOOKED})).replace(
         b"/v1beta1", b"/v1alpha1"
     )
@@ -216,13 +216,13 @@ async def test_brackets_inside_a_string_add_no_cost_to_a_review():
     assert b'"allowed":true' in await _endpoint(MUTATE).answer(admission(new))
 
 
-def test_json_patch_replaces_an_object_whole_when_every_member_changes():
+def test_json_patch_replaces_the_complete_object_when_every_member_changes():
     before = {"spec": {f"n{number}": {"a": 1, "b": 1} for number in range(30_000)}, "other": 1}
     after = {"spec": {name: {"a": 2, "b": 1} for name in before["spec"]}, "other": 1}  # type: ignore[attr-defined]
     assert json_patch(before, after) == [{"op": "replace", "path": "/spec", "value": after["spec"]}]
 
 
-def test_decode_reports_a_bounded_number_of_wrong_members():
+def test_decode_reports_a_limited_number_of_invalid_members():
     metadata = {"ownerReferences": [{}] * 1000, "labels": {str(number): 1 for number in range(1000)}}
     with pytest.raises(ValueError, match="validation error") as error:
         Pet.decode(b"{}", parsed={"metadata": metadata, "spec": {}})
@@ -237,7 +237,7 @@ async def test_webhook_error_truncates_a_long_value_of_the_review():
     assert len(str(error.value)) < 1200
 
 
-async def test_turns_raise_busy_when_a_large_review_waits_too_long():
+async def test_review_turns_raise_busy_when_a_large_review_waits_too_long():
     turns = Turns(waits=0.01)
     async with turns.taken(1_000_000):
         with pytest.raises(Unanswered, match="try again"):
@@ -247,7 +247,7 @@ async def test_turns_raise_busy_when_a_large_review_waits_too_long():
         pass
 
 
-async def test_turns_let_small_reviews_begin_together_up_to_the_size_of_a_large_one():
+async def test_review_turns_start_small_reviews_together_up_to_the_size_limit():
     turns, turn, began = Turns(), 0, list[int]()
 
     async def one() -> None:

@@ -80,7 +80,7 @@ class Site:
                 return None
 
     async def works(self) -> None:
-        """Everything is as if nothing had happened."""
+        """Assert that the server still answers reviews and has freed all memory."""
         status, answer = await self.ask(REVIEW)
         assert (status, answer["response"]["allowed"]) == (200, True)
         assert self.bodies.held == 0
@@ -190,7 +190,7 @@ class Requests:
 
 
 @pytest.mark.each_loop
-async def test_server_answers_clients_with_a_certificate_for_as_long_as_their_authority_is_trusted(
+async def test_server_accepts_client_certificates_while_their_authority_is_trusted(
     clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
@@ -238,7 +238,7 @@ async def test_server_closes_the_connection_of_a_client_whose_certificate_has_ex
 
 
 @pytest.mark.each_loop
-async def test_conversion_endpoint_alone_answers_clients_without_a_certificate(clients: Clients):
+async def test_only_the_conversion_endpoint_answers_clients_without_a_certificate(clients: Clients):
     conversion = conversion_review("v1alpha1", thing())
     shown = {"right": clients.right, "wrong": clients.wrong, "none": trusting()}
     async with site(clients=ClientAuthorities(clients.file, required=False)) as made:
@@ -302,7 +302,7 @@ async def test_server_answers_an_invalid_review_with_a_status(body: bytes, statu
         ),
     ],
 )
-async def test_server_checks_the_content_type_at_low_cost(headers: dict[str, str], status: int):
+async def test_server_checks_a_hostile_content_type_at_low_cost(headers: dict[str, str], status: int):
     async with site() as made:
         with Effort() as spent:
             got, answer = await made.ask(b"{}", headers=headers)
@@ -322,7 +322,7 @@ async def test_server_answers_408_when_a_body_is_too_slow():
 
 
 @pytest.mark.each_loop
-async def test_server_drops_a_request_that_waits_for_room_when_its_client_hangs_up():
+async def test_server_drops_a_request_that_waits_for_memory_when_its_client_disconnects():
     length = 1_000_000
     async with site(bodies=Bodies(at_once=2 * length, patience=LONG, waits=LONG)) as made:
         _, holding = await connect(made.address)
@@ -348,7 +348,7 @@ async def test_server_ignores_an_invalid_timeout_parameter_at_low_cost(text: str
         assert spent.units < 1
 
 
-async def test_server_answers_503_when_a_review_has_no_room():
+async def test_server_answers_503_when_no_memory_is_free_for_a_review():
     entered, go_on = asyncio.Event(), asyncio.Event()
 
     async def wait(given: JsonObject, request: AdmissionRequest) -> None:
@@ -398,7 +398,7 @@ class Sized:
         return b""
 
 
-async def test_large_reviews_are_answered_one_at_a_time_and_small_ones_meanwhile():
+async def test_large_reviews_are_answered_one_at_a_time_while_small_reviews_continue():
     entered, go_on, at_once = asyncio.Event(), asyncio.Event(), 0
 
     async def wait(given: JsonObject, request: AdmissionRequest) -> None:
@@ -432,7 +432,7 @@ def much(size: int) -> bytes:
 
 
 @pytest.mark.each_loop
-async def test_bodies_evict_an_incomplete_body_when_another_one_that_is_not_small_needs_room():
+async def test_bodies_evict_an_incomplete_body_when_another_large_body_needs_memory():
     async with site(bodies=Bodies(at_once=1_000_000, patience=0.0)) as made:
         reader, writer = await connect(made.address)
         writer.write(head(500_000) + bytes(499_000))
@@ -446,7 +446,7 @@ async def test_bodies_evict_an_incomplete_body_when_another_one_that_is_not_smal
 
 
 @pytest.mark.each_loop
-async def test_untaken_answer_counts_as_held_until_a_new_request_needs_its_room():
+async def test_unread_response_counts_as_used_memory_until_a_new_request_needs_the_memory():
     size = 11_000_000
     async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
         _, writer = await connect(made.address)
@@ -460,7 +460,7 @@ async def test_untaken_answer_counts_as_held_until_a_new_request_needs_its_room(
 
 
 @pytest.mark.each_loop
-async def test_server_drops_an_answer_that_the_client_does_not_take_in_time():
+async def test_server_drops_a_response_that_the_client_does_not_read_in_time():
     async with site(bodies=Bodies(taken_within=0.1)) as made:
         reader, writer = await connect(made.address)
         writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ def test_summarize_returns_median_minimum_and_maximum_of_rounds():
     assert summarize(results, "cold", "a", "rate") == Summary(210.0, 190.0, 250.0, 3)
 
 
-def test_rounds_on_a_slower_machine_count_for_what_that_does_not_change():
+def test_summarize_skips_slow_rounds_except_for_figures_that_speed_does_not_affect():
     figures = {
         "at_50.p99_ms": [9.0, 20.0, 10.0],
         "at_50.behind": [0.0, 7.0, 0.0],
@@ -41,7 +41,7 @@ RUN = made_run("operator-manager", "controller-runtime", "controller-runtime-ryw
         ("cold", "conflicts", [0.0, 0.0, 1.0], (), "not reached"),
     ],
 )
-def test_aim_is_held_against_the_better_setting(
+def test_aim_compares_with_the_better_setting_of_the_peer(
     part: str, figure: str, ours: list[float], theirs: tuple[list[float], ...], verdict: str
 ):
     settings = dict(zip(("controller_runtime", "controller_runtime_ryw"), theirs, strict=False))

@@ -27,7 +27,7 @@ def whole() -> Results:
     return with_parts(*parts)
 
 
-def test_page_contains_every_part_version_and_verdict():
+def test_report_page_contains_every_part_version_and_verdict():
     text, printed = page(whole()), shown(whole())
     for part in PARTS.values():
         assert f"\n## {part.title}\n" in text
@@ -39,7 +39,7 @@ def test_page_contains_every_part_version_and_verdict():
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
 
 
-def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
+def test_worse_figures_quote_lists_only_worse_figures_with_their_ratio():
     figures = {
         "operator_manager": {"rate": [100.0], "cpu_ms": [3.0], "server_cpu_ms": [1.0], "events": [9.0]},
         "controller_runtime": {"rate": [150.0], "cpu_ms": [2.0], "server_cpu_ms": [2.0], "events": [0.0]},
@@ -56,7 +56,7 @@ def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
     ]
 
 
-def test_files_of_results_are_the_page_its_plots_and_nothing_for_parts_without_figures(tmp_path: Path):
+def test_report_files_are_the_page_and_a_plot_for_each_part_with_figures(tmp_path: Path):
     files = {path.name: text for path, text in files_of(whole(), tmp_path).items() if text}
     assert files.keys() == {"README.md", "latency.svg", *(f"{part}.svg" for part in BARS)}
     assert all(f"]({name})" in files["README.md"] for name in files.keys() - {"README.md"})

@@ -53,7 +53,7 @@ def figures(share: float = 0.34) -> Figures:
     )
 
 
-def test_section_lists_replicas_and_changes_and_the_aims_that_are_missed():
+def test_shards_section_lists_replicas_changes_and_missed_aims():
     text = section(figures())
     assert "not reached" not in text
     assert "| 3 | 1,020 | 30.6 (34%) | 6.80 (34%) | 68 (34%) | 3.40 (34%) | 1.70 (34%) |" in text

@@ -28,7 +28,7 @@ def memcached(size: int) -> Memcached:
     return Memcached(metadata=ObjectMeta(name="m"), spec=MemcachedSpec.model_construct(size=size))
 
 
-async def test_status_lists_a_limited_number_of_nodes_and_counts_all():
+async def test_memcached_status_lists_a_limited_number_of_nodes_and_counts_all_nodes():
     size = MOST_NODES + 3
     async with operated(MemcachedOperator) as world:
         cluster = await world.create(memcached(size))
@@ -37,7 +37,9 @@ async def test_status_lists_a_limited_number_of_nodes_and_counts_all():
         assert cluster.status.nodes == sorted(cluster.status.nodes)
 
 
-async def test_status_names_pods_without_decoding_them(monkeypatch: pytest.MonkeyPatch):
+async def test_memcached_status_names_its_pods_without_decoding_complete_pods(
+    monkeypatch: pytest.MonkeyPatch,
+):
     def look(raw: bytes, **_: object) -> None:
         raise AssertionError(raw)
 
@@ -53,7 +55,7 @@ async def test_status_names_pods_without_decoding_them(monkeypatch: pytest.Monke
         assert memcacheds.status("m")["nodes"] == ["a", "b"]
 
 
-async def test_servers_have_probes_resources_and_the_labels_that_tools_know():
+async def test_memcached_pods_have_probes_resources_and_the_recommended_labels():
     async with operated(MemcachedOperator) as world:
         cluster = await world.create(memcached(1))
         await world.until(cluster, lambda it: it.status.node_count == 1)
@@ -73,7 +75,7 @@ async def test_servers_have_probes_resources_and_the_labels_that_tools_know():
 
 
 class Pods:
-    """Pods that a test makes and no kubelet runs, beside those of the Deployment."""
+    """Pods that a test creates in addition to the pods of the Deployment; no kubelet runs them."""
 
     def __init__(self, memcacheds: Seen) -> None:
         self._memcacheds = memcacheds
@@ -137,7 +139,7 @@ FINE = ("False", "AsExpected", "")
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-async def test_nodes_leave_out_pods_that_have_ended(phase: str):
+async def test_memcached_nodes_omit_terminated_pods(phase: str):
     async with pods_of(0) as (memcacheds, pods):
         await pods.create("a", phase="Running")
         await pods.create("b", phase="Running")
@@ -147,7 +149,7 @@ async def test_nodes_leave_out_pods_that_have_ended(phase: str):
         assert memcacheds.status("m")["nodeCount"] == 1
 
 
-async def test_degraded_stays_the_same_while_a_server_crash_loops():
+async def test_degraded_condition_is_stable_while_a_server_crash_loops():
     async with pods_of(1) as (memcacheds, pods):
         ended = terminated(71, "Error", f"starting\n{LINE}\n")
         waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
@@ -174,7 +176,7 @@ async def test_degraded_stays_the_same_while_a_server_crash_loops():
         assert pods.condition("Degraded") == FINE
 
 
-async def test_degraded_names_the_event_of_a_pod_whose_volume_cannot_be_mounted():
+async def test_degraded_condition_quotes_the_event_of_a_pod_whose_volume_cannot_be_mounted():
     async with pods_of(1) as (memcacheds, pods):
         at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
         scheduled = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
@@ -201,7 +203,7 @@ async def test_degraded_names_the_event_of_a_pod_whose_volume_cannot_be_mounted(
         assert pods.asked_for_events == 11
 
 
-async def test_events_that_may_not_be_listed_stop_nothing():
+async def test_memcached_is_reconciled_without_the_right_to_list_events():
     async with pods_of(1) as (memcacheds, pods):
         pods.may_list_events = False
         at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -213,7 +215,7 @@ async def test_events_that_may_not_be_listed_stop_nothing():
         assert "web" in memcacheds.status("m")["nodes"]
 
 
-async def test_ordinary_start_of_servers_is_never_degraded_and_asks_for_no_events():
+async def test_ordinary_start_of_servers_is_never_degraded_and_lists_no_events():
     async with seen(MemcachedOperator) as memcacheds:
         pods = Pods(memcacheds)
         await memcacheds.create("m", {"size": 5})
@@ -223,7 +225,7 @@ async def test_ordinary_start_of_servers_is_never_degraded_and_asks_for_no_event
         assert {reason for reason, _ in await memcacheds.events_of("m")} == {"Created", "ScalingReplicaSet"}
 
 
-async def test_degraded_names_a_server_without_room_within_half_a_minute():
+async def test_degraded_condition_names_an_unschedulable_server_within_30_seconds():
     async with seen(MemcachedOperator) as memcacheds:
         pods = Pods(memcacheds)
         for node in memcacheds.api.list("nodes", ""):
@@ -249,7 +251,7 @@ async def test_degraded_names_a_server_without_room_within_half_a_minute():
         assert (await memcacheds.events_of("m")).count(("Unschedulable", 1)) == 1
 
 
-async def test_evicted_server_is_no_node_and_no_trouble_once_it_is_replaced():
+async def test_evicted_server_is_neither_listed_nor_degraded_after_its_replacement():
     async with pods_of(2) as (memcacheds, pods):
         (first, _) = sorted(memcacheds.status("m")["nodes"])
         message = "The node was low on resource: ephemeral-storage. "

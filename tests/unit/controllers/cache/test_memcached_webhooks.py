@@ -24,7 +24,7 @@ def memcached(size: int, **metadata: Any) -> Memcached:
         *((1002, 1001, False), (2000, 2000, False), (2000, 0, False)),
     ],
 )
-async def test_very_large_cluster_is_warned_about_only_when_it_is_created_or_grows(
+async def test_webhook_warns_of_a_very_large_cluster_only_on_creation_or_growth(
     old: int | None, new: int, warned: bool
 ):
     before = None if old is None else memcached(old)

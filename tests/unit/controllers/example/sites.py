@@ -1,4 +1,4 @@
-"""Sites and what belongs to them, as the operator finds them."""
+"""Sites and their child objects as the operator reads them."""
 
 from __future__ import annotations
 

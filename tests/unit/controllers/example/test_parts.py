@@ -32,7 +32,7 @@ def owner(**changes: Any) -> OwnerReference:
     ],
     ids=["by labels", "by labels among others", "by controller", "with another owner"],
 )
-def test_check_ours_accepts_a_child_with_our_labels_or_owner_reference(metadata: ObjectMeta):
+def test_check_ours_accepts_a_child_with_labels_or_owner_reference_of_the_site(metadata: ObjectMeta):
     check_ours("PersistentVolumeClaim", metadata, site(), "test")
 
 
@@ -66,7 +66,7 @@ def test_check_ours_refuses_foreign_left_over_and_terminating_children(metadata:
         (NOW, [], "it is being deleted, and waits for its end"),
     ],
 )
-def test_check_ours_names_the_reason_why_a_left_over_child_remains(
+def test_check_ours_error_explains_why_a_left_over_child_still_exists(
     deleted: datetime | None, finalizers: list[str], awaited: str
 ):
     metadata = ObjectMeta(name="c", deletion_timestamp=deleted, finalizers=finalizers)
@@ -92,7 +92,7 @@ def test_reclaim_policy_decides_whether_the_site_owns_its_child():
 
 
 @pytest.mark.virtual_time
-async def test_site_continues_when_an_obstacle_goes_or_a_missing_secret_comes():
+async def test_site_continues_when_a_blocking_object_is_deleted_or_a_missing_secret_is_created():
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = PersistentVolumeClaim.model_validate({"metadata": {"name": "blog-wp-pv-claim"}, "spec": storage})
     secret = Secret(metadata=ObjectMeta(name="blog-mysql"))

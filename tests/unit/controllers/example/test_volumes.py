@@ -27,13 +27,13 @@ def claim(storage: str, phase: str = "Bound") -> PersistentVolumeClaim:
     ],
     ids=["more", "the same", "a little more", "in other units", "less", "not bound", "lost"],
 )
-def test_claim_only_grows_and_only_with_a_volume(
+def test_storage_claim_grows_only_when_bound_and_never_shrinks(
     wanted: str, found: PersistentVolumeClaim, grown: str | None
 ):
     assert grown_storage(site(storageSize=wanted), found) == grown
 
 
-def test_claims_are_of_the_wanted_size_and_class():
+def test_storage_claims_have_the_size_class_and_owner_of_the_spec():
     wanted = site(storageSize="3Gi", storageClassName="fast", reclaimPolicy="Delete")
     database, frontend = (wanted_claim(wanted, part, "test").to_wire() for part in (DATABASE, FRONTEND))
     for wire in (database, frontend):

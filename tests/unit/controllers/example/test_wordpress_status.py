@@ -47,7 +47,7 @@ def up() -> Sight:
     )
 
 
-def test_site_is_reported_ready_when_it_is_up():
+def test_site_is_ready_when_its_deployments_are_ready():
     assert seen(up()) == {
         "DatabaseReady": (True, "Ready"),
         "Available": (True, "Ready"),
@@ -71,7 +71,7 @@ def test_site_is_unavailable_while_its_database_is_not_ready():
     [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
     ids=["in the way", "awaited", "passing"],
 )
-def test_obstacle_sets_progressing_and_degraded_by_whether_it_will_pass(
+def test_blocked_site_sets_progressing_and_degraded_by_whether_the_cause_is_temporary(
     *, passing: bool, awaited: bool, progressing: bool, degraded: bool
 ):
     sight = up()
@@ -86,7 +86,7 @@ def test_obstacle_sets_progressing_and_degraded_by_whether_it_will_pass(
     assert seen(sight)["Available"] == (False, "Reason")
 
 
-def test_degraded_condition_joins_all_troubles_and_takes_the_first_reason():
+def test_degraded_condition_joins_all_messages_and_has_the_first_reason():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
     assert ("Degraded", True, "First", "one; two") in conditions_of(sight)
@@ -103,7 +103,9 @@ def test_degraded_condition_joins_all_troubles_and_takes_the_first_reason():
     ],
     ids=["pending", "address", "name", "IPv6"],
 )
-def test_site_status_has_address_of_the_load_balancer(ingress: list[dict[str, str]] | None, url: str | None):
+def test_site_status_contains_the_address_of_the_load_balancer(
+    ingress: list[dict[str, str]] | None, url: str | None
+):
     wanted = site(serviceType="LoadBalancer")
     assert url_of(wanted, service(ingress=ingress)) == url
     assert node_port_of(wanted, service(ingress=ingress)) is None
@@ -114,7 +116,7 @@ def crash(name: str) -> PodHealth:
     return PodHealth.of(pod(container(ended, name="mysql"), name=name), NOW)
 
 
-def test_site_names_the_problem_of_its_databases_pod():
+def test_site_condition_names_the_problem_of_the_database_pod():
     sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
     sight.pods["blog-mysql"] = [crash("blog-mysql-1")]
     message = (
@@ -128,7 +130,7 @@ def test_site_names_the_problem_of_its_databases_pod():
     assert seen(sight)["Available"] == (False, "NotCreated")
 
 
-def test_site_names_the_problem_of_wordpress_beside_a_database_that_is_up():
+def test_site_condition_names_the_problem_of_the_wordpress_pod_when_the_database_is_ready():
     sight = up()
     sight.frontend = deployment("blog", ready=False)
     sight.pods["blog"] = [crash("blog-1")]
@@ -141,7 +143,7 @@ def test_site_names_the_problem_of_wordpress_beside_a_database_that_is_up():
 
 
 @pytest.mark.virtual_time
-async def test_problem_of_a_sites_pod_is_reported_once_whatever_its_last_lines_are():
+async def test_pod_problem_causes_one_event_although_the_last_log_line_changes():
     labels = {"app": "blog", "tier": "mysql", "app.kubernetes.io/part-of": "wordpress"}
     spec = {"schedulerName": "none", "containers": [{"name": "mysql", "image": "image"}]}
     async with watched(WordpressOperator) as sites:

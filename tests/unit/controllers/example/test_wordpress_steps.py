@@ -27,7 +27,7 @@ async def world() -> AsyncIterator[World]:
         yield World(cluster, "team")
 
 
-async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World):
+async def test_orphaned_volumes_get_no_owner_reference_to_a_deleted_site(world: World):
     # `kubectl delete --cascade=orphan` removes the owner references of the children. A manager with a stale
     # cache must not restore them, because the garbage collector deletes children with an owner.
     await world.run(reclaimPolicy="Delete")
@@ -50,7 +50,7 @@ def behind(world: World) -> Process:
     return process
 
 
-async def test_wordpress_steps_create_no_new_password_for_deleted_site(world: World):
+async def test_wordpress_steps_create_no_new_password_for_a_deleted_site(world: World):
     # Its volumes are retained, so that nothing else asks whether it still is.
     await world.run()
     process = behind(world)
@@ -75,7 +75,7 @@ async def test_wordpress_steps_create_no_volume_or_password_for_a_deleted_or_rec
     assert world.children() == {}
 
 
-async def test_volume_does_not_grow_for_an_earlier_site_of_the_same_name(world: World):
+async def test_volume_does_not_grow_for_a_deleted_site_of_the_same_name(world: World):
     # A volume cannot shrink.
     await world.run(storageSize="10Gi")
     await world.change(storageSize="20Gi")
@@ -114,7 +114,7 @@ async def take_owners_off(world: World) -> None:
         await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
 
 
-async def test_child_regains_lost_owner_or_label(world: World):
+async def test_child_gets_a_lost_owner_reference_or_label_back(world: World):
     await world.run()
     before = world.children()
     await take_owners_off(world)
@@ -126,7 +126,7 @@ async def test_child_regains_lost_owner_or_label(world: World):
     assert world.events.reasons.count(("site", "Restored")) == len(WORKLOADS) + len(RETAINED)
 
 
-async def test_take_up_names_the_client_and_the_fields_that_it_had_changed(world: World):
+async def test_restored_event_names_the_client_and_the_fields_that_the_client_had_changed(world: World):
     await world.create()
     process = world.process()
     for _ in range(2):
@@ -141,7 +141,7 @@ async def test_take_up_names_the_client_and_the_fields_that_it_had_changed(world
     assert message.endswith(" had set .metadata.labels.tier")
 
 
-async def test_orphaned_children_are_adopted_only_by_a_new_site_of_the_name(world: World):
+async def test_orphaned_children_are_adopted_only_by_a_new_site_with_the_same_name(world: World):
     await world.run()
     before = world.children()
     process = world.process()
@@ -178,7 +178,7 @@ async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, ki
     assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
 
 
-async def test_taken_names_and_a_missing_secret_are_both_reported(world: World):
+async def test_conflicting_child_names_and_a_missing_secret_are_reported_together(world: World):
     ports = {"ports": [{"port": 9}]}
     await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
     for name in ("site-mysql", "site"):
@@ -211,14 +211,14 @@ def base64_of(**values: str) -> dict[str, str]:
 
 
 async def live(world: World, process: Process) -> None:
-    """Let one manager do all that it can, with what it remembers."""
+    """Reconcile repeatedly with one manager, which keeps its memory."""
     for _ in range(4):
         await process.reconcile(world.key)
         await world.bring_up()
     await process.reconcile(world.key)
 
 
-async def test_site_starts_once_its_secret_is_right_and_survives_later_secret_changes(world: World):
+async def test_site_starts_after_its_secret_is_valid_and_ignores_later_secret_changes(world: World):
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     process = world.process()
 
@@ -262,7 +262,7 @@ async def test_site_is_unavailable_until_its_deleted_database_is_recreated(world
     assert world.conditions()["Available"] == ("True", "Ready")
 
 
-async def test_secret_with_the_sites_labels_is_adopted_once_it_is_complete(world: World):
+async def test_secret_with_the_labels_of_the_site_is_adopted_after_it_is_complete(world: World):
     labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
     given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
     await world.create(sqlrootpassword="old")
@@ -283,7 +283,7 @@ async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
     assert len(world.passwords) == 2
 
 
-async def test_volume_that_may_not_grow_is_reported_once_and_retried_later(world: World):
+async def test_refused_volume_expansion_is_reported_once_and_retried_later(world: World):
     await world.run(storageSize="1Gi")
     await world.change(storageSize="2Gi")
     fate = Fate(dict.fromkeys(range(2), StatusError(403, "Forbidden", "is not expandable")))
@@ -301,7 +301,7 @@ async def test_volume_that_may_not_grow_is_reported_once_and_retried_later(world
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
 
 
-async def test_deleted_claim_is_reported_and_made_anew(world: World):
+async def test_deleted_storage_claim_is_reported_and_recreated(world: World):
     await world.run()
     held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
     await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], held)
@@ -328,7 +328,7 @@ async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_name_held_by_a_site_in_deletion_is_waited_for_without_degraded(world: World, leaves: str):
+async def test_site_waits_without_degraded_for_a_name_of_a_site_under_deletion(world: World, leaves: str):
     await site_whose_database_has_the_name_of_the_frontend(world)
     # The garbage collector removes one child after the other, in any order.
     if leaves == "going":
@@ -365,7 +365,7 @@ async def test_refused_child_is_reported_as_a_condition(world: World, write: int
     assert len(world.children()) == 7
 
 
-async def test_namespace_in_deletion_is_not_reported_as_a_refusal(world: World):
+async def test_create_in_a_terminating_namespace_is_not_reported_as_a_refusal(world: World):
     await world.create()
     await world.api.delete("namespaces", "", world.namespace)
     assert await world.process().reconcile(world.key) is None
@@ -398,7 +398,7 @@ async def test_refused_secret_is_reported_as_a_condition(world: World, status: i
         *((True, *refusal) for refusal in ((500, "InternalError"), (403, "Forbidden"), (422, "Invalid"))),
     ],
 )
-async def test_password_quoted_in_the_refusal_of_a_new_or_repaired_secret_is_not_passed_on(
+async def test_condition_omits_a_password_quoted_in_the_refusal_of_a_secret(
     world: World, repaired: bool, status: int, reason: str
 ):
     await world.create(sqlrootpassword="to-be-quoted")

@@ -19,7 +19,7 @@ def site(**spec: Any) -> Wordpress:
     )
 
 
-async def test_wordpress_webhook_warns_about_plain_password_without_quoting_it():
+async def test_wordpress_webhook_warns_about_a_plain_text_password_without_quoting_it():
     (warning,) = await warn_of_what_is_open(site(sqlrootpassword=PASSWORD), request(Wordpress))
     assert warning.startswith("spec.sqlrootpassword: ")
     assert "spec.sqlRootPasswordSecretRef" in warning
@@ -27,7 +27,7 @@ async def test_wordpress_webhook_warns_about_plain_password_without_quoting_it()
 
 
 @pytest.mark.parametrize("opened", ["NodePort", "LoadBalancer", None])
-async def test_site_reachable_from_outside_before_its_installation_causes_a_warning(opened: str | None):
+async def test_wordpress_webhook_warns_of_a_site_that_is_public_before_its_installation(opened: str | None):
     spec = {} if opened is None else {"serviceType": opened}
     given = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": spec})
     (warning,) = await warn_of_what_is_open(given, request(Wordpress))

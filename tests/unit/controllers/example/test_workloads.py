@@ -21,7 +21,7 @@ def both(wanted: Wordpress) -> list[Deployment]:
     return [WORKLOADS.database(wanted), WORKLOADS.frontend(wanted)]
 
 
-def test_pods_meet_the_restricted_pod_security_standard():
+def test_wordpress_pods_meet_the_restricted_pod_security_standard():
     for deployment in both(site()):
         pod = pod_of(deployment)
         security = pod["securityContext"]
@@ -39,7 +39,7 @@ def test_pods_meet_the_restricted_pod_security_standard():
         assert pod["automountServiceAccountToken"] is False
 
 
-def test_pods_contain_no_password_in_the_clear():
+def test_wordpress_pods_contain_no_plain_text_password():
     for deployment in both(site(sqlrootpassword="in-the-open")):
         assert "in-the-open" not in str(deployment.to_wire())
         for variable in pod_of(deployment)["containers"][0]["env"]:
@@ -62,12 +62,12 @@ def test_database_and_frontend_share_user_password_and_host():
 
 
 @pytest.mark.parametrize("empty", [None, ""])
-def test_site_without_images_gets_images_of_the_manager(empty: str | None):
+def test_site_without_images_gets_the_images_from_the_settings_of_the_manager(empty: str | None):
     images = [pod_of(each)["containers"][0]["image"] for each in both(site(mysqlImage=empty, image=empty))]
     assert images == ["mysql:default", "wordpress:default"]
 
 
-def test_labels_never_exceed_their_bounds():
+def test_workload_labels_and_names_have_at_most_63_characters():
     wanted = site()
     wanted.metadata.name = "n" * 50
     for deployment in both(wanted):
@@ -76,8 +76,8 @@ def test_labels_never_exceed_their_bounds():
     assert len(WORKLOADS.database_service(wanted).metadata.name) <= 63
 
 
-def test_frontend_probe_opens_the_installer_and_follows_no_redirect_to_the_pod():
-    """WordPress redirects to the requested host; the kubelet follows redirects to the pod alone."""
+def test_frontend_probe_requests_the_installer_page_with_the_host_of_the_service():
+    """WordPress redirects to the requested host; the kubelet follows only redirects to the pod."""
     probe = pod_of(WORKLOADS.frontend(site()))["containers"][0]["readinessProbe"]["httpGet"]
     assert probe["path"] == "/wp-admin/install.php?step=1"
     headers = {each["name"]: each["value"] for each in probe["httpHeaders"]}

@@ -1,6 +1,6 @@
 """A site in a control plane of the same process, and managers whose writes may be refused.
 
-Nothing is cached: each read is a request, so that a test can tell in which order things happen.
+Nothing is cached: each read is a request, so that a test can observe the order of reads and writes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ async def in_process_cluster() -> AsyncIterator[DevCluster]:
 
 
 class Process:
-    """A manager that has just started, as far as this operator goes; its cache is what `client` reads."""
+    """The part of a newly started manager that concerns this operator; `client` stands in for its cache."""
 
     def __init__(self, cluster: DevCluster, fate: Fate, events: Any) -> None:
         wire, rng, metrics = FatefulWire(cluster, fate), random.Random(1), Metrics()
@@ -159,7 +159,7 @@ class World:
         return Process(self.cluster, fate or Fate(), self.events)
 
     async def settle(self) -> None:
-        """Reconcile until nothing is written any more."""
+        """Reconcile until a reconcile writes nothing."""
         process = self.process()
         for _ in range(20):
             before = self.cluster.store.version

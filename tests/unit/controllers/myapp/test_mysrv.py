@@ -18,7 +18,7 @@ async def mysrvs() -> AsyncIterator[Seen]:
         yield found
 
 
-async def test_each_spec_is_taken_up_with_one_write_and_nothing_else_matters(mysrvs: Seen):
+async def test_mysrv_operator_writes_once_for_each_spec_change_and_ignores_labels(mysrvs: Seen):
     assert await mysrvs.cost(mysrvs.create("sample", SPEC)) == (1, 1)
     status = mysrvs.status("sample")
     [ready] = status.pop("conditions")

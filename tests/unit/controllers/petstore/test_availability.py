@@ -20,7 +20,7 @@ THOR, TRON = ObjectKey("default", "thor"), ObjectKey("default", "tron")
 
 
 class Store:
-    """Answers searches with nothing, or does not answer."""
+    """Store that returns no pets, or does not respond."""
 
     address = "the store"
     timeout = 5.0
@@ -50,7 +50,7 @@ class CachedPet:
 
 
 class Pets:
-    """The cache of these Pets."""
+    """Cache that contains the given Pets."""
 
     def __init__(self, *keys: ObjectKey) -> None:
         self._keys = keys
@@ -63,7 +63,7 @@ class Pets:
 
 
 class Watch:
-    """An availability that runs, and what it works with."""
+    """A running availability check with its store and its Pets."""
 
     def __init__(self) -> None:
         self.store: Any = Store()
@@ -82,14 +82,14 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_availability_does_not_probe_a_store_without_doubt():
+async def test_availability_does_not_probe_the_store_without_a_failed_call():
     watch = Watch()
     async with running(watch.availability.run()):
         await asyncio.sleep(3600)
     assert watch.store.searches == []
 
 
-async def test_availability_enqueues_waiting_pets_within_seconds_of_the_stores_return():
+async def test_availability_enqueues_waiting_pets_within_seconds_after_the_store_recovers():
     watch = Watch()
     watch.store.up = False
     async with running(watch.availability.run()):
@@ -117,7 +117,7 @@ async def test_availability_enqueues_waiting_pets_within_seconds_of_the_stores_r
         assert len(probes) == count
 
 
-async def test_calls_that_fail_while_probes_do_not_leave_the_pets_to_their_back_off():
+async def test_availability_leaves_pets_to_their_backoff_when_calls_fail_but_probes_succeed():
     watch = Watch()
     async with running(watch.availability.run()):
         watch.availability.wait(THOR)
@@ -130,7 +130,7 @@ async def test_calls_that_fail_while_probes_do_not_leave_the_pets_to_their_back_
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-async def test_failed_availability_check_updates_every_pet_that_does_not_report_it_yet(hangs: bool):
+async def test_failed_availability_check_enqueues_every_pet_that_does_not_report_the_outage_yet(hangs: bool):
     watch = Watch()
     pets: Any = Pets(THOR, TRON)
     watch.store.up, watch.store.hangs = False, hangs

@@ -73,7 +73,7 @@ def test_day_of_refuses_malformed_days_with_a_short_message(text: str):
 
 
 @given(st.text(max_size=12) | st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]\Z"))
-def test_day_of_accepts_every_date_of_the_server_but_those_of_year_0(text: str):
+def test_day_of_accepts_every_date_that_the_api_server_accepts_except_year_0(text: str):
     passes = checker_of("date")(text) and not text.startswith("0000")  # type: ignore[misc]
     try:
         assert day_of(text).isoformat() == text

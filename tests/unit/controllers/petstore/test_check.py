@@ -68,7 +68,7 @@ async def test_check_enqueues_only_pets_whose_record_is_wrong_or_lost(scene: Sce
     assert await scene.asked_for() == []
 
 
-async def test_check_ignores_records_of_no_pet(scene: Scene):
+async def test_check_ignores_records_without_a_pet(scene: Scene):
     await scene.settled("mine")
     await scene.store.client.add(
         [
@@ -79,7 +79,7 @@ async def test_check_ignores_records_of_no_pet(scene: Scene):
     assert await scene.asked_for() == []
 
 
-async def test_pets_that_a_check_cannot_help_are_not_asked_for(scene: Scene):
+async def test_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene):
     (going, impossible) = await scene.settled("going", "impossible")
     scene.server.delete(going)
     scene.server.change(impossible, birthday="0000-01-01T00:00:00Z")
@@ -137,7 +137,7 @@ async def test_check_yields_to_other_tasks_after_each_large_pet(scene: Scene, lo
     assert len(set(asked_in)) == len(keys)
 
 
-async def test_unreadable_records_do_not_disturb_other_pets_and_are_repaired(
+async def test_check_repairs_unreadable_records_and_still_checks_other_pets(
     server: ApiServer, store: EmbeddedStore
 ):
     (theirs,) = await store.client.add([thor()])

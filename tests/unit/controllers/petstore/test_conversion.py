@@ -1,4 +1,4 @@
-"""Pets from one version to the other and back."""
+"""Conversion of Pets between v1alpha1 and v1beta1 in either direction."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def test_birthday_converts_to_its_utc_day_and_keeps_the_original_text(text: str,
 @pytest.mark.parametrize(
     "birthday", ["0000-12-31T12:00:00Z", "0001-01-01T00:00:00+00:01", "2021-02-30T00:00:00Z", "", 7, None, {}]
 )
-def test_conversion_keeps_a_birthday_that_is_not_a_day(birthday: Any):
+def test_conversion_leaves_a_malformed_birthday_unchanged(birthday: Any):
     assert to_beta(alpha(birthday)) == beta(birthday)
     assert to_alpha(beta(birthday)) == alpha(birthday)
 
 
-def test_round_trip_keeps_a_birthday_that_only_the_other_version_accepts():
+def test_round_trip_keeps_a_birthday_that_only_one_version_accepts():
     """An admission webhook of v1beta1 sees a v1alpha1 Pet before the schema of v1alpha1 does."""
     assert to_alpha(to_beta(alpha("2021-04-01"))) == alpha("2021-04-01")
     assert to_beta(to_alpha(beta(NOON))) == beta(NOON)
@@ -103,7 +103,7 @@ def test_owner_survives_v1alpha1_write_that_changes_everything_else():
     assert to_alpha(stored) == written
 
 
-def test_changed_day_is_not_overwritten_by_its_earlier_text():
+def test_changed_birthday_is_not_overwritten_by_the_annotated_earlier_text():
     stored = to_beta(alpha(NOON))
     stored["spec"]["birthday"] = "2022-02-02"
     assert to_alpha(stored) == alpha("2022-02-02T00:00:00Z")
@@ -111,7 +111,7 @@ def test_changed_day_is_not_overwritten_by_its_earlier_text():
     assert to_alpha(stored) == alpha(NOON)
 
 
-def test_new_text_replaces_the_noted_text():
+def test_new_birthday_text_replaces_the_annotated_text():
     stored = to_beta(alpha(NOON))
     shown = to_alpha(stored)
     shown["spec"]["birthday"] = "2022-02-02T10:00:00Z"
@@ -140,7 +140,7 @@ def test_new_text_replaces_the_noted_text():
     ],
 )
 @pytest.mark.parametrize("key", [FROM_V1ALPHA1, FROM_V1BETA1])
-def test_conversion_ignores_an_annotation_that_is_not_its_own(key: str, text: Any):
+def test_conversion_ignores_an_annotation_that_it_did_not_write(key: str, text: Any):
     theirs = {key: text, "else": "where"}
     assert to_beta(alpha(annotations=theirs)) == beta(annotations=theirs)
     assert to_alpha(beta(annotations=theirs)) == alpha(annotations=theirs)
@@ -231,13 +231,13 @@ anything = st.one_of(
 
 
 @given(pets(anything))
-def test_v1beta1_object_made_of_any_annotations_survives_a_round_trip(written: JsonObject):
+def test_v1beta1_pet_with_any_annotations_survives_a_round_trip(written: JsonObject):
     stored = to_beta(written)
     assert same(to_beta(to_alpha(stored)), stored)
 
 
 @given(pets(anything))
-def test_v1alpha1_object_made_of_any_annotations_survives_a_round_trip(written: JsonObject):
+def test_v1alpha1_pet_with_any_annotations_survives_a_round_trip(written: JsonObject):
     shown = to_alpha(written)
     assert same(to_alpha(to_beta(shown)), shown)
 

@@ -70,13 +70,13 @@ def blank() -> list[str]:
     return [chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace()]
 
 
-async def test_pet_webhook_trims_every_blank_character_off_the_name_and_lowercases_the_species():
+async def test_pet_webhook_trims_whitespace_from_the_name_and_lowercases_the_species():
     for character in blank():
         spec = await tidied(written(name=f"{character}Thor{character}", species="DoG"))
         assert spec == written()["spec"], hex(ord(character))
 
 
-async def test_stored_untrimmed_name_stays_when_another_field_is_written():
+async def test_pet_webhook_keeps_a_stored_untrimmed_name_when_another_field_changes():
     old = written(name=" Thor ")
     assert (await tidied(written(name=" Thor ", birthday="2021-04-02"), old=old))["name"] == " Thor "
     assert (await tidied(written(name="  Thor "), old=old))["name"] == "Thor"
@@ -98,7 +98,7 @@ objects = st.fixed_dictionaries(
 
 
 @given(body=objects, old=st.none() | objects)
-async def test_tidy_changes_only_name_and_species_of_any_object(
+async def test_tidy_webhook_changes_only_name_and_species_of_any_object(
     body: dict[str, Any], old: dict[str, Any] | None
 ):
     before = copy.deepcopy(body)
@@ -120,7 +120,7 @@ async def test_tidy_changes_only_name_and_species_of_any_object(
         ("0001-01-01", "must not be before 1900-01-01"),
     ],
 )
-async def test_judge_refuses_a_birthday_out_of_range_with_field_and_reason(birthday: str, why: str):
+async def test_judge_webhook_refuses_a_birthday_out_of_range_with_field_and_reason(birthday: str, why: str):
     with pytest.raises(Refused) as error:
         await PETS.judge(None, pet(birthday=birthday), request(Pet))
     status = refusal_of(error)
@@ -131,7 +131,7 @@ async def test_judge_refuses_a_birthday_out_of_range_with_field_and_reason(birth
     assert (cause["field"], cause["reason"]) == ("spec.birthday", "FieldValueInvalid")
 
 
-async def test_judge_takes_today_from_utc():
+async def test_judge_webhook_compares_the_birthday_with_the_current_day_in_utc():
     new_year = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
     turn_to(new_year - datetime.timedelta(seconds=1))
     with pytest.raises(Refused):
@@ -168,7 +168,7 @@ async def test_invalid_timestamp_is_refused_with_a_shortened_value(birthday: str
         ),
     ],
 )
-async def test_judge_validates_a_birthday_only_when_it_changes_on_a_pet_that_stays(
+async def test_judge_webhook_validates_only_a_changed_birthday_of_a_pet_that_is_not_deleted(
     old: dict[str, Any], new: dict[str, Any], why: str | None
 ):
     if why is None:
@@ -179,7 +179,7 @@ async def test_judge_validates_a_birthday_only_when_it_changes_on_a_pet_that_sta
 
 
 @pytest.mark.parametrize(("version", "field"), [(Pet, "species"), (OldPet, "type")])
-async def test_judge_warns_of_a_changed_species_by_the_field_of_the_clients_version(
+async def test_judge_webhook_warns_of_a_changed_species_by_the_field_name_in_the_requested_version(
     version: type[Resource], field: str
 ):
     asked = request(Pet, "UPDATE", requested=version.gvk)
@@ -203,7 +203,7 @@ def annotated(size: int, **fields: Any) -> Pet:
     return found
 
 
-async def test_managed_fields_that_are_nested_deeply_are_no_reason_to_fail():
+async def test_pet_webhook_accepts_deeply_nested_managed_fields():
     nested: dict[str, Any] = {}
     for _ in range(900):
         nested = {"f:a": nested}
@@ -212,7 +212,7 @@ async def test_managed_fields_that_are_nested_deeply_are_no_reason_to_fail():
     await PETS.judge(annotated(1), taken, UPDATE)
 
 
-async def test_judge_refuses_annotations_without_room_for_the_conversion_note():
+async def test_judge_webhook_refuses_annotations_that_leave_no_room_for_the_conversion_annotation():
     await PETS.judge(None, annotated(255_000), request(Pet))
     with pytest.raises(Refused, match=r"metadata\.annotations: .* 256 KiB"):
         await PETS.judge(None, annotated(260_000), request(Pet))
@@ -223,7 +223,7 @@ async def test_judge_refuses_annotations_without_room_for_the_conversion_note():
         await PETS.judge(None, taken, request(Pet))
 
 
-async def test_judge_accepts_stored_annotations_without_room_but_no_loss_of_an_owner():
+async def test_judge_webhook_accepts_stored_full_annotations_unless_the_owner_would_be_lost():
     full = annotated(262_144)
     await PETS.judge(full, full, UPDATE)
     await PETS.judge(full, annotated(262_000), UPDATE)

@@ -1,4 +1,4 @@
-"""Never a second record, never an orphan, whatever is lost or dies between any two steps."""
+"""Faults between any two steps: no fault leaves a second record or an orphaned record."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STORIES: dict[str, list[Step]] = {
 async def live(
     server: ApiServer, store: EmbeddedStore, fate: Fate, story: list[Step], *, patient: bool
 ) -> None:
-    """Live through the story: take each step when all is settled (`patient`), or as soon as may be."""
+    """Play the story: take each step after all reconciles have settled (`patient`), or at once."""
     process = Process(server, store.client, fate)
     left = list(story)
     while True:
@@ -129,7 +129,7 @@ async def test_pets_and_records_agree_after_one_failure_at_any_step(
 
 
 async def lease_lost_before(server: ApiServer, store: EmbeddedStore, step: int, story: list[Step]) -> bool:
-    """Another process leads from just before that step on; returns whether there was one."""
+    """Let another process lead from just before the step; return whether the step exists."""
     fate, leadership = Fate(), Leadership()
     server.begin_anew()
     calls: list[tuple[str, str, str]] = []

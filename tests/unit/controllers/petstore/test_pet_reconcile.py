@@ -94,7 +94,7 @@ async def keyed(server: ApiServer) -> AsyncIterator[Stage]:
         yield Stage(server, store)
 
 
-async def test_new_pet_takes_two_writes_and_one_add(stage: Stage):
+async def test_new_pet_causes_two_api_writes_and_one_add_call(stage: Stage):
     key = stage.create()
     assert await stage.process.reconcile(key) is None
     # The first record shows whether the store knows keys.
@@ -140,7 +140,7 @@ async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
     assert [reason for _, reason in stage.process.events.reasons] == ["Added", "Restored", "Restored"]
 
 
-async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):
+async def test_pet_adopts_an_equal_record_without_an_idempotency_key(keyed: Stage):
     (before,) = await keyed.store.client.add([pet()])
     key = await keyed.created()
     assert keyed.pet(key).status.id == before
@@ -149,7 +149,7 @@ async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):
     assert keyed.process.events.reasons == [("thor", "Adopted")]
 
 
-async def test_record_with_a_foreign_key_is_never_changed(keyed: Stage):
+async def test_record_with_the_idempotency_key_of_another_pet_is_never_changed(keyed: Stage):
     theirs = pet(idempotency_key="theirs")
     (before,) = await keyed.store.client.add([theirs])
     key = await keyed.created()
@@ -164,7 +164,7 @@ async def test_record_with_a_foreign_key_is_never_changed(keyed: Stage):
     assert [pet.id for pet in await keyed.store.pets()] == [before]
 
 
-async def test_older_of_two_pets_with_one_id_keeps_the_record(keyless: Stage):
+async def test_older_of_two_pets_with_the_same_record_id_keeps_the_record(keyless: Stage):
     older, younger = keyless.create("older"), keyless.create("younger", name="Loki")
     await keyless.process.settle(older)
     await keyless.process.settle(younger)
@@ -178,7 +178,7 @@ async def test_older_of_two_pets_with_one_id_keeps_the_record(keyless: Stage):
     assert identity in {pet.id for pet in await keyless.store.pets()}
 
 
-async def test_record_without_a_key_gets_one_once_the_store_supports_keys(keyed: Stage):
+async def test_record_without_a_key_gets_a_key_after_the_store_supports_keys(keyed: Stage):
     key = await keyed.created()
     (record,) = await keyed.store.pets()
     # The same state as with a store that does not support keys.
@@ -192,7 +192,7 @@ async def test_record_without_a_key_gets_one_once_the_store_supports_keys(keyed:
     assert keyed.process.events.reasons == []
 
 
-async def test_pet_of_the_older_operator_adopts_its_record(keyed: Stage):
+async def test_pet_of_the_former_operator_adopts_its_record(keyed: Stage):
     """Check a Pet with only a finalizer, whose record has no key."""
     await keyed.process.settle(keyed.create("first", name="Loki"))
     assert keyed.store.client.knows_keys
@@ -224,7 +224,9 @@ async def test_deleted_pet_removes_only_its_own_record_when_another_has_the_same
     assert mine.id != other
 
 
-async def test_deleted_pet_outlives_its_record_and_keeps_foreign_finalizers(stage: Stage):
+async def test_deleted_pet_loses_its_record_and_own_finalizer_but_keeps_foreign_finalizers(
+    stage: Stage,
+):
     key = await stage.created(finalizers=["example.com/theirs", OLD_FINALIZER])
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs", FINALIZER]
     await stage.delete(key)
@@ -240,7 +242,7 @@ async def test_deleted_pet_outlives_its_record_and_keeps_foreign_finalizers(stag
     assert len(stage.fate.passed) == calls
 
 
-async def test_pet_deleted_under_the_older_operator_is_removed_too(stage: Stage):
+async def test_pet_deleted_under_the_former_operator_is_removed(stage: Stage):
     (identity,) = await stage.store.client.add([pet()])
     key = stage.create(finalizers=[OLD_FINALIZER])
     stage.server.edit(key, status={"id": identity})
@@ -250,7 +252,7 @@ async def test_pet_deleted_under_the_older_operator_is_removed_too(stage: Stage)
 
 
 async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
-    """An add that was under way when the process died lands after the records were looked for."""
+    """Let an add of the dead process reach the store after the new process has searched for records."""
     key = keyed.create()
     await keyed.meet(key, {"add": "died before"})
     keyed.server.delete(key)
@@ -266,7 +268,7 @@ async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
 
 
 @pytest.mark.parametrize("impossible", ["0000-06-01T00:00:00Z", "0000-06-01"])
-async def test_impossible_birthday_is_reported_until_it_is_changed(stage: Stage, impossible: str):
+async def test_invalid_birthday_is_reported_until_the_birthday_changes(stage: Stage, impossible: str):
     key = stage.create(birthday=impossible)
     assert await stage.process.reconcile(key) is None
     assert stage.says(key, "Ready") == ("False", "InvalidBirthday")
@@ -382,8 +384,10 @@ async def test_reconcile_sends_no_request_to_a_store_that_is_down(stage: Stage):
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-async def test_record_that_was_renamed_before_its_id_was_known_is_found_again(keyless: Stage, deleted: bool):
-    """Each time the process dies before the status has the id, and the Pet is renamed or deleted."""
+async def test_record_is_found_again_when_its_pet_was_renamed_before_the_status_had_the_id(
+    keyless: Stage, deleted: bool
+):
+    """Kill the process before the status has the id, then rename or delete the Pet."""
     key = keyless.create()
     await keyless.meet(key, {"patch status": "died before"})
     keyless.server.change(key, name="Thorbert")
@@ -396,7 +400,7 @@ async def test_record_that_was_renamed_before_its_id_was_known_is_found_again(ke
     assert await keyless.names() == ([] if deleted else ["Thorvald"])
 
 
-async def test_deleted_pet_goes_although_the_store_refuses_its_name(stage: Stage):
+async def test_deleted_pet_and_its_record_are_removed_when_the_store_refuses_the_name(stage: Stage):
     (identity,) = await stage.store.client.add([pet("Loki")])
     # Nothing tells what was added but the id, and the record has been changed since.
     key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])

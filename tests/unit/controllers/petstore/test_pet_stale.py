@@ -1,4 +1,4 @@
-"""Never an orphan: Pets that are gone and still in the cache, and Pets that go while they are worked on."""
+"""No orphaned records for Pets that are deleted but still cached, or deleted during a reconcile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = ObjectKey("default", "thor")
 
 
 async def work(process: Process, *, rounds: int = 3) -> None:
-    """Look at the Pet a few times, whatever comes of it."""
+    """Reconcile the Pet a few times and ignore errors."""
     for _ in range(rounds):
         try:
             await process.reconcile(KEY)
@@ -89,7 +89,7 @@ async def one_that_vanishes(
 async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_removed(
     server: ApiServer, store: EmbeddedStore, replaced: bool, behind: bool
 ):
-    """At each step of its first reconcile, whose call or answer may be lost too."""
+    """Delete the Pet at each step of its first reconcile, optionally with a lost call or response."""
     for blow in ("", "lost before", "lost after"):
         steps = 0
         while await one_that_vanishes(
@@ -99,9 +99,7 @@ async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_remov
         assert steps >= 3, blow
 
 
-async def test_new_pet_needs_no_extra_lookup_and_a_recreated_pet_needs_one(
-    server: ApiServer, store: EmbeddedStore
-):
+async def test_only_a_recreated_pet_needs_an_extra_record_lookup(server: ApiServer, store: EmbeddedStore):
     fate = Fate()
     process = Process(server, store.client, fate)
     server.create(KEY.name, THOR)
@@ -116,7 +114,7 @@ async def test_new_pet_needs_no_extra_lookup_and_a_recreated_pet_needs_one(
 async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(
     server: ApiServer, store: EmbeddedStore
 ):
-    """Replace the definition before the added Pet's status is known to be written."""
+    """Replace the CustomResourceDefinition before the status write of the added Pet has a response."""
     fate = Fate()
     process = Process(server, store.client, fate)
     server.create(KEY.name, THOR)
@@ -139,7 +137,7 @@ async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(
     assert len(await store.pets()) == 1
 
 
-async def test_record_of_a_vanished_pet_is_removed_when_its_successor_is_deleted_too(
+async def test_record_of_a_vanished_pet_is_removed_when_the_recreated_pet_is_deleted(
     server: ApiServer, store: EmbeddedStore
 ):
     fate = Fate()

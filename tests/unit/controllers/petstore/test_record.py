@@ -17,7 +17,7 @@ def pet(note: str | None = None) -> Pet:
     return made
 
 
-def test_record_note_is_compact_json_and_reads_back():
+def test_record_annotation_is_compact_json_and_round_trips():
     assert THOR.note() == '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
     assert noted(pet(THOR.note())) == THOR == wanted(pet())
     strange = Content('"\\ é\N{DOG}\n', "reptile", datetime.date(1, 1, 1))
@@ -36,5 +36,5 @@ def test_record_note_is_compact_json_and_reads_back():
         '{"name":"\\ud800","type":"dog","birthday":"2021-04-01"}',
     ],
 )
-def test_noted_returns_none_for_an_unreadable_note(note: str | None):
+def test_noted_returns_none_for_an_unreadable_annotation(note: str | None):
     assert noted(pet(note)) is None

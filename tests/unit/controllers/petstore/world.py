@@ -1,4 +1,4 @@
-"""A world for the Pet reconciler: a control plane's Pets, a store, and a process between them that may die.
+"""Test world of the Pet reconciler: a control plane with Pets, a store, and a process that can die.
 
 Every call that leaves the process passes a point at which `Fate` may lose it on its way there or back, or end
 the process. The store is a real one, called without gRPC between, and the control plane is in process; a
@@ -190,7 +190,7 @@ class Feed:
             self._list(at)
 
     def hold_back(self) -> None:
-        """Bring no more news but of the process's own writes."""
+        """Stop the feed: the cache gets only the process's own writes."""
         self._end()
         self._end = lambda: None
 
@@ -212,7 +212,7 @@ class Feed:
 
 
 class PetWire(FatefulWire):
-    """A fateful wire to what may not know Pets; it counts the writes that changed something."""
+    """Fateful wire to a server that may not serve Pets; it counts writes that changed an object."""
 
     def __init__(self, server: ApiServer, fate: Fate) -> None:
         super().__init__(server.cluster, fate)

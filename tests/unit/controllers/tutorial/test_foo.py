@@ -29,7 +29,7 @@ async def foos() -> AsyncIterator[Seen]:
 
 
 async def create(foos: Seen, **friends: str) -> None:
-    """Make these Foos, by name, with these friends; an underscore stands for a hyphen."""
+    """Create Foos with the given names and friends; an underscore stands for a hyphen."""
     for name, friend in friends.items():
         await foos.create(name.replace("_", "-"), {"name": friend})
     await asyncio.sleep(1)
@@ -52,7 +52,7 @@ def happy(foos: Seen, *names: str) -> list[Any]:
     return [foos.status(name)["happy"] for name in names or ("foo-01",)]
 
 
-async def test_foo_is_happy_while_a_pod_has_the_name_of_its_friend(foos: Seen):
+async def test_foo_status_is_happy_while_a_pod_with_the_friend_name_exists(foos: Seen):
     await create(foos, foo_01="jack", foo_02="joe")
     assert happy(foos, "foo-01", "foo-02") == [False, False]
     assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
@@ -95,7 +95,7 @@ async def test_foo_is_not_reconciled_for_unrelated_pods_labels_or_finalizers(foo
     assert await foos.cost(pod(foos, "joe")) == ONE_AND_A_WRITE
 
 
-async def test_foo_is_happy_while_any_namespace_has_a_pod_of_its_friends_name(foos: Seen):
+async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_friend_name(foos: Seen):
     await create(foos, foo_01="jack")
     assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
     assert await foos.cost(pod(foos, "jack", "there")) == ONE_IN_VAIN
@@ -105,7 +105,7 @@ async def test_foo_is_happy_while_any_namespace_has_a_pod_of_its_friends_name(fo
     assert happy(foos) == [False]
 
 
-async def test_pod_under_deletion_is_no_friend(foos: Seen):
+async def test_terminating_pod_makes_no_foo_happy(foos: Seen):
     await foos.cost(pod(foos, "jack", finalizers=HELD), delete(foos, "jack"))
     await create(foos, foo_01="jack")
     assert happy(foos) == [False]
@@ -123,7 +123,7 @@ async def test_failed_write_is_retried_and_reported_once(foos: Seen):
     assert await foos.events_of("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
 
 
-async def test_foo_reports_an_impossible_pod_name(foos: Seen):
+async def test_foo_reports_a_friend_name_that_no_pod_can_have(foos: Seen):
     names = {
         "FriendMissing": ("jack", "web-0.example.com", "a" * 253),
         "NameImpossible": (
@@ -209,5 +209,5 @@ async def test_pod_event_cost_is_independent_of_the_number_of_foos(monkeypatch: 
     ("text", "colour"),
     [("", "red-orange"), ("kubernetes", "red-violet"), ("foo-01default", "yellow"), ("schön", "yellow")],
 )
-def test_colour_of_a_text_never_changes(text: str, colour: str):
+def test_colour_of_a_text_is_the_same_in_every_version(text: str, colour: str):
     assert colour_of(text) == colour

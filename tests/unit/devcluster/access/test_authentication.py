@@ -50,7 +50,7 @@ def world() -> World:
     return World()
 
 
-def test_token_authenticates_its_user_and_none_is_anonymous(world: World):
+def test_request_with_a_token_has_its_user_and_without_a_token_is_anonymous(world: World):
     assert world.ask("secret") == ADMIN
     assert world.ask("bobs") == User("bob", ("system:authenticated",))
     assert world.ask() == User("system:anonymous", ("system:unauthenticated",))
@@ -66,7 +66,7 @@ def test_token_authenticates_its_user_and_none_is_anonymous(world: World):
     ],
     ids=["not ASCII", "another key"],
 )
-def test_token_that_is_not_for_the_server_is_refused(world: World, token: Any):
+def test_token_is_refused_when_it_was_not_issued_by_the_server(world: World, token: Any):
     with pytest.raises(StatusError) as caught:
         world.ask(token(world) if callable(token) else token)
     assert (caught.value.code, caught.value.message) == (401, "Unauthorized")
@@ -92,7 +92,7 @@ def later(world: World) -> None:
     ],
     ids=["time", "account", "pod"],
 )
-def test_pod_token_is_valid_until_its_time_its_account_or_its_pod_ends(
+def test_pod_token_is_refused_when_it_expires_or_its_account_or_pod_is_deleted(
     world: World, end: Callable[[World], object]
 ):
     world.store.create(Key("", "pods", "a", "p"), POD)

@@ -17,7 +17,7 @@ from tests.support.webhook_server import WebhookServer
 
 
 class Webhook:
-    """Answers with parts that arrive one after the other."""
+    """Webhook server that sends its response in several chunks."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -59,13 +59,13 @@ async def client() -> AsyncIterator[WebhookClient]:
     await client.close()
 
 
-async def test_answer_in_several_parts_is_read_to_its_end(client: WebhookClient, webhook: Webhook):
+async def test_webhook_client_reads_a_chunked_response_to_the_end(client: WebhookClient, webhook: Webhook):
     webhook.parts = [b'{"a":', b'"b"', b"}"]
     answer = await client.call({"url": f"http://127.0.0.1:{webhook.port}/"}, {}, 5)
     assert answer == {"a": "b"}
 
 
-async def test_endless_answer_is_not_read_to_its_end(
+async def test_webhook_client_stops_reading_an_endless_response(
     client: WebhookClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("devcluster.admission.client._ANSWER_LIMIT", 1000)
@@ -84,19 +84,19 @@ def served(tmp_path: Path) -> Iterator[WebhookServer]:
         yield running
 
 
-async def test_connections_are_kept(served: WebhookServer, client: WebhookClient):
+async def test_webhook_client_reuses_connections(served: WebhookServer, client: WebhookClient):
     for _ in range(5):
         await client.call(served.client_config("x"), REVIEW, 5)
     assert len(served.callers["x"]) == 1
 
 
 def come_again(served: WebhookServer) -> None:
-    """Drop all kept-alive connections."""
+    """Close all kept-alive connections."""
     with served.down():
         pass
 
 
-async def test_client_trusts_only_the_authorities_of_the_ca_bundle(
+async def test_webhook_client_trusts_only_the_authorities_of_the_ca_bundle(
     served: WebhookServer, client: WebhookClient
 ):
     now, following = served.authority, Authority("the next")
@@ -115,7 +115,7 @@ async def test_client_trusts_only_the_authorities_of_the_ca_bundle(
         await call(now)
 
 
-async def test_client_trusts_an_authority_without_key_identifiers(
+async def test_webhook_client_trusts_an_authority_without_key_identifiers(
     served: WebhookServer, client: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ):
     identifiers = (x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier)

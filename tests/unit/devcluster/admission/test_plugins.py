@@ -94,7 +94,7 @@ BLOCKING, BLOCKING_NAMESPACE = blocking(), blocking("Namespace")
         ([BLOCKING, owner("Namespace")], [BLOCKING, BLOCKING_NAMESPACE], [MAY_DELETE], NEEDS_FINALIZERS),
     ],
 )
-def test_owner_references_need_rights_to_the_object_and_to_blocked_owners(
+def test_owner_reference_needs_rights_to_the_object_and_to_a_blocked_owner(
     old: list[Object] | None, new: list[Object], rights: list[tuple[str, str]], wrong: str | None
 ):
     before = None if old is None else with_owners(*old)
@@ -102,7 +102,7 @@ def test_owner_references_need_rights_to_the_object_and_to_blocked_owners(
 
 
 @pytest.mark.parametrize("api_version", ["v1", "example.com/v1", "v7"])
-def test_owner_of_unknown_kind_is_refused(api_version: str):
+def test_owner_reference_to_an_unknown_kind_is_refused(api_version: str):
     assert refusal(None, with_owners(blocking("Nope", api_version))) == (
         f"{FORBIDDEN}blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion "
         f'{api_version} Kind Nope: no matches for kind "Nope" in version "{api_version}"'

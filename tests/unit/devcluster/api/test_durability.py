@@ -16,7 +16,7 @@ from tests.unit.devcluster.api.conftest import CONFIG_MAPS, Api, config_map
 
 
 class SlowDisk:
-    """In place of a journal: nothing is durable before it is let be."""
+    """Journal whose writes become durable only when the test allows it."""
 
     version = 0
 

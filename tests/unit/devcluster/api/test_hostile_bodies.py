@@ -57,7 +57,7 @@ def nested(path: tuple[Any, ...], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-async def test_every_write_method_accepts_or_refuses_damaged_bodies(
+async def test_write_methods_answer_damaged_bodies_without_an_internal_error(
     api: Api, name: str, caplog: pytest.LogCaptureFixture
 ):
     resource = next(each for each in api.server.registry.all() if each.name == name)

@@ -13,7 +13,7 @@ async def scrape(api: Api) -> Samples:
     return Samples(answer.body.decode())
 
 
-async def test_requests_are_counted_as_the_real_server_labels_them(api: Api):
+async def test_request_metrics_have_the_labels_of_the_real_server(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=All", config_map("b"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=Some", config_map("b"))
@@ -49,7 +49,7 @@ async def test_requests_are_counted_as_the_real_server_labels_them(api: Api):
     ]
 
 
-async def test_metrics_make_no_series_for_paths_and_methods_that_are_not_served(api: Api):
+async def test_metrics_have_no_series_for_unknown_paths_and_methods(api: Api):
     before = len((await scrape(api)).all)
     for path in ("/nothing", "/api/v1/nothings", f"{CONFIG_MAPS}/a/nothing", "/openapi"):
         await api.ask("GET", path)
@@ -76,7 +76,7 @@ async def test_metrics_count_a_watch_when_it_ends(api: Api):
     assert after.value("apiserver_request_total", scope="namespace", code="200", **labels) == 2
 
 
-async def test_metrics_have_durations_sizes_and_requests_in_flight(api: Api):
+async def test_metrics_contain_durations_sizes_and_requests_in_flight(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     for _ in range(3):
         await api.ask("GET", f"{CONFIG_MAPS}/a")
@@ -91,7 +91,7 @@ async def test_metrics_have_durations_sizes_and_requests_in_flight(api: Api):
     assert found.value("apiserver_current_inflight_requests", request_kind="mutating") <= 1
 
 
-async def test_metrics_count_stored_objects_and_name_deprecated_requests(api: Api):
+async def test_metrics_count_stored_objects_and_requests_of_deprecated_versions(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     await api.ask("GET", "/api/v1/endpoints")
     found = await scrape(api)

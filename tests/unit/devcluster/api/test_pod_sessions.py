@@ -1,4 +1,4 @@
-"""exec, attach and port-forward, with aiohttp as the client: what comes over which channel."""
+"""exec, attach and port-forward with aiohttp as the client: the data of each channel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXEC = "exec?command=run&command=it&stdout=true&stderr=true"
 
 
 class Person:
-    """Asks as the administrator."""
+    """Client of the cluster as the administrator."""
 
     def __init__(self, cluster: DevCluster, session: aiohttp.ClientSession) -> None:
         self.cluster = cluster
@@ -83,7 +83,7 @@ async def test_exec_runs_the_script_and_reports_its_exit_code(person: Person, pr
     assert seen[0].pod["metadata"]["name"] == "web"
 
 
-async def test_exec_hands_stdin_over_up_to_its_end(person: Person):
+async def test_exec_forwards_stdin_until_end_of_input(person: Person):
     async def cat(process: Process) -> int:
         while data := await process.read():
             await process.write(data)
@@ -97,7 +97,7 @@ async def test_exec_hands_stdin_over_up_to_its_end(person: Person):
         assert (await everything(socket))[1] == b"one two"
 
 
-async def test_exec_without_a_script_finds_no_program(person: Person):
+async def test_exec_without_a_script_reports_a_missing_program(person: Person):
     async with person.opened(EXEC) as socket:
         status = orjson.loads((await everything(socket))[3])
     assert status["code"] == 500
@@ -105,7 +105,7 @@ async def test_exec_without_a_script_finds_no_program(person: Person):
 
 
 @pytest.mark.parametrize(("code", "told"), [(None, None), ("7", "7"), ("x", "1")])
-async def test_exec_without_a_script_prints_the_annotation(
+async def test_exec_without_a_script_prints_the_text_of_the_annotation(
     person: Person, code: str | None, told: str | None
 ):
     annotations = {"devcluster.local/exec": "PONG", "devcluster.local/exec-code": code}
@@ -120,7 +120,7 @@ async def test_exec_without_a_script_prints_the_annotation(
         assert status["details"]["causes"] == [{"reason": "ExitCode", "message": told}]
 
 
-async def test_exec_is_cancelled_when_the_client_goes(person: Person):
+async def test_exec_is_cancelled_when_the_client_disconnects(person: Person):
     ended = asyncio.Event()
 
     async def run(_: Process) -> int:
@@ -136,7 +136,7 @@ async def test_exec_is_cancelled_when_the_client_goes(person: Person):
     await asyncio.wait_for(ended.wait(), 10)
 
 
-async def test_attach_leads_to_the_containers_own_process(person: Person):
+async def test_attach_connects_to_the_main_process_of_the_container(person: Person):
     seen: list[Process] = []
 
     async def run(process: Process) -> int:
@@ -181,7 +181,7 @@ async def test_port_forward_without_a_script_is_refused_by_the_node(person: Pers
         (EXEC, "web", {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}, 400, "no SPDY"),
     ],
 )
-async def test_exec_is_refused_with_a_status(
+async def test_exec_returns_an_error_status_when_the_request_is_invalid(
     person: Person, path: str, pod: str, headers: dict[str, str], code: int, says: str
 ):
     await create_running_pod(person.cluster, "pending", node="")
@@ -191,9 +191,7 @@ async def test_exec_is_refused_with_a_status(
 
 
 @pytest.mark.parametrize(("verbs", "code"), [(["get"], 403), (["get", "create"], 400), (["create"], 403)])
-async def test_exec_by_websocket_needs_the_rights_to_get_and_to_create(
-    person: Person, verbs: list[str], code: int
-):
+async def test_exec_by_websocket_needs_get_and_create_rights(person: Person, verbs: list[str], code: int):
     rbac = "rbac.authorization.k8s.io"
     rules = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}]
     role = {"apiGroup": rbac, "kind": "Role", "name": "one"}
@@ -209,12 +207,12 @@ async def test_exec_by_websocket_needs_the_rights_to_get_and_to_create(
     status, message = await person.refusal(EXEC, Authorization=f"Bearer {token}")
     assert status == code
     if verbs == ["get"]:
-        assert message == 'pods "web" is forbidden: '  # as the real server says it
+        assert message == 'pods "web" is forbidden: '  # the message of the real server
     if verbs == ["create"]:
         assert message.startswith('pods "web" is forbidden: User "bob" cannot get resource "pods/exec"')
 
 
-async def test_container_that_does_not_run_is_not_found(person: Person):
+async def test_exec_reports_a_container_that_is_not_running(person: Person):
     pod = await create_running_pod(person.cluster, "ended")
     pod["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 0}}
     await person.cluster.client.patch(

@@ -1,4 +1,4 @@
-"""Requests, beyond what conversations with the real server hold."""
+"""Requests that the recorded conversations do not contain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def names(api: Api, query: str) -> list[str]:
     return [item["metadata"]["name"] for item in listed["items"]]
 
 
-async def test_list_page_of_a_forgotten_version_offers_a_token_to_continue(filled: Api):
+async def test_expired_list_page_returns_a_token_to_continue(filled: Api):
     page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2")
     await filled.expect(200, "DELETE", f"{CONFIG_MAPS}/d")
     filled.server.store.expire_history()
@@ -41,7 +41,7 @@ async def test_list_page_of_a_forgotten_version_offers_a_token_to_continue(fille
     assert await names(filled, f"continue={gone['metadata']['continue']}") == ["c", "e"]
 
 
-async def test_list_not_older_than_a_version_is_the_newest_and_future_version_is_refused(
+async def test_list_not_older_than_a_version_is_current_and_refuses_a_future_version(
     filled: Api,
 ):
     assert await names(filled, "resourceVersion=3&resourceVersionMatch=NotOlderThan") == list("abcde")
@@ -80,13 +80,13 @@ async def test_watch_from_a_future_version_sends_no_events(api: Api):
     assert await lines.ended()
 
 
-async def test_unread_stream_leaves_no_watch(api: Api):
+async def test_response_stream_that_is_never_read_leaves_no_watch(api: Api):
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     await lines.aclose()
     assert not api.server.store._watches["", "configmaps"]
 
 
-async def test_many_unknown_fields_take_no_time_and_few_warnings(api: Api):
+async def test_many_unknown_fields_are_validated_quickly_with_few_warnings(api: Api):
     body = config_map("a") | {f"unknown{number}": 1 for number in range(20_000)}
     async with asyncio.timeout(5):
         answer = await api.ask("POST", f"{CONFIG_MAPS}?fieldValidation=Warn", body)
@@ -153,7 +153,7 @@ async def test_eviction_waits_for_the_disruption_budget(pod: Api):
     assert (after["status"]["disruptionsAllowed"], list(after["status"]["disruptedPods"])) == (0, ["p"])
 
 
-async def test_logs_are_of_one_container(pod: Api):
+async def test_log_request_passes_container_and_limits_to_the_logs(pod: Api):
     logs = pod.server.subresources.pods.sessions.logs = Logs()
     await bind(pod)
     answer = await pod.ask("GET", f"{PODS}/p/log?container=main&tailLines=3&sinceSeconds=10&limitBytes=6")
@@ -167,7 +167,7 @@ async def test_logs_are_of_one_container(pod: Api):
     assert logs.asked["since"] == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-async def test_local_client_writes_as_a_controller(api: Api):
+async def test_local_client_writes_as_kube_controller_manager(api: Api):
     client = LocalClient(api.server)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}
     made = await client.create(
@@ -193,7 +193,7 @@ async def test_concurrent_updates_of_one_version_succeed_only_once(api: Api):
     assert collections.Counter(answer.status for answer in answers) == {200: 1, 409: 49}
 
 
-async def test_updates_without_a_version_all_succeed_and_so_do_applies(api: Api):
+async def test_concurrent_updates_without_a_version_and_applies_all_succeed(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**config_map("a"), "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))
@@ -216,7 +216,7 @@ async def test_updates_without_a_version_all_succeed_and_so_do_applies(api: Api)
 
 
 class Follower:
-    """Lists and watches as clients do, breaks off now and then, and checks events against what it knows."""
+    """Client that lists and watches with interruptions, and checks each event against its own state."""
 
     def __init__(self, api: Api, selector: str, seed: int) -> None:
         self.api = api
@@ -234,7 +234,7 @@ class Follower:
         }
 
     async def follow(self) -> None:
-        """Until the last change of all was seen, or could have been."""
+        """List and watch until the last change has been delivered."""
         while self.last is None or self.version < self.last:
             if self.state is None:
                 await self.list()

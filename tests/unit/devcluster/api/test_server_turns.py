@@ -39,7 +39,7 @@ async def turns_of_others(work: Awaitable[object]) -> int:
         ("GET", "?fieldSelector=metadata.name!=x", "", 2),
     ],
 )
-async def test_request_about_many_objects_lets_others_run(
+async def test_request_for_many_objects_yields_to_other_requests(
     api: Api, method: str, query: str, accept: str, least: int
 ):
     for number in range(MANY):
@@ -47,7 +47,7 @@ async def test_request_about_many_objects_lets_others_run(
     assert await turns_of_others(api.ask(method, CONFIG_MAPS + query, accept=accept)) >= least
 
 
-async def test_watch_of_selected_objects_lets_others_run_before_its_first_event(api: Api):
+async def test_watch_with_a_selector_yields_to_other_requests_before_its_first_event(api: Api):
     for number in range(MANY):
         await api.expect(201, "POST", CONFIG_MAPS, config_map(f"c{number}"))
     watch = await api.watch(
@@ -56,5 +56,5 @@ async def test_watch_of_selected_objects_lets_others_run_before_its_first_event(
     assert await turns_of_others(watch.next()) >= 2
 
 
-async def test_openapi_document_of_all_kinds_lets_others_run(api: Api):
+async def test_openapi_document_of_all_kinds_yields_to_other_requests(api: Api):
     assert await turns_of_others(api.expect(200, "GET", "/openapi/v2")) >= 1

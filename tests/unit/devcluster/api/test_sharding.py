@@ -1,4 +1,4 @@
-"""Lists and watches of a part of all objects, beyond the real server's recorded answers."""
+"""Lists and watches with a shard selector, beyond the real server's recorded answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def sharded(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
 
 
 async def digits_of(api: Api) -> dict[str, str]:
-    """Return by UID the sixteenth of the hashes that an object is in."""
+    """Return the number of each object's shard, of 16 shards, by UID."""
     found = {}
     for path in (CONFIG_MAPS, PARTS):
         for item in (await api.expect(200, "GET", path))["items"]:
@@ -46,7 +46,7 @@ async def digits_of(api: Api) -> dict[str, str]:
     return found
 
 
-async def test_pages_leave_nothing_out(sharded: Api):
+async def test_list_pages_of_a_shard_contain_every_object(sharded: Api):
     query = urlencode({"shardSelector": sixteenth(3), "limit": 2})
     names: list[str] = []
     token = ""

@@ -54,7 +54,7 @@ def test_parse_yaml_refuses_values_that_json_cannot_express(text: str, problem: 
         parse_yaml(text.encode())
 
 
-def test_aliases_cannot_make_a_large_document_of_a_small_one():
+def test_parse_yaml_refuses_aliases_that_expand_to_a_large_document():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
     with pytest.raises(ValueError, match="document contains excessive aliasing"):
@@ -68,7 +68,7 @@ def nested(levels: int) -> bytes:
     return b'{"metadata":{"name":"a"},"x":' + b"[" * levels + b"]" * levels + b"}"
 
 
-def test_is_too_deep_accepts_wide_documents_and_refuses_deep_ones():
+def test_is_too_deep_accepts_wide_documents_and_refuses_deep_documents():
     wide = orjson.dumps({str(number): {"a": [{}]} for number in range(1000)})
     assert not is_too_deep(orjson.loads(wide), wide)
     deep = nested(250)
@@ -76,7 +76,7 @@ def test_is_too_deep_accepts_wide_documents_and_refuses_deep_ones():
 
 
 @pytest.mark.parametrize("levels", [250, 2000])
-async def test_deep_body_and_deep_patch_are_bad_requests(api: Api, levels: int):
+async def test_deeply_nested_body_or_patch_is_a_bad_request(api: Api, levels: int):
     refused = await api.expect(400, "POST", CONFIG_MAPS, nested(levels))
     assert "exceeded max depth" in refused["message"]
     await api.expect(201, "POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
@@ -95,7 +95,7 @@ async def test_deep_body_and_deep_patch_are_bad_requests(api: Api, levels: int):
         '{"a":"é\x85\ufeff"}',
     ],
 )
-def test_json_is_read_as_the_yaml_that_it_is(text: str):
+def test_parse_yaml_reads_json_like_the_same_text_as_yaml(text: str):
     quickly, slowly = [], []
     for body, read in ((text, quickly), (f"{text}\n", slowly)):
         try:

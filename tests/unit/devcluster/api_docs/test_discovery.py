@@ -39,7 +39,7 @@ def read(discovery: Discovery, path: str, accept: str = "") -> Any:
     return json.loads(answer.body)
 
 
-def test_core_version_names_the_kinds_of_its_subresources(discovery: Discovery):
+def test_core_discovery_names_the_kinds_of_subresources(discovery: Discovery):
     document = read(discovery, "/api/v1")
     assert "apiVersion" not in document
     entries = {entry["name"]: entry for entry in document["resources"]}
@@ -97,9 +97,7 @@ def test_discovery_serves_one_aggregated_document_to_clients_that_accept_it(disc
     assert core["items"][0]["metadata"] == {}
 
 
-def test_aggregated_document_is_not_sent_again_while_it_is_unchanged(
-    discovery: Discovery, registry: Registry
-):
+def test_aggregated_discovery_answers_304_while_it_is_unchanged(discovery: Discovery, registry: Registry):
     first = ask(discovery, "/apis", AGGREGATED)
     assert first.content_type == AGGREGATED
     tag = first.headers["ETag"]
@@ -113,7 +111,7 @@ def test_aggregated_document_is_not_sent_again_while_it_is_unchanged(
     assert b"gadgets" not in changed.body
 
 
-def test_parameters_of_the_accepted_type_may_come_in_any_order(discovery: Discovery):
+def test_discovery_accepts_media_type_parameters_in_any_order(discovery: Discovery):
     shuffled = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
     assert ask(discovery, "/apis", shuffled).content_type == AGGREGATED
     older = AGGREGATED.replace("v=v2", "v=v2beta1")
@@ -129,7 +127,7 @@ def test_discovery_refuses_unknown_versions_and_representations(
     assert caught.value.code == code
 
 
-async def test_discovery_does_not_answer_paths_of_objects(discovery: Discovery):
+async def test_discovery_ignores_paths_of_objects(discovery: Discovery):
     for path in ("/api/v1/pods", "/apis/apps/v1/deployments", "/healthz"):
         assert await discovery.answer(ApiRequest(method="GET", path=path)) is None
 
@@ -140,7 +138,7 @@ def test_root_path_lists_all_paths(discovery: Discovery):
     assert paths == sorted(paths)
 
 
-def test_version_equals_the_version_of_the_recorded_answers(discovery: Discovery):
+def test_version_document_equals_the_version_of_the_recorded_answers(discovery: Discovery):
     version, recorded = read(discovery, "/version"), versions()["kubernetes"]
     assert version["gitVersion"] == f"{recorded}+devcluster"
     assert recorded.startswith(f"v{version['major']}.{version['minor']}.")

@@ -50,7 +50,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(item)
 
 
-def test_index_has_every_group_version_with_a_working_address(openapi: OpenApi):
+def test_openapi_index_has_a_working_address_for_every_group_version(openapi: OpenApi):
     paths = read(openapi, "/openapi/v3")["paths"]
     ours = "apis/types.example.com"
     assert list(paths) == ["api/v1", "apis/apps/v1", f"{ours}/v1", f"{ours}/v1beta1"]
@@ -74,7 +74,7 @@ def test_patch_operation_documents_field_validation_and_its_kind(openapi: OpenAp
         assert strategic == (group == "apps")
 
 
-def test_operations_have_the_names_that_generated_clients_know(openapi: OpenApi):
+def test_operation_ids_equal_the_names_in_generated_clients(openapi: OpenApi):
     document = read(openapi, "/openapi/v3/apis/apps/v1")
     paths = document["paths"]
     one = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
@@ -92,7 +92,7 @@ def test_operations_have_the_names_that_generated_clients_know(openapi: OpenApi)
     assert (gadget["operationId"], gadget["tags"]) == ("readTypesExampleComV1Gadget", ["typesExampleCom_v1"])
 
 
-def test_every_reference_leads_somewhere(openapi: OpenApi):
+def test_openapi_references_all_have_a_schema(openapi: OpenApi):
     for path in read(openapi, "/openapi/v3")["paths"]:
         document = read(openapi, f"/openapi/v3/{path}")
         schemas = document["components"]["schemas"]
@@ -112,7 +112,7 @@ def test_openapi_schemas_of_built_in_kinds_have_list_types_and_merge_keys(openap
     ]
 
 
-def test_custom_kinds_are_shown_as_their_definitions_describe_them(openapi: OpenApi):
+def test_openapi_describes_custom_kinds_as_their_crds_do(openapi: OpenApi):
     schemas = read(openapi, "/openapi/v3/apis/types.example.com/v1")["components"]["schemas"]
     widget = schemas["com.example.types.v1.Widget"]
     assert widget["description"] == "A widget is a thing."
@@ -148,7 +148,7 @@ def test_openapi_v2_leaves_out_keywords_that_it_does_not_support(openapi: OpenAp
     assert port == {"type": "string", "format": "int-or-string"}
 
 
-def test_changed_definition_changes_its_own_hash_alone(openapi: OpenApi, registry: Registry):
+def test_changed_crd_changes_only_the_hash_of_its_own_openapi_document(openapi: OpenApi, registry: Registry):
     before = read(openapi, "/openapi/v3")["paths"]
     changed = {"type": "object", "description": "Another thing."}
     registry.add(custom(schema=Schema(type="object", source=changed)))
@@ -158,7 +158,7 @@ def test_changed_definition_changes_its_own_hash_alone(openapi: OpenApi, registr
     assert schemas["com.example.types.v1.Widget"]["description"] == "Another thing."
 
 
-def test_old_address_redirects_and_an_unchanged_document_is_not_sent_again(openapi: OpenApi):
+def test_openapi_redirects_an_old_hash_and_answers_304_for_an_unchanged_document(openapi: OpenApi):
     answer = ask(openapi, "/openapi/v3/apis/apps/v1?hash=ABC")
     now = read(openapi, "/openapi/v3")["paths"]["apis/apps/v1"]["serverRelativeURL"]
     assert (answer.status, answer.headers["Location"]) == (301, now)
@@ -168,7 +168,7 @@ def test_old_address_redirects_and_an_unchanged_document_is_not_sent_again(opena
         assert (again.status, again.body) == (304, b"")
 
 
-def test_protobuf_alone_is_acceptable_for_the_second_version_only(openapi: OpenApi):
+def test_openapi_v2_but_not_v3_accepts_a_protobuf_only_request(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/apps/v1", PROTOBUF).status == 406
     answer = ask(openapi, "/openapi/v2", PROTOBUF)
     assert (answer.status, answer.content_type) == (200, PROTOBUF.replace("@", "."))
@@ -197,7 +197,7 @@ def test_encode_document_writes_schemas_and_extensions_as_protobuf():
     assert encode_document(document) == expected
 
 
-def test_protobuf_identifies_parameters_by_their_place():
+def test_protobuf_document_distinguishes_parameters_by_their_location():
     parameters = [{"in": "body", "required": True}, {"in": "query"}, {"in": "path", "maxLength": 5}]
     body = field(1, field(1, field(3, b"body"), b"\x20\x01"))
     query = field(1, field(2, field(3, field(2, b"query"))))
@@ -207,7 +207,7 @@ def test_protobuf_identifies_parameters_by_their_place():
     assert encode_document(document) == field(8, field(2, field(1, b"/x"), expected))
 
 
-async def test_document_is_made_once_when_its_first_request_is_cancelled(
+async def test_openapi_document_is_built_once_when_its_first_request_is_cancelled(
     openapi: OpenApi, monkeypatch: pytest.MonkeyPatch
 ):
     begun, go, made = threading.Event(), threading.Event(), []

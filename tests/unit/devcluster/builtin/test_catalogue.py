@@ -1,4 +1,4 @@
-"""Rows of stored kinds that no recording can have: controllers of the real server change them meanwhile."""
+"""Table rows of kinds that cannot be recorded, because the real server's controllers change the objects."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ STRATEGIES = {each.kind: each.strategy for each in resources(clock=Clock(lambda:
         ("FlowSchema", {"spec": {"matchingPrecedence": 9}}, ["a", "<none>", "9", "<none>", "0s", "?"]),
     ],
 )
-def test_row_shows_the_object(kind: str, obj: dict[str, Any], cells: list[Any]):
+def test_table_row_shows_the_fields_of_the_object(kind: str, obj: dict[str, Any], cells: list[Any]):
     assert STRATEGIES[kind].row({"metadata": {"name": "a", "creationTimestamp": NOW}, **obj}) == cells

@@ -29,7 +29,7 @@ def at(text: str) -> datetime.datetime:
         ("@every 90s", "2026-01-31T00:00:30.5", "2026-01-31T00:02:00"),
     ],
 )
-def test_schedule_has_the_next_time(schedule: str, after: str, expected: str):
+def test_schedule_returns_the_next_matching_time(schedule: str, after: str, expected: str):
     parsed = parse_schedule(schedule)
     assert parsed.next_after(at(after), UTC) == at(expected)
     if parsed.every is None:
@@ -38,18 +38,18 @@ def test_schedule_has_the_next_time(schedule: str, after: str, expected: str):
         assert parsed.last_between(at(after), before, UTC) is None
 
 
-def test_schedule_without_a_time_ends():
+def test_schedule_that_never_matches_returns_no_time():
     assert parse_schedule("0 0 30 2 *").next_after(at("2026-01-01T00:00:00"), UTC) is None
 
 
-def test_schedule_is_of_its_time_zone_and_leaves_out_what_its_clocks_do():
+def test_schedule_uses_its_time_zone_and_skips_times_that_daylight_saving_removes():
     zone = ZoneInfo("Europe/Berlin")
     daily = parse_schedule("30 2 * * *")
     assert daily.next_after(at("2026-03-28T02:00:00"), zone) == at("2026-03-30T00:30:00")
     assert daily.next_after(at("2026-01-01T00:00:00"), zone) == at("2026-01-01T01:30:00")
 
 
-def test_schedule_finds_the_last_of_many_times_at_once():
+def test_schedule_finds_the_last_of_many_missed_times_quickly():
     start, end = at("2020-01-01T00:00:00"), at("2026-01-31T12:34:56")
     assert parse_schedule("* * * * *").last_between(start, end, UTC) == at("2026-01-31T12:34:00")
     assert parse_schedule("@every 7s").last_between(start, end, UTC) is not None
@@ -58,6 +58,6 @@ def test_schedule_finds_the_last_of_many_times_at_once():
 @pytest.mark.parametrize(
     "text", ["1" * 400 + " * * * *", "*/" + "9" * 30 + " * * * *", ",,,, * * * *", "@every"]
 )
-def test_parse_schedule_raises_only_its_error_for_odd_texts(text: str):
+def test_parse_schedule_raises_only_invalid_schedule_for_malformed_text(text: str):
     with suppress(InvalidSchedule):
         parse_schedule(text)

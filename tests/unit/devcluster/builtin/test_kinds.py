@@ -47,7 +47,7 @@ def pod(**spec: Any) -> Json:
 
 
 @pytest.mark.parametrize("resource", resources(), ids=lambda each: each.name)
-def test_defaults_stay_as_they_are_when_given_again(resource: Resource):
+def test_defaulting_is_idempotent_for_every_resource(resource: Resource):
     if resource.verbs == ("create",):
         return
     obj: Json = {"metadata": {"name": "a"}}
@@ -69,13 +69,15 @@ def test_defaults_stay_as_they_are_when_given_again(resource: Resource):
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_pod_gets_a_termination_grace_period(spec: Json, phase: str, asked: int | None, seconds: int):
+def test_pod_defaults_include_a_termination_grace_period(
+    spec: Json, phase: str, asked: int | None, seconds: int
+):
     one = pod(**spec)
     one["status"]["phase"] = phase
     assert found("pods").strategy.grace_period(one, asked) == seconds
 
 
-def test_bound_claim_may_grow():
+def test_bound_persistent_volume_claim_may_request_more_storage():
     strategy = found("persistentvolumeclaims").strategy
     spec = {
         "accessModes": ["ReadWriteOnce"],
@@ -99,7 +101,7 @@ def test_bound_claim_may_grow():
     assert [each.text for each in smaller] == ["Forbidden: field can not be less than status.capacity"]
 
 
-def test_generation_follows_the_specification_alone():
+def test_generation_changes_only_with_the_spec():
     strategy = found("deployments.apps").strategy
     old: Json = {"metadata": {"name": "a", "generation": 3}, "spec": {"replicas": 1}, "status": {}}
     strategy.default(old)
@@ -111,7 +113,7 @@ def test_generation_follows_the_specification_alone():
     assert (same["metadata"]["generation"], other["metadata"]["generation"]) == (3, 4)
 
 
-def test_absent_number_of_a_status_is_shown_as_0():
+def test_table_row_shows_0_for_a_missing_status_number():
     new: Json = {"metadata": {"name": "a"}, "status": {"replicas": -2, "readyReplicas": -1}}
     errors = found("replicasets.apps").strategy.validate_status_update(new, new, context("status"))
     assert {each.text for each in errors if each.field == "status.availableReplicas"} == {
@@ -120,7 +122,7 @@ def test_absent_number_of_a_status_is_shown_as_0():
     }
 
 
-def test_ports_that_clash_are_warned_of():
+def test_pod_with_duplicate_container_ports_gets_a_warning():
     one = pod(containers=[{"name": name, "image": "a", "ports": [{"containerPort": 80}]} for name in "ab"])
     assert found("pods").strategy.warnings(one, None) == [
         "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]"
@@ -152,7 +154,7 @@ async def converted(obj: dict[str, Any], version: str) -> dict[str, Any]:
     return answer
 
 
-async def test_cpu_usage_has_its_own_field():
+async def test_autoscaler_v1_has_the_cpu_target_in_its_own_field():
     old = await converted(autoscaler(metrics=[CPU]), "v1")
     assert old["spec"] == {"maxReplicas": 5, "targetCPUUtilizationPercentage": 70}
     assert old["status"] == {"currentReplicas": 0, "desiredReplicas": 0}
@@ -169,13 +171,13 @@ async def test_autoscaler_survives_conversion_to_v1_and_back():
 
 
 @pytest.mark.parametrize(("version", "other"), [("v1", "v2"), ("v2", "v1")])
-async def test_autoscaler_without_metadata_is_converted(version: str, other: str):
+async def test_autoscaler_without_metadata_can_be_converted(version: str, other: str):
     part = {"kind": "HorizontalPodAutoscaler", "apiVersion": f"autoscaling/{version}"}
     answer = await converted(part, other)
     assert (answer["apiVersion"], answer["metadata"]) == (f"autoscaling/{other}", {})
 
 
-async def test_annotation_without_valid_json_is_dropped():
+async def test_autoscaler_conversion_drops_an_annotation_with_invalid_json():
     old = await converted(autoscaler(metrics=[CPU]), "v1")
     old["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"] = "{"
     assert await converted(old, "v2") == autoscaler(metrics=[CPU])
@@ -253,7 +255,7 @@ def damaged(obj: Json, path: tuple[Any, ...]) -> Iterator[Json]:
 
 
 @pytest.mark.parametrize("case", objects(), ids=lambda each: each["name"])
-def test_strategy_raises_only_declared_errors_for_damaged_objects(case: Json):
+def test_strategies_raise_only_declared_errors_for_damaged_objects(case: Json):
     resource = RESOURCES[case["resource"]]
     strategy, sent, old = resource.strategy, case["sent"], case.get("old")
     context = Context(store=Store(), now=NOW, user=User("u"))
@@ -300,7 +302,7 @@ class Cluster:
 PORTS = [{"port": 80}]
 
 
-def test_each_service_has_an_address_of_its_own():
+def test_services_get_distinct_cluster_ips():
     cluster = Cluster()
     addresses = [cluster.create(f"s{number}", {"ports": PORTS})["clusterIP"] for number in range(300)]
     assert len(set(addresses)) == 300
@@ -308,33 +310,33 @@ def test_each_service_has_an_address_of_its_own():
     assert all(ipaddress.ip_address(each) in network for each in addresses)
 
 
-def test_seed_gives_the_same_addresses_again():
+def test_same_seed_allocates_the_same_service_addresses():
     one, other = (Cluster(7).create("s", {"type": "NodePort", "ports": PORTS}) for _ in range(2))
     assert one == other
 
 
-def test_service_addresses_are_not_taken_by_a_write_that_fails():
+def test_failed_write_allocates_no_service_address():
     cluster = Cluster()
     spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
     cluster.create("failed", spec, stored=False)
     assert cluster.create("s", spec)["clusterIP"] == "10.96.4.4"
 
 
-def test_ports_of_one_service_differ():
+def test_service_gets_distinct_node_ports():
     ports = [{"name": f"p{number}", "port": 1000 + number} for number in range(50)]
     spec = Cluster().create("s", {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports})
     given = [*(each["nodePort"] for each in spec["ports"]), spec["healthCheckNodePort"]]
     assert len(set(given)) == 51
 
 
-def test_service_addresses_are_separate_for_each_store():
+def test_service_addresses_are_allocated_separately_for_each_store():
     cluster, other = Cluster(), Cluster()
     cluster.create("s", {"clusterIP": "10.96.4.4", "ports": PORTS})
     cluster.store = other.store
     cluster.create("s", {"clusterIP": "10.96.4.4", "ports": PORTS})
 
 
-def test_resources_have_the_plural_and_the_scope_of_manager_kinds():
+def test_resources_have_the_plural_and_scope_that_manager_kinds_declares():
     served = {(each.group, each.version, each.kind): (each.plural, each.namespaced) for each in resources()}
     found = {}
     for path in (Path(__file__).parents[4] / "manager_kinds").glob("*.json"):

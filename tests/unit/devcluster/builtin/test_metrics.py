@@ -46,7 +46,7 @@ async def test_metrics_api_is_absent_until_a_pod_has_usage():
 
 
 @pytest.mark.parametrize(("query", "names"), [({}, ["busy"]), ({"labelSelector": "app=idle"}, [])])
-async def test_metrics_api_lists_pods_with_usage_alone(query: dict[str, str], names: list[str]):
+async def test_metrics_api_lists_only_pods_with_usage(query: dict[str, str], names: list[str]):
     async with DevCluster(port=None, controllers=False) as cluster:
         await create_pod(cluster, "busy", USAGE)
         await create_pod(cluster, "idle", {})

@@ -21,7 +21,7 @@ Make = Callable[..., dict]
 
 
 class Cluster:
-    """A cluster in virtual time, with what tests ask of it."""
+    """A cluster in virtual time, with helper methods for tests."""
 
     def __init__(self, devcluster: DevCluster) -> None:
         self.devcluster = devcluster
@@ -73,17 +73,17 @@ class Cluster:
         await asyncio.sleep(seconds)
 
     async def settled(self, resource: str, obj: dict, seconds: float = 5.0) -> None:
-        """Apply it, and let the controllers do what follows."""
+        """Apply the object, and wait until the controllers have settled."""
         await self.apply(resource, obj)
         await self.settle(seconds)
 
     async def patch(self, resource: str, name: str, patch: dict, seconds: float = 5.0) -> None:
-        """Patch it, and let the controllers do what follows."""
+        """Patch the object, and wait until the controllers have settled."""
         await self.client.patch(resource, "x", name, patch)
         await self.settle(seconds)
 
     async def delete(self, resource: str, name: str, *, seconds: float = 5.0, **options: Any) -> None:
-        """Delete it, and let the controllers do what follows."""
+        """Delete the object, and wait until the controllers have settled."""
         await self.client.delete(resource, "x", name, **options)
         await self.settle(seconds)
 

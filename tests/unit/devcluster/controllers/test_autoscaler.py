@@ -39,7 +39,7 @@ async def start(cluster: Cluster, replicas: int, *metrics: dict, **spec: Any) ->
 
 
 async def use(cluster: Cluster, seconds: float = 20.0, **amounts: str) -> None:
-    """Set what each pod uses, and let the autoscaler see it."""
+    """Set the usage of each pod, and wait until the autoscaler has read it."""
     annotations = {f"devcluster.local/{name}": amount for name, amount in amounts.items()}
     for pod in cluster.list("pods"):
         await cluster.client.patch(
@@ -75,7 +75,7 @@ async def test_autoscaler_adds_replicas_when_pods_use_more_than_the_target(clust
     ],
     ids=["below the target", "near the target", "above its bounds"],
 )
-async def test_autoscaler_names_its_reason_not_to_scale(
+async def test_autoscaler_condition_gives_the_reason_for_not_scaling(
     cluster: Cluster, before: int, spec: dict, cpu: str, after: int, kind: str, condition: tuple[str, str]
 ):
     await start(cluster, before, **spec)
@@ -85,7 +85,7 @@ async def test_autoscaler_names_its_reason_not_to_scale(
     assert replicas(cluster) == (1 if before == 4 else after)
 
 
-async def test_autoscaler_behavior_limits_the_speed(cluster: Cluster):
+async def test_autoscaler_behavior_limits_the_scaling_rate(cluster: Cluster):
     one_a_minute = {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}
     await start(cluster, 2, behavior=one_a_minute)
     await use(cluster, 0.5, cpu="400m")
@@ -94,7 +94,7 @@ async def test_autoscaler_behavior_limits_the_speed(cluster: Cluster):
         await cluster.settle(seconds)
 
 
-async def test_autoscaler_names_a_container_without_a_request(cluster: Cluster):
+async def test_autoscaler_condition_names_a_container_without_a_cpu_request(cluster: Cluster):
     without = deployment(1)
     del without["spec"]["template"]["spec"]["containers"][0]["resources"]
     await cluster.settled("deployments.apps", without)
@@ -123,7 +123,7 @@ AVERAGE = {"type": "AverageValue", "averageValue": "10"}
         ("External", {"target": AVERAGE}, ("namespaces", "", "x")),
     ],
 )
-async def test_autoscaler_follows_a_named_metric(
+async def test_autoscaler_scales_by_a_custom_metric(
     cluster: Cluster, kind: str, source: dict, holder: tuple[str, ...]
 ):
     metric = {"type": kind, kind.lower(): {"metric": REQUESTS, **source}}

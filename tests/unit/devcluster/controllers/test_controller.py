@@ -33,7 +33,7 @@ def test_work_queue_delivers_a_key_whose_time_passes_while_its_timer_is_set(monk
 
 
 @pytest.mark.virtual_time
-async def test_error_that_ends_the_controllers_is_reported(
+async def test_unexpected_error_that_ends_all_controllers_is_logged(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     def broken(*_: object, **__: object) -> None:

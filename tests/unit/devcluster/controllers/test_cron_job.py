@@ -24,7 +24,7 @@ def cron(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, An
     }
 
 
-async def test_cron_job_starts_a_job_each_minute_and_keeps_three(cluster: Cluster):
+async def test_cron_job_starts_a_job_each_minute_and_keeps_the_last_three(cluster: Cluster):
     await cluster.settled("cronjobs.batch", cron(), 6 * MINUTE)
     jobs = cluster.list("jobs.batch")
     assert len(jobs) in {3, 4}  # the last may still run
@@ -42,7 +42,9 @@ async def test_cron_job_starts_a_job_each_minute_and_keeps_three(cluster: Cluste
     ("policy", "alive", "reason"),
     [("Allow", 3, "SuccessfulCreate"), ("Forbid", 1, "JobAlreadyActive"), ("Replace", 1, "SuccessfulDelete")],
 )
-async def test_cron_job_keeps_its_concurrency_policy(cluster: Cluster, policy: str, alive: int, reason: str):
+async def test_cron_job_respects_its_concurrency_policy(
+    cluster: Cluster, policy: str, alive: int, reason: str
+):
     await cluster.settled("cronjobs.batch", cron(LONG, concurrencyPolicy=policy), 3 * MINUTE)
     jobs = cluster.list("jobs.batch")
     assert sum("Complete" not in str(job["status"].get("conditions")) for job in jobs) == alive
@@ -51,20 +53,20 @@ async def test_cron_job_keeps_its_concurrency_policy(cluster: Cluster, policy: s
     assert reason in [each for each, _ in cluster.events("CronJob")]
 
 
-async def test_cron_job_that_is_suspended_waits_and_goes_on(cluster: Cluster):
+async def test_suspended_cron_job_starts_no_job_until_it_is_resumed(cluster: Cluster):
     await cluster.settled("cronjobs.batch", cron(suspend=True, startingDeadlineSeconds=10), 3 * MINUTE)
     assert not cluster.list("jobs.batch")
     await cluster.patch("cronjobs.batch", "c", {"spec": {"suspend": False}}, MINUTE + 5)
     assert len(cluster.list("jobs.batch")) in {1, 2}
 
 
-async def test_cron_job_in_an_unknown_time_zone_says_so(cluster: Cluster):
+async def test_cron_job_with_an_unknown_time_zone_reports_it(cluster: Cluster):
     await cluster.settled("cronjobs.batch", cron(timeZone="Moon/Crater"), 2 * MINUTE)
     assert not cluster.list("jobs.batch")
     assert ("UnknownTimeZone", "invalid timeZone: Moon/Crater") in cluster.events("CronJob")
 
 
-async def test_cron_job_takes_its_jobs_along(cluster: Cluster):
+async def test_cron_job_deletion_deletes_its_jobs(cluster: Cluster):
     await cluster.settled("cronjobs.batch", cron(), MINUTE + 5)
     assert cluster.list("jobs.batch")
     await cluster.delete("cronjobs.batch", "c", propagation="Background")

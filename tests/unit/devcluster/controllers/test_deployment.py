@@ -45,7 +45,9 @@ def steps(cluster: Cluster) -> list[tuple]:
     return found
 
 
-async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster: Cluster, deployment: Make):
+async def test_deployment_rollout_has_the_status_updates_of_the_real_controller(
+    slow_cluster: Cluster, deployment: Make
+):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment())
     bad, good = "MinimumReplicasUnavailable", "MinimumReplicasAvailable"
@@ -104,7 +106,7 @@ async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: 
     assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")} == {"nginx:2"}
 
 
-async def test_undo_takes_the_old_replica_set_and_numbers_it_anew(cluster: Cluster, deployment: Make):
+async def test_rollback_reuses_the_old_replica_set_with_a_new_revision(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
     for name in ("nginx:2", "nginx:1"):
         await cluster.patch(*WEB, image(name))
@@ -118,14 +120,14 @@ async def test_undo_takes_the_old_replica_set_and_numbers_it_anew(cluster: Clust
     assert history == "1"
 
 
-async def test_history_is_kept_to_its_limit(cluster: Cluster, deployment: Make):
+async def test_deployment_keeps_old_replica_sets_up_to_its_history_limit(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment(revisionHistoryLimit=1))
     for number in range(2, 6):
         await cluster.patch(*WEB, image(f"nginx:{number}"))
     assert len(cluster.list("replicasets.apps")) == 2
 
 
-async def test_scaling_scales_the_newest(cluster: Cluster, deployment: Make):
+async def test_deployment_scaling_changes_the_newest_replica_set(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
     await cluster.patch(*WEB, {"spec": {"replicas": 5}})
     (replica_set,) = cluster.list("replicasets.apps")
@@ -136,7 +138,9 @@ async def test_scaling_scales_the_newest(cluster: Cluster, deployment: Make):
     assert cluster.get(*WEB)["status"].get("replicas", 0) == 0
 
 
-async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster: Cluster, deployment: Make):
+async def test_recreate_strategy_waits_until_the_old_pods_are_deleted(
+    slow_cluster: Cluster, deployment: Make
+):
     cluster = slow_cluster
     await cluster.settled("deployments.apps", deployment(strategy={"type": "Recreate"}))
     cluster.seen.clear()
@@ -150,7 +154,7 @@ async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster: Cluster,
     assert cluster.get(*WEB)["status"]["updatedReplicas"] == 3
 
 
-async def test_rollout_that_stands_still_exceeds_its_deadline(cluster: Cluster, deployment: Make):
+async def test_rollout_without_progress_exceeds_its_deadline(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment(progressDeadlineSeconds=60))
     await cluster.patch(*WEB, image("nginx:never-ready"), 50)
     assert condition(cluster, "Progressing")[1] == "ReplicaSetUpdated"
@@ -174,7 +178,7 @@ async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster, depl
     assert len(cluster.list("replicasets.apps")) == 2
 
 
-async def test_deletion_takes_everything_along(cluster: Cluster, deployment: Make):
+async def test_deployment_deletion_deletes_its_replica_sets_and_pods(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
     await cluster.delete(*WEB)
     assert cluster.list("replicasets.apps") == cluster.list("pods") == []

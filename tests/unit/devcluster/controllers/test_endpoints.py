@@ -22,7 +22,9 @@ def web(deployment: Make):
     return made
 
 
-async def test_endpoints_and_slices_follow_the_pods_and_go_with_their_service(cluster: Cluster, web: dict):
+async def test_endpoints_and_slices_follow_the_pods_and_are_deleted_with_their_service(
+    cluster: Cluster, web: dict
+):
     await cluster.apply("services", service())
     await cluster.settled("deployments.apps", web)
     pods = {pod["metadata"]["name"]: pod for pod in cluster.list("pods")}
@@ -48,7 +50,7 @@ async def test_endpoints_and_slices_follow_the_pods_and_go_with_their_service(cl
     assert cluster.list("endpointslices.discovery.k8s.io") == []
 
 
-async def test_pods_that_are_not_ready_are_listed_as_such(cluster: Cluster, web: dict):
+async def test_endpoints_list_unready_pods_under_not_ready_addresses(cluster: Cluster, web: dict):
     web["spec"]["template"]["metadata"]["annotations"] = {"devcluster.local/never-ready": "true"}
     await cluster.apply("services", service())
     await cluster.apply("services", service("all", publishNotReadyAddresses=True))
@@ -59,7 +61,7 @@ async def test_pods_that_are_not_ready_are_listed_as_such(cluster: Cluster, web:
     assert [list(each) for each in cluster.get("endpoints", "all")["subsets"]] == [["addresses", "ports"]]
 
 
-async def test_service_without_a_selector_is_left_alone(cluster: Cluster):
+async def test_service_without_a_selector_gets_no_endpoints(cluster: Cluster):
     bare = service()
     del bare["spec"]["selector"]
     await cluster.settled("services", bare)

@@ -39,14 +39,14 @@ async def test_foreground_deletion_deletes_dependents_first(cluster: Cluster):
     assert [name for _, name, obj in cluster.seen if obj is None] == ["bottom", "middle", "top"]
 
 
-async def test_orphans_stay_and_forget_their_owner(cluster: Cluster):
+async def test_orphan_deletion_keeps_dependents_and_removes_their_owner_reference(cluster: Cluster):
     await chain(cluster)
     await cluster.delete("configmaps", "top", propagation="Orphan")
     assert names(cluster) == {"middle", "bottom"}
     assert "ownerReferences" not in cluster.get("configmaps", "middle")["metadata"]
 
 
-async def test_dependent_stays_while_another_owner_exists(cluster: Cluster):
+async def test_garbage_collector_keeps_a_dependent_while_another_owner_exists(cluster: Cluster):
     owners = [await cluster.apply("configmaps", config(name)) for name in ("first", "second")]
     await cluster.apply("configmaps", config("shared", *owners))
     await cluster.delete("configmaps", "first")
@@ -54,7 +54,7 @@ async def test_dependent_stays_while_another_owner_exists(cluster: Cluster):
     assert [owner["name"] for owner in left] == ["second"]
 
 
-async def test_garbage_collector_deletes_an_object_whose_owner_is_not_there(cluster: Cluster):
+async def test_garbage_collector_deletes_an_object_whose_owner_does_not_exist(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"))
     elsewhere = await cluster.apply("configmaps", config("elsewhere"), namespace="y")
     another = {**owner, "metadata": {"name": "owner", "uid": "not-its-uid"}}
@@ -74,7 +74,7 @@ async def test_garbage_collector_deletes_a_thousand_dependents_quickly(cluster: 
     assert spent.units < 200
 
 
-async def test_deleted_namespace_is_emptied_pods_first(cluster: Cluster, deployment: Make):
+async def test_namespace_deletion_deletes_its_pods_before_other_objects(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
     cluster.seen.clear()
     await cluster.client.delete("namespaces", "", "x")

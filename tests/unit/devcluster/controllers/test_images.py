@@ -39,7 +39,7 @@ def started(image: str, *command: str, **more: Any) -> Start:
         ("-d", 0, ""),
     ],
 )
-def test_memcached_exits_when_its_command_line_is_wrong(line: str, code: int, last: str):
+def test_memcached_image_exits_when_its_command_line_is_wrong(line: str, code: int, last: str):
     outcome = memcached(started("memcached:1.6", "memcached", *line.split()))
     assert isinstance(outcome, Exited)
     assert (outcome.code, [*outcome.log, ""][len(outcome.log) - 1]) == (code, last)
@@ -56,17 +56,17 @@ def test_memcached_exits_when_its_command_line_is_wrong(line: str, code: int, la
         ("-l 127.0.0.1", {}, 64),
     ],
 )
-def test_memcached_listens_when_its_command_line_is_right(line: str, ports: dict, megabytes: int):
+def test_memcached_image_listens_when_its_command_line_is_right(line: str, ports: dict, megabytes: int):
     outcome = memcached(started("memcached:1.6", "memcached", *line.split()))
     assert outcome == Running(ports=ports, memory=megabytes * 1024 * 1024)
 
 
-def test_memcached_takes_options_alone_as_arguments_of_its_entrypoint():
+def test_memcached_image_passes_arguments_without_a_program_to_memcached():
     assert isinstance(memcached(started("memcached", args=["-m", "1"])), Exited)
     assert memcached(started("memcached", "sleep", "60")) == Running()
 
 
-def test_memcached_refuses_root_unless_told_which_user_to_become():
+def test_memcached_image_refuses_to_run_as_root_without_a_user_option():
     outcome = memcached(started("memcached", user=0))
     assert outcome == Exited(64, ("can't run as root without the -u switch",))
     assert isinstance(memcached(started("memcached", "memcached", "-u", "memcache", user=0)), Running)
@@ -82,7 +82,7 @@ def test_memcached_refuses_root_unless_told_which_user_to_become():
         ({"MYSQL_ROOT_PASSWORD": "x", "MYSQL_USER": "root"}, True),
     ],
 )
-def test_mysql_exits_without_a_password_for_root(env: dict[str, str], exits: bool):
+def test_mysql_image_exits_without_a_root_password(env: dict[str, str], exits: bool):
     outcome = mysql(started("mysql:8.4", env=env))
     assert isinstance(outcome, Exited) is exits
     assert not isinstance(outcome, Exited) or outcome.code == 1
@@ -97,7 +97,7 @@ def test_mysql_exits_without_a_password_for_root(env: dict[str, str], exits: boo
         ("/readme.html", {}, 200, ""),
     ],
 )
-def test_wordpress_redirects_to_its_installer(path: str, headers: dict, status: int, location: str):
+def test_wordpress_image_redirects_to_its_installer(path: str, headers: dict, status: int, location: str):
     outcome = wordpress(started("wordpress:6.8-apache"))
     assert isinstance(outcome, Running)
     assert outcome.ports
@@ -107,7 +107,7 @@ def test_wordpress_redirects_to_its_installer(path: str, headers: dict, status: 
     assert (response.status, response.location) == (status, location)
 
 
-def test_wordpress_speaks_no_http_when_it_is_of_a_fpm_image():
+def test_wordpress_fpm_image_serves_no_http():
     assert wordpress(started("wordpress:6.8-fpm")) == Running(ports={9000: None})
 
 
@@ -121,7 +121,7 @@ def test_wordpress_speaks_no_http_when_it_is_of_a_fpm_image():
         (f"ghcr.io/a/b@sha256:{'0' * 64}", f"ghcr.io/a/b@sha256:{'0' * 64}", "b"),
     ],
 )
-def test_image_reference_is_completed(text: str, full: str, program: str):
+def test_image_reference_parse_adds_the_default_registry_and_tag(text: str, full: str, program: str):
     reference = ImageReference.parse(text)
     assert (reference.full, reference.program) == (full, program)
 
@@ -139,7 +139,7 @@ def test_image_reference_is_completed(text: str, full: str, program: str):
         ("0" * 64, f"invalid repository name ({'0' * 64}), cannot specify 64-byte hexadecimal strings"),
     ],
 )
-def test_image_reference_is_refused_when_it_is_no_name(text: str, message: str):
+def test_image_reference_parse_refuses_an_invalid_name(text: str, message: str):
     with pytest.raises(InvalidImageName) as caught:
         ImageReference.parse(text)
     assert str(caught.value) == message

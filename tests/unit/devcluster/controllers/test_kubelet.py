@@ -12,7 +12,7 @@ from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_pod_is_scheduled_and_ready_after_the_delay(slow_cluster: Cluster):
+async def test_pod_is_scheduled_and_becomes_ready_after_the_delay(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.apply("pods", pod())
     await asyncio.sleep(0.9)
@@ -37,7 +37,7 @@ async def test_pod_is_scheduled_and_ready_after_the_delay(slow_cluster: Cluster)
     assert cluster.events() == [("Scheduled", "Successfully assigned x/p to node-0")]
 
 
-async def test_pods_spread_over_three_nodes_with_an_address_each(cluster: Cluster):
+async def test_pods_are_spread_over_three_nodes_with_distinct_addresses(cluster: Cluster):
     for number in range(30):
         await cluster.settled("pods", pod(f"p{number}"))
     pods = cluster.list("pods")
@@ -46,7 +46,7 @@ async def test_pods_spread_over_three_nodes_with_an_address_each(cluster: Cluste
     assert len({each["status"]["podIP"] for each in pods}) == 30
 
 
-async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(cluster: Cluster):
+async def test_unschedulable_pod_reports_the_reason_and_starts_when_a_node_fits(cluster: Cluster):
     await cluster.settled("pods", pod(nodeSelector={"disk": "fast"}))
     message = (
         "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. no new claims to "
@@ -70,7 +70,9 @@ async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(clu
         ({"image": "no-such-image:1"}, "Pending", "ImagePullBackOff"),
     ],
 )
-async def test_pod_fails_as_asked(cluster: Cluster, asked: dict, phase: str, waiting: str | None):
+async def test_pod_fails_as_its_image_or_annotation_requests(
+    cluster: Cluster, asked: dict, phase: str, waiting: str | None
+):
     await cluster.settled("pods", pod(**asked))
     status = cluster.get("pods", "p")["status"]
     assert (status["phase"], cluster.condition("Ready")[:2]) == (phase, ("False", "ContainersNotReady"))
@@ -104,7 +106,9 @@ async def test_deleted_pod_is_terminating_until_its_containers_have_stopped(
 
 
 @pytest.mark.parametrize(("grace", "seconds"), [(30, 10), (4, 4)])
-async def test_every_deleted_pod_is_terminating_when_the_cluster_says_so(grace: int, seconds: int):
+async def test_every_deleted_pod_terminates_gracefully_when_the_cluster_option_is_set(
+    grace: int, seconds: int
+):
     async with started(0.0, pod_stop_delay=10.0) as cluster:
         await cluster.settled("pods", pod(terminationGracePeriodSeconds=grace))
         await cluster.delete("pods", "p", seconds=seconds - 0.5)
@@ -113,14 +117,14 @@ async def test_every_deleted_pod_is_terminating_when_the_cluster_says_so(grace: 
         assert cluster.get("pods", "p") is None
 
 
-async def test_second_deletion_with_a_shorter_grace_period_ends_a_pod_earlier(cluster: Cluster):
+async def test_second_deletion_with_a_shorter_grace_period_removes_the_pod_earlier(cluster: Cluster):
     await cluster.settled("pods", stopping("600"))
     await cluster.delete("pods", "p", seconds=1)
     await cluster.delete("pods", "p", seconds=1, grace=1)
     assert cluster.get("pods", "p") is None
 
 
-async def test_failing_init_container_keeps_the_others_from_starting(cluster: Cluster):
+async def test_failing_init_container_prevents_the_start_of_later_containers(cluster: Cluster):
     init = [{"name": "i", "image": "migrate:crash-loop"}]
     await cluster.settled("pods", pod(initContainers=init), 60)
     status = cluster.get("pods", "p")["status"]
@@ -135,7 +139,7 @@ async def test_failing_init_container_keeps_the_others_from_starting(cluster: Cl
     assert cluster.get("pods", "once")["status"]["phase"] == "Failed"
 
 
-async def test_init_containers_wait_for_an_image_and_run_one_after_the_other(cluster: Cluster):
+async def test_init_containers_wait_for_their_image_and_run_in_order(cluster: Cluster):
     init = [{"name": "i", "image": "a"}, {"name": "j", "image": "no-such-image"}, {"name": "k", "image": "b"}]
     await cluster.settled("pods", pod(initContainers=init))
     states = [each["state"] for each in cluster.get("pods", "p")["status"]["initContainerStatuses"]]
@@ -144,7 +148,7 @@ async def test_init_containers_wait_for_an_image_and_run_one_after_the_other(clu
     assert states[2]["waiting"]["reason"] == "PodInitializing"
 
 
-async def test_sidecar_runs_beside_the_containers(cluster: Cluster):
+async def test_sidecar_runs_while_the_containers_run(cluster: Cluster):
     init = [{"name": "i", "image": "a", "restartPolicy": "Always"}, {"name": "j", "image": "b"}]
     await cluster.settled("pods", pod(initContainers=init))
     assert cluster.condition("Ready")[0] == "True"
@@ -152,7 +156,7 @@ async def test_sidecar_runs_beside_the_containers(cluster: Cluster):
     assert list(map(list, states)) == [["running"], ["terminated"]]
 
 
-async def test_pods_of_before_a_restart_keep_their_addresses(cluster: Cluster):
+async def test_pods_keep_their_addresses_after_a_devcluster_restart(cluster: Cluster):
     await cluster.settled("pods", pod())
     before = cluster.store.version
     first = cluster.get("pods", "p")["status"]["podIP"]
@@ -170,9 +174,7 @@ def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "PAUSE_FACTOR", 1e9)
 
 
-async def test_nodes_are_ready_however_slow_the_machine_was_at_the_start(
-    slow_machine: None, cluster: Cluster
-):
+async def test_nodes_are_ready_after_a_slow_start_of_the_machine(slow_machine: None, cluster: Cluster):
     await cluster.settle()
     nodes = {node["metadata"]["name"]: node["spec"].get("taints") for node in cluster.list("nodes", "")}
     assert nodes == dict.fromkeys(("node-0", "node-1", "node-2"))
@@ -189,7 +191,7 @@ def container_of(cluster: Cluster) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "made", [pod(annotations={f"{LOCAL}bad-command": "true"}), pod(image="shop:bad-command")]
 )
-async def test_pod_with_a_bad_command_reports_the_start_error(cluster: Cluster, made: dict[str, Any]):
+async def test_pod_with_a_missing_program_reports_the_start_error(cluster: Cluster, made: dict[str, Any]):
     made["spec"]["containers"][0]["command"] = ["/bin/shop", "--open"]
     await cluster.settled("pods", made, seconds=0.5)
     ended = container_of(cluster)["state"]["terminated"]
@@ -200,7 +202,7 @@ async def test_pod_with_a_bad_command_reports_the_start_error(cluster: Cluster, 
     assert container_of(cluster)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
 
 
-async def test_pod_out_of_memory_is_killed_after_the_given_seconds(cluster: Cluster):
+async def test_pod_is_oom_killed_after_the_seconds_in_its_annotation(cluster: Cluster):
     await cluster.settled("pods", pod(annotations={f"{LOCAL}out-of-memory": "20"}), seconds=15)
     assert cluster.condition("Ready")[0] == "True"
     await cluster.settle(6)
@@ -217,7 +219,7 @@ async def test_pod_out_of_memory_is_killed_after_the_given_seconds(cluster: Clus
         ("data", {"emptyDir": {}}, "rpc error: code = Internal desc = mount failed: exit status 32"),
     ],
 )
-async def test_pod_waits_for_a_volume_that_does_not_mount(
+async def test_pod_waits_when_its_volume_cannot_be_mounted(
     cluster: Cluster, asked: str, volume: dict[str, Any], cause: str
 ):
     made = pod(annotations={f"{LOCAL}mount-error": asked}, volumes=[{"name": "data", **volume}])

@@ -1,4 +1,4 @@
-"""Pods that fail as on a real node: their status, their Events, and what their controllers make of them."""
+"""Pods that fail as on a real node: their status, their Events, and the reaction of their controllers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def events_of(cluster: Cluster, *reasons: str) -> list[tuple[str, str, str]]:
     ]
 
 
-async def test_container_crash_loops_with_its_last_line_when_its_command_line_is_wrong(cluster: Cluster):
+async def test_crash_looping_container_reports_its_last_log_line_when_its_command_is_wrong(cluster: Cluster):
     await cluster.settled(
         "pods", one(command=WRONG, terminationMessagePolicy="FallbackToLogsOnError"), seconds=0.5
     )
@@ -77,7 +77,7 @@ async def test_container_crash_loops_with_its_last_line_when_its_command_line_is
         assert await cluster.logs(previous=previous) == [f"{NO_ROOM}\n".encode()]
 
 
-async def test_crash_loop_waits_five_minutes_at_most(cluster: Cluster):
+async def test_crash_loop_backoff_is_at_most_five_minutes(cluster: Cluster):
     await cluster.settled("pods", one(command=WRONG), seconds=3600)
     container = container_of(cluster)
     # Attempts at 0, 1 and 12 s, then after 20, 40, 80 and 160 s, then every 301 s.
@@ -98,7 +98,7 @@ async def test_crash_loop_waits_five_minutes_at_most(cluster: Cluster):
     ],
     ids=["known image", "unknown image"],
 )
-async def test_container_is_ready_when_its_command_and_its_probes_are_right(cluster: Cluster, made: dict):
+async def test_container_becomes_ready_when_its_command_and_probes_are_right(cluster: Cluster, made: dict):
     await cluster.settled("pods", copy.deepcopy(made))
     assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
     assert [reason for reason, _ in cluster.events()] == ["Scheduled"]
@@ -112,7 +112,7 @@ async def test_container_is_ready_when_its_command_and_its_probes_are_right(clus
         ("OnFailure", [], "Running", "ContainersNotReady"),
     ],
 )
-async def test_pod_phase_depends_on_the_restart_policy_and_the_other_containers(
+async def test_pod_phase_depends_on_the_restart_policy_and_on_every_container(
     cluster: Cluster, restart: str, others: list[dict], phase: str, reason: str
 ):
     made = one(command=WRONG, restart=restart)
@@ -123,7 +123,7 @@ async def test_pod_phase_depends_on_the_restart_policy_and_the_other_containers(
     assert [each["ready"] for each in status["containerStatuses"][1:]] == [True] * len(others)
 
 
-async def test_command_is_expanded_by_variables_of_a_config_map_and_a_secret(cluster: Cluster):
+async def test_container_command_expands_variables_from_a_config_map_and_a_secret(cluster: Cluster):
     await cluster.apply("configmaps", {"metadata": {"name": "sizes"}, "data": {"size": "1"}})
     secret = {"metadata": {"name": "more"}, "data": {"SIZE": base64.b64encode(b"64").decode()}}
     await cluster.apply("secrets", secret)
@@ -137,7 +137,7 @@ async def test_command_is_expanded_by_variables_of_a_config_map_and_a_secret(clu
     assert container_of(cluster, "small")["lastState"]["terminated"]["exitCode"] == 64
 
 
-async def test_container_waits_for_the_secret_that_its_variable_names(cluster: Cluster):
+async def test_container_waits_for_the_secret_that_its_environment_refers_to(cluster: Cluster):
     source = {"secretKeyRef": {"name": "db", "key": "root"}}
     env = [{"name": "MYSQL_ROOT_PASSWORD", "valueFrom": source}]
     await cluster.settled("pods", one("mysql:8.4", env=env))
@@ -158,7 +158,7 @@ async def test_container_waits_for_the_secret_that_its_variable_names(cluster: C
         ("wordpress", "image will run as root"),
     ],
 )
-async def test_container_is_refused_when_its_image_may_run_as_root(
+async def test_container_does_not_start_when_run_as_non_root_is_set_and_its_image_runs_as_root(
     cluster: Cluster, image: str, message: str
 ):
     await cluster.settled("pods", one(image, securityContext={"runAsNonRoot": True}))
@@ -167,14 +167,14 @@ async def test_container_is_refused_when_its_image_may_run_as_root(
     assert f"container has runAsNonRoot and {message} (pod: " in found
 
 
-async def test_container_is_killed_when_its_limit_is_below_its_memory(cluster: Cluster):
+async def test_container_is_oom_killed_when_its_limit_is_below_its_memory_use(cluster: Cluster):
     await cluster.settled("pods", one(command=RIGHT, resources={"limits": {"memory": "10Mi"}}))
     ended = container_of(cluster)["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
     assert waiting_of(cluster)[0] == "CrashLoopBackOff"
 
 
-async def test_image_pull_backs_off(cluster: Cluster):
+async def test_failing_image_pull_backs_off(cluster: Cluster):
     await cluster.settled("pods", one("registry.example/no-such-image:1"), seconds=0.5)
     error = (
         "rpc error: code = NotFound desc = failed to pull and unpack image "
@@ -201,7 +201,7 @@ async def test_image_pull_backs_off(cluster: Cluster):
     assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
 
 
-async def test_image_with_an_invalid_name_is_reported(cluster: Cluster):
+async def test_container_with_an_invalid_image_name_reports_it(cluster: Cluster):
     await cluster.settled("pods", one("web::1"))
     why = 'couldn\'t parse image name "web::1": invalid reference format'
     message = f'Failed to apply default image tag "web::1": {why}'
@@ -225,7 +225,9 @@ async def test_image_with_an_invalid_name_is_reported(cluster: Cluster):
         (http("/", "http"), "couldn't find port: http"),
     ],
 )
-async def test_readiness_probe_fails_as_the_kubelets_would(cluster: Cluster, probe: dict, output: str):
+async def test_readiness_probe_failure_has_the_message_of_the_kubelet(
+    cluster: Cluster, probe: dict, output: str
+):
     await cluster.settled("pods", one("wordpress:6.8-apache", readinessProbe=probe), seconds=25)
     status, container = status_of(cluster), container_of(cluster)
     assert (status["phase"], container["ready"], container["started"]) == ("Running", False, True)
@@ -245,7 +247,7 @@ async def test_readiness_probe_fails_as_the_kubelets_would(cluster: Cluster, pro
         ({"tcpSocket": {"port": 80}}, 0),
     ],
 )
-async def test_readiness_probe_succeeds_and_follows_redirects_to_the_pod_alone(
+async def test_readiness_probe_follows_redirects_only_to_the_pod(
     cluster: Cluster, probe: dict, warnings: int
 ):
     await cluster.settled("pods", one("wordpress:6.8-apache", readinessProbe=probe), seconds=60)
@@ -255,7 +257,7 @@ async def test_readiness_probe_succeeds_and_follows_redirects_to_the_pod_alone(
 
 
 @pytest.mark.parametrize("kind", ["liveness", "startup"])
-async def test_container_is_restarted_when_its_probe_fails(cluster: Cluster, kind: str):
+async def test_container_is_restarted_when_its_liveness_probe_fails(cluster: Cluster, kind: str):
     probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 2, "initialDelaySeconds": 3}
     await cluster.settled("pods", one(**{f"{kind}Probe": probe}), seconds=12)
     assert container_of(cluster)["ready"] is (kind == "liveness")
@@ -281,7 +283,9 @@ async def test_pod_fails_at_its_deadline(cluster: Cluster):
     assert events_of(cluster, "DeadlineExceeded") == [("Normal", "DeadlineExceeded", text)]
 
 
-async def test_evicted_pod_stays_failed_and_its_replica_set_makes_another(cluster: Cluster, deployment: Any):
+async def test_evicted_pod_stays_failed_and_its_replica_set_creates_another(
+    cluster: Cluster, deployment: Any
+):
     await cluster.settled(WEB, deployment(replicas=2))
     first, second = (each["metadata"]["name"] for each in cluster.list("pods"))
     evict = {"metadata": {"annotations": {"devcluster.local/evict": "memory"}}}
@@ -318,7 +322,7 @@ async def test_eviction_request_deletes_the_pod(cluster: Cluster):
     assert cluster.get("pods", "p") is None
 
 
-async def test_pods_wait_while_nodes_are_full_and_go_on_when_one_fails(cluster: Cluster):
+async def test_pods_wait_while_nodes_are_full_and_start_when_a_running_pod_fails(cluster: Cluster):
     for name in ("node-0", "node-1", "node-2"):
         allocatable = {"cpu": "2", "memory": "1Gi", "pods": "110"}
         await cluster.client.patch(
@@ -356,7 +360,7 @@ async def test_pod_that_fits_no_node_is_unschedulable(cluster: Cluster, requests
     )
 
 
-async def test_image_has_the_program_that_the_cluster_is_made_with():
+async def test_container_runs_the_program_that_was_given_for_its_image():
     def shop(start: Start) -> Running | Exited:
         if start.args == ["--open"]:
             return Running(ports={8080: lambda request: HttpResponse(503 if request.path == "/" else 200)})

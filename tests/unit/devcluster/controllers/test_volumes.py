@@ -25,7 +25,7 @@ def asking(storage: str) -> dict:
     return {"spec": {"resources": {"requests": {"storage": storage}}}}
 
 
-async def test_claim_of_a_class_gets_a_new_volume_and_more_when_it_asks(cluster: Cluster):
+async def test_claim_with_a_storage_class_gets_a_new_volume_and_can_be_expanded(cluster: Cluster):
     await cluster.settled("persistentvolumeclaims", claim())
     bound = cluster.get(*CLAIM)
     assert bound["spec"]["volumeName"] == f"pvc-{bound['metadata']['uid']}"
@@ -42,7 +42,7 @@ async def test_claim_of_a_class_gets_a_new_volume_and_more_when_it_asks(cluster:
     assert cluster.get(*CLAIM)["status"]["capacity"] == {"storage": "2Gi"}
 
 
-async def test_claim_takes_the_smallest_volume_that_fits(cluster: Cluster):
+async def test_claim_is_bound_to_the_smallest_volume_that_fits(cluster: Cluster):
     for name, size in (("small", "500Mi"), ("fits", "2Gi"), ("large", "5Gi")):
         spec = {
             "capacity": {"storage": size},
@@ -68,13 +68,13 @@ async def test_claim_takes_the_smallest_volume_that_fits(cluster: Cluster):
         ("nope", 'ProvisioningFailed: storageclass.storage.k8s.io "nope" not found'),
     ],
 )
-async def test_claim_that_cannot_be_bound_says_why(cluster: Cluster, storage_class: str, event: str):
+async def test_unbound_claim_reports_the_reason(cluster: Cluster, storage_class: str, event: str):
     await cluster.settled("persistentvolumeclaims", claim(storage_class))
     assert cluster.get(*CLAIM)["status"]["phase"] == "Pending"
     assert list(map(": ".join, cluster.events())) == [event]
 
 
-async def test_claim_in_use_stays_until_its_pod_is_gone(cluster: Cluster):
+async def test_deleted_claim_in_use_remains_until_its_pod_is_deleted(cluster: Cluster):
     await cluster.apply("persistentvolumeclaims", claim())
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     await cluster.settled("pods", pod(volumes=volumes))
@@ -86,7 +86,7 @@ async def test_claim_in_use_stays_until_its_pod_is_gone(cluster: Cluster):
     assert cluster.list("persistentvolumes", "") == []
 
 
-async def test_claim_of_a_class_that_does_not_allow_it_cannot_grow(cluster: Cluster):
+async def test_claim_cannot_be_expanded_when_its_storage_class_forbids_it(cluster: Cluster):
     fixed = {"metadata": {"name": "fixed"}, "provisioner": "p", "volumeBindingMode": "Immediate"}
     await cluster.client.create("storageclasses.storage.k8s.io", "", fixed)
     await cluster.settled("persistentvolumeclaims", claim("fixed"))

@@ -38,7 +38,7 @@ def job(image: str = "nginx:1", **spec: Any) -> dict:
 
 
 def changes(cluster: Cluster) -> list[str]:
-    """Return the pods that came and went, in order."""
+    """Return the created and deleted pods, in order."""
     order, alive = [], set()
     for kind, name, obj in cluster.seen:
         if kind != "pods":
@@ -52,7 +52,7 @@ def changes(cluster: Cluster) -> list[str]:
     return order
 
 
-async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster: Cluster):
+async def test_stateful_set_scales_up_in_order_and_down_in_reverse(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.apply("statefulsets.apps", stateful_set())
     await asyncio.sleep(0.5)
@@ -88,7 +88,7 @@ async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster: C
     ]
 
 
-async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster: Cluster):
+async def test_stateful_set_updates_pods_from_the_last_down_to_the_partition(slow_cluster: Cluster):
     cluster = slow_cluster
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     await cluster.settled("statefulsets.apps", stateful_set(updateStrategy=strategy), 10)
@@ -107,7 +107,7 @@ async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster:
     assert [each["revision"] for each in cluster.list("controllerrevisions.apps")] in ([1, 2], [2, 1])
 
 
-async def test_stateful_set_makes_claims_and_keeps_them(cluster: Cluster):
+async def test_stateful_set_creates_claims_and_keeps_them_after_its_deletion(cluster: Cluster):
     claim = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "standard",
@@ -127,7 +127,7 @@ async def test_stateful_set_makes_claims_and_keeps_them(cluster: Cluster):
     assert len(cluster.list("persistentvolumeclaims")) == 2
 
 
-async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster: Cluster):
+async def test_daemon_set_runs_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster: Cluster):
     cluster = slow_cluster
     spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds")}
     daemon_set = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ds"}, "spec": spec}
@@ -154,7 +154,7 @@ async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(slow
     assert cluster.store.version == before
 
 
-async def test_job_completes_as_the_real_one(slow_cluster: Cluster):
+async def test_job_completes_with_the_status_of_the_real_controller(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.settled("jobs.batch", job(completions=2, parallelism=2), 10)
     status = cluster.get("jobs.batch", "j")["status"]
@@ -171,7 +171,7 @@ async def test_job_completes_as_the_real_one(slow_cluster: Cluster):
     assert cluster.store.version == before
 
 
-async def test_job_fails_when_too_many_pods_did(cluster: Cluster):
+async def test_job_fails_when_more_pods_fail_than_its_backoff_limit(cluster: Cluster):
     await cluster.settled("jobs.batch", job("x:crash-loop", backoffLimit=1), 60)
     status = cluster.get("jobs.batch", "j")["status"]
     assert status["failed"] == 2
@@ -197,7 +197,7 @@ async def test_indexed_job_runs_each_index_once(cluster: Cluster):
     assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == [f"j-{n}" for n in range(5)]
 
 
-async def test_suspended_job_waits(cluster: Cluster):
+async def test_suspended_job_starts_no_pod_until_it_is_resumed(cluster: Cluster):
     await cluster.settled("jobs.batch", job(suspend=True))
     assert cluster.list("pods") == []
     await cluster.patch("jobs.batch", "j", {"spec": {"suspend": False}})
@@ -209,7 +209,7 @@ async def test_suspended_job_waits(cluster: Cluster):
     ]
 
 
-async def test_finished_job_is_deleted_after_its_time(cluster: Cluster):
+async def test_finished_job_is_deleted_after_its_ttl(cluster: Cluster):
     await cluster.settled("jobs.batch", job(ttlSecondsAfterFinished=100), 90)
     assert cluster.get("jobs.batch", "j") is not None
     await cluster.settle(20)

@@ -25,17 +25,17 @@ def wrong(new: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
     return [each.text for each in check_spec(new, old)]
 
 
-def test_expensive_rule_is_refused_in_a_new_schema():
+def test_new_crd_with_an_expensive_cel_rule_is_refused():
     for old in (None, definition(), definition(TOO_EXPENSIVE, version="v2")):
         (text,) = wrong(definition(TOO_EXPENSIVE), old)
         assert text.startswith("Forbidden: estimated rule cost exceeds budget by factor of ")
 
 
-def test_expensive_rule_is_taken_in_a_schema_that_is_stored():
+def test_stored_crd_keeps_its_expensive_cel_rule():
     assert not wrong(definition(TOO_EXPENSIVE), definition(TOO_EXPENSIVE))
 
 
-def test_rules_that_cost_too_much_together_are_refused_in_a_schema_that_is_stored():
+def test_stored_crd_is_refused_when_its_cel_rules_cost_too_much_together():
     many = definition(*[EXPENSIVE] * 25)
     for old in (None, many):
         *named, total = wrong(many, old)

@@ -18,7 +18,7 @@ STRATEGY = DefinitionStrategy()
 
 
 class Cluster:
-    """A store whose definitions are established, without a server around it."""
+    """A store with established CRDs, without an API server."""
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store or Store()
@@ -86,7 +86,7 @@ def cluster() -> Cluster:
     return made
 
 
-def test_establisher_serves_definitions_established_before_a_restart():
+def test_establisher_serves_crds_that_were_established_before_a_restart():
     first = Cluster()
     first.establisher.start()
     first.establish()
@@ -95,7 +95,7 @@ def test_establisher_serves_definitions_established_before_a_restart():
     assert len(second.versions()) == 2
 
 
-async def test_deletion_of_many_objects_lets_others_run(cluster: Cluster):
+async def test_crd_deletion_with_many_objects_yields_to_other_tasks(cluster: Cluster):
     cluster.establish()
     for number in range(1000):
         cluster.add(f"w{number}", ["example.com/wait"] if number % 2 else None)
@@ -111,7 +111,7 @@ async def test_deletion_of_many_objects_lets_others_run(cluster: Cluster):
     assert all("deletionTimestamp" in each for each in left)
 
 
-async def test_deletion_reaches_an_object_that_is_created_meanwhile(cluster: Cluster):
+async def test_crd_deletion_deletes_an_object_that_is_created_meanwhile(cluster: Cluster):
     cluster.establish()
     held = cluster.add("one", ["example.com/wait"])
     cluster.delete()
@@ -123,7 +123,21 @@ async def test_deletion_reaches_an_object_that_is_created_meanwhile(cluster: Clu
     assert cluster.store.get(key()) is None
 
 
-def test_settle_decodes_no_definitions_of_other_groups(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+def test_crd_with_a_changed_schema_validates_by_it_at_once(cluster: Cluster):
+    cluster.establish()
+    stored = cluster.store.get(key())
+    assert stored is not None
+    definition = stored.decode()
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] = ["spec"]
+    cluster.store.update(key(), definition)
+    resource = cluster.registry.find("example.com", "v1", "widgets")
+    assert resource is not None
+    new = {"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "a"}}
+    (error,) = resource.strategy.validate_create(new, cluster.context)
+    assert str(error) == "spec: Required value"
+
+
+def test_settle_decodes_no_crds_of_other_groups(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     for group in ("one.example.com", "two.example.com"):
         cluster.establish(group=group)
     decoded: list[str] = []
@@ -138,7 +152,7 @@ def test_settle_decodes_no_definitions_of_other_groups(cluster: Cluster, monkeyp
     assert set(decoded) == {"widgets.three.example.com"}
 
 
-def test_settle_continues_with_the_other_definitions_after_a_failure(
+def test_settle_continues_with_the_other_crds_after_a_failure(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     cluster.define(group="one.example.com")

@@ -1,4 +1,4 @@
-"""Objects of other versions, and those written by other rules than the present ones."""
+"""Objects of other API versions, and objects stored under an earlier schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_tidy_drops_unknown_fields_and_adds_new_defaults():
     assert (versions.is_stale(5), versions.is_stale(6)) == (True, False)
 
 
-def test_versions_are_alike_when_they_take_the_same_objects():
+def test_are_alike_is_true_for_versions_with_equal_schemas():
     schemas = {"v1": schema(a=TEXT), "v2": schema(a=TEXT), "v3": schema(b=TEXT)}
     versions = CustomVersions(schemas, stale_until=0)
     assert versions.are_alike("v1", "v2")
@@ -44,7 +44,7 @@ def test_versions_are_alike_when_they_take_the_same_objects():
 
 
 @pytest.mark.parametrize(("generation", "stale"), [(1, False), (2, True)])
-def test_custom_versions_are_stale_only_when_the_definition_has_changed(generation: int, stale: bool):
+def test_custom_versions_are_stale_only_when_the_crd_has_changed(generation: int, stale: bool):
     (resource,) = resources_of(definition(generation))
     assert resource.custom_versions is not None
     assert resource.custom_versions.is_stale(7) is stale

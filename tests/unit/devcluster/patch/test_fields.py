@@ -1,4 +1,4 @@
-"""Sets of fields."""
+"""Field sets of managedFields."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ BOTH = {"f:a": {".": {}, "f:b": {}}}
         (intersection, PARENT, BOTH, PARENT),
     ],
 )
-def test_field_and_its_parent_are_separate_members(operation: Any, one: Any, other: Any, expected: Any):
+def test_field_set_distinguishes_a_field_from_its_parent(operation: Any, one: Any, other: Any, expected: Any):
     assert operation(one, other) == expected
 
 
-def test_field_set_contains_a_path_only_as_a_member():
+def test_field_set_contains_only_paths_that_are_members():
     assert contains(BOTH, ["f:a"])
     assert contains(BOTH, ["f:a", "f:b"])
     assert not contains(CHILD, ["f:a"])
@@ -66,7 +66,7 @@ def test_field_set_contains_a_path_only_as_a_member():
     assert not contains(BOTH, [])
 
 
-def test_paths_name_keys_and_values_as_messages_do():
+def test_field_path_text_has_the_format_of_conflict_messages():
     fields = {
         "f:spec": {
             "f:ports": {
@@ -86,19 +86,19 @@ def test_paths_name_keys_and_values_as_messages_do():
     ]
 
 
-def test_ordered_sorts_set_items_by_value_or_by_text():
+def test_ordered_sorts_field_set_items_by_value_or_by_text():
     fields = {"f:b": {"v:10": {}, "v:9": {}, ".": {}}, "f:a": {}}
 
     assert json.dumps(ordered(fields)) == '{"f:a": {}, "f:b": {".": {}, "v:9": {}, "v:10": {}}}'
     assert json.dumps(ordered(fields, by_text=True)) == '{"f:a": {}, "f:b": {".": {}, "v:10": {}, "v:9": {}}}'
 
 
-def test_keys_are_written_as_go_writes_json():
+def test_field_set_keys_are_encoded_like_go_json():
     assert item_key({"port": 80.0, "name": "<é>"}) == 'k:{"name":"\\u003cé\\u003e","port":80}'
     assert value_key("a&b") == 'v:"a\\u0026b"'
 
 
-def test_paths_of_plain_fields_make_a_set():
+def test_of_paths_returns_the_field_set_of_plain_fields():
     assert of_paths(["status", ("metadata", "labels")]) == {"f:status": {}, "f:metadata": {"f:labels": {}}}
 
 

@@ -56,7 +56,7 @@ def recorded(new: dict[str, Any], old: dict[str, Any] | None, manager: str = "m"
     record_update(new, old, write(manager, **{"now": LATER, **more}))
 
 
-def test_new_built_in_object_has_no_managed_fields_for_empty_go_structs():
+def test_managed_fields_of_a_new_built_in_object_omit_empty_go_structs():
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -91,7 +91,7 @@ def test_new_built_in_object_has_no_managed_fields_for_empty_go_structs():
     }
 
 
-def test_write_without_a_change_keeps_the_entries_with_their_times():
+def test_write_without_a_change_keeps_managed_fields_entries_and_their_times():
     old = thing({"size": 1})
     recorded(old, None, "a", now=NOW)
     new = copy.deepcopy(old)
@@ -101,7 +101,7 @@ def test_write_without_a_change_keeps_the_entries_with_their_times():
     assert new == old
 
 
-def test_record_update_owns_fields_that_became_atomic_as_a_whole():
+def test_managed_fields_own_a_list_or_map_as_a_whole_when_it_became_atomic():
     live = applied(None, {"list": [{"name": "a", "v": "1"}], "map": {"k": "v"}})
     new = copy.deepcopy(live)
     new["spec"]["size"] = 1
@@ -114,7 +114,7 @@ def test_record_update_owns_fields_that_became_atomic_as_a_whole():
     }
 
 
-def test_apply_changes_neither_the_object_nor_the_configuration():
+def test_apply_does_not_change_its_arguments():
     live = applied(None, {"list": [{"name": "a"}], "map": {"a": "b"}})
     config = thing({"list": [{"name": "b"}]})
     before = copy.deepcopy((live, config))
@@ -138,7 +138,7 @@ def renamed(obj: dict[str, Any], api_version: str) -> tuple[dict[str, Any], Sche
 
 
 @pytest.mark.parametrize(("spec", "left"), [({"size": 2}, {"size": 2}), ({}, {"map": {"x": "y"}})])
-def test_fields_are_compared_in_the_version_in_which_they_were_applied(
+def test_managed_fields_are_compared_in_the_version_in_which_they_were_applied(
     spec: dict[str, Any], left: dict[str, Any]
 ):
     first = {**thing({"count": 1}), "apiVersion": "example.com/v2"}
@@ -156,7 +156,7 @@ def test_fields_are_compared_in_the_version_in_which_they_were_applied(
     assert (entry["apiVersion"], entry["fieldsV1"]) == (API, {"f:spec": {"f:size": {}} if spec else {}})
 
 
-def test_managed_fields_are_dropped_when_their_version_does_not_know_all_fields():
+def test_managed_fields_are_dropped_when_their_version_lacks_a_field():
     live = applied(None, {"size": 1})
     live["metadata"]["managedFields"][0]["apiVersion"] = "example.com/v2"
     new = copy.deepcopy(live)
@@ -168,7 +168,7 @@ def test_managed_fields_are_dropped_when_their_version_does_not_know_all_fields(
     assert "managedFields" not in new["metadata"]
 
 
-def test_applier_that_gives_up_its_only_label_leaves_the_metadata_of_the_server():
+def test_apply_without_its_former_only_label_keeps_the_metadata_of_the_server():
     live = apply(None, thing({"size": 1}, labels={"a": "b"}), write("applier", NOW), force=False)
     live["metadata"]["uid"] = "some-uid"
 
@@ -181,7 +181,7 @@ def test_applier_that_gives_up_its_only_label_leaves_the_metadata_of_the_server(
     }
 
 
-def test_entries_of_a_version_that_is_not_served_any_more_go():
+def test_managed_fields_entries_of_an_unserved_version_are_dropped():
     live = applied(None, {"size": 1})
     live["metadata"]["managedFields"][0]["apiVersion"] = "example.com/v0"
     new = copy.deepcopy(live)
@@ -214,23 +214,23 @@ CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
 OTHER = entry("other", {"f:spec": {"f:paused": {}}})
 
 
-def test_scale_entries_show_only_managers_of_the_replicas():
+def test_scale_entries_contain_only_managers_of_the_replicas():
     shown = scale_entries([CREATOR, OTHER], PATHS)
 
     assert shown == [{**CREATOR, "apiVersion": "autoscaling/v1", "fieldsV1": REPLICAS}]
 
 
-def test_scale_writer_takes_the_replicas_from_their_manager_in_the_parent():
+def test_parent_entries_move_the_replicas_to_the_writer_of_the_scale_subresource():
     scaler = {**entry("scaler", REPLICAS, subresource="scale"), "apiVersion": "autoscaling/v1"}
 
     entries = parent_entries([CREATOR, OTHER], [scaler], PATHS, api_version="apps/v1", custom=False)
 
     without_time = {**scaler, "apiVersion": "apps/v1"}
-    del without_time["time"]  # the real server loses it
+    del without_time["time"]  # the real server drops the time
     assert entries == [without_time, entry("creator", {"f:spec": {"f:paused": {}}}), OTHER]
 
 
-def test_parent_applier_keeps_the_replicas_when_the_scale_entries_keep_them():
+def test_parent_entries_keep_the_replicas_of_an_applier_when_scale_is_unchanged():
     applier = entry("applier", {"f:spec": {"f:paused": {}, "f:replicas": {}}}, operation="Apply")
 
     entries = parent_entries(
@@ -240,7 +240,7 @@ def test_parent_applier_keeps_the_replicas_when_the_scale_entries_keep_them():
     assert entries == [applier]
 
 
-def test_entries_of_a_version_that_is_gone_go():
+def test_parent_entries_drop_entries_of_an_unserved_version():
     old = {**OTHER, "apiVersion": "apps/v1beta1"}
 
     assert parent_entries([old], [], PATHS, api_version="apps/v1", custom=False) == []

@@ -15,7 +15,7 @@ from devcluster.schema.rules import compile_rules
     ("text", "is_before"),
     [("0000-01-01", True), ("0000-12-31", True), ("0001-01-01", False), ("0000-12-31T23:59:59Z", True)],
 )
-def test_year_0_comes_before_year_1(text: str, is_before: bool):
+def test_cel_timestamp_of_year_0_is_before_year_1(text: str, is_before: bool):
     schema = parse({"type": "string", "format": "date-time" if "T" in text else "date"})
     convert, kind = compile_conversion(schema), declare(schema)
     assert convert is not None
@@ -35,11 +35,11 @@ def test_year_0_comes_before_year_1(text: str, is_before: bool):
         ("1x", None),
     ],
 )
-def test_names_of_properties_are_escaped(name: str, escaped: str | None):
+def test_cel_property_names_are_escaped(name: str, escaped: str | None):
     assert escape(name) == escaped
 
 
-def test_deep_expression_is_refused_without_overflow():
+def test_deeply_nested_cel_expression_is_refused_without_stack_overflow():
     with pytest.raises(CompileError, match="recursion limit"):
         compile_expression("(" * 5000 + "1" + ")" * 5000, {})
     with pytest.raises(CompileError):
@@ -51,7 +51,7 @@ def test_deep_expression_is_refused_without_overflow():
     "expression",
     ["{}.isGreaterThan(quantity('1'))", "quantity('1').add({})", "{}.getHost()"],
 )
-def test_null_in_place_of_an_object_is_no_such_overload(expression: str, null: str):
+def test_cel_method_on_null_raises_no_such_overload(expression: str, null: str):
     program = compile_expression(expression.format(null), {"self": DYN})
     with pytest.raises(CelError, match=r"^no such overload"):
         program.run({"self": {"nothing": None}})
@@ -61,7 +61,7 @@ def test_null_in_place_of_an_object_is_no_such_overload(expression: str, null: s
     ("text", "pattern", "found"),
     [("éx", "y*", "['', '', '']"), ("yéy", "y*", "['y', 'y']"), ("-é-a", "[-a]?", "['-', '-', 'a']")],
 )
-def test_find_all_finds_the_empty_matches_of_go(text: str, pattern: str, found: str):
+def test_find_all_returns_the_empty_matches_that_go_returns(text: str, pattern: str, found: str):
     assert compile_expression(f"'{text}'.findAll('{pattern}') == {found}", {}).run({}) is True
 
 
@@ -69,7 +69,7 @@ def test_find_all_finds_the_empty_matches_of_go(text: str, pattern: str, found: 
     "expression",
     [r"'\ud800' == '\ufffd'", r"!'\ud800'.matches('a')", r"'\ud800'.matches('^.$')", r"size(b'\udc80') == 3"],
 )
-def test_escaped_surrogate_is_the_replacement_character(expression: str):
+def test_escaped_surrogate_becomes_the_replacement_character(expression: str):
     assert compile_expression(expression, {}).run({}) is True
 
 
@@ -82,7 +82,7 @@ def test_cel_rule_is_stopped_when_it_exceeds_its_cost_limit():
     assert "operation cancelled: actual cost limit exceeded" in str(error)
 
 
-def test_expression_reports_its_variables():
+def test_compiled_expression_lists_the_variables_that_it_uses():
     program = compile_expression(
         "self.all(oldSelf, oldSelf > 0) && has(request.user)", {"self": DYN, "request": DYN}
     )

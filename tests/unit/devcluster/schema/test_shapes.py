@@ -13,7 +13,7 @@ from devcluster.schema.node import parse
 from devcluster.schema.patterns import compile_pattern
 
 
-def test_default_is_not_shared_between_objects():
+def test_schema_default_is_not_shared_between_objects():
     schema = parse({"type": "object", "properties": {"a": {"type": "object", "default": {"b": [1]}}}})
     one: dict[str, Any] = {}
     default(one, schema)
@@ -31,7 +31,7 @@ def test_default_is_not_shared_between_objects():
         (r"^(\w+\s?)*$", "a" * 5000 + "!", False),
     ],
 )
-def test_compile_pattern_matches_long_texts_at_once(pattern: str, text: str, *, matches: bool):
+def test_compile_pattern_matches_long_texts_quickly(pattern: str, text: str, *, matches: bool):
     assert (compile_pattern(pattern).search(text) is not None) is matches
 
 
@@ -42,12 +42,12 @@ def test_compile_pattern_matches_long_texts_at_once(pattern: str, text: str, *, 
         (r"(\pL\pN\pL\pN){1000}", r"expression too large: `(\pL\pN\pL\pN){1000}`"),
     ],
 )
-def test_compile_pattern_refuses_what_is_beyond_its_bounds(pattern: str, mistake: str):
+def test_compile_pattern_refuses_an_unsupported_or_too_large_pattern(pattern: str, mistake: str):
     with pytest.raises(ValueError, match=re.escape(f"error parsing regexp: {mistake}")):
         compile_pattern(pattern)
 
 
-def test_numbers_of_different_types_are_different_values():
+def test_numbers_of_different_types_are_distinct_values():
     assert same({"a": [1, None]}, {"a": [1, None]})
     assert not same(1, 1.0)
     assert not same(1, True)

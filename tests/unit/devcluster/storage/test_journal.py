@@ -84,7 +84,7 @@ async def test_journal_keeps_durable_writes_after_a_kill(tmp_path: Path):
     assert [name for name in names if name != "late"] == [f"n{number:03d}" for number in range(300)]
 
 
-async def test_journal_refuses_a_file_that_is_in_use_or_of_another_format(tmp_path: Path):
+async def test_journal_refuses_a_file_in_use_or_of_another_format(tmp_path: Path):
     async with opened(tmp_path / "data"):
         with pytest.raises(JournalFailed, match=r"cannot use .*data as data file: database is locked"):
             Journal(tmp_path / "data")
@@ -129,5 +129,5 @@ async def test_journal_does_not_report_a_failed_write_as_durable(tmp_path: Path)
         assert again.select("g", "things") == []
 
 
-def test_sqlite_can_be_used_by_several_threads_in_turn():
+def test_sqlite_module_may_be_used_by_several_threads_in_turn():
     assert sqlite3.threadsafety in {1, 3}

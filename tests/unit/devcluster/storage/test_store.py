@@ -21,7 +21,7 @@ def names(store: Store, namespace: str = "") -> list[str]:
     return [stored.key.name for stored in store.select("", "things", namespace)]
 
 
-def test_each_change_has_the_next_version_and_stamps_the_object():
+def test_store_gives_each_change_and_its_object_the_next_version():
     store = Store()
     first = store.create(key("a"), thing("a"))
     second = store.update(key("a"), thing("a", n=1))
@@ -36,14 +36,14 @@ def test_each_change_has_the_next_version_and_stamps_the_object():
     assert store.get(key("a")) is None
 
 
-def test_stored_decode_returns_an_independent_copy():
+def test_stored_decode_returns_an_independent_object():
     store = Store()
     stored = store.create(key("a"), thing("a", list=[1]))
     stored.decode()["list"].append(2)
     assert stored.decode()["list"] == [1]
 
 
-def test_update_without_a_difference_sends_no_watch_event():
+def test_update_without_a_change_sends_no_watch_event():
     store = Store()
     first = store.create(key("a"), thing("a", x=1, y=2))
     again = thing("a")
@@ -69,7 +69,7 @@ def test_store_refuses_writes_that_expect_another_version_or_existence():
         store.delete(key("b"))
 
 
-def test_lists_are_sorted_as_etcd_sorts_and_a_namespace_is_a_part_of_them():
+def test_store_list_has_the_order_of_etcd_and_filters_by_namespace():
     store = Store()
     for namespace, name in [("b", "x"), ("a", "z"), ("a-b", "y"), ("a", "c")]:
         store.create(key(name, namespace), thing(name))
@@ -133,7 +133,7 @@ async def test_watch_replays_past_events_and_then_sends_new_ones():
     assert await watch.next(timeout=0) == []
 
 
-async def test_removal_reports_the_last_state_and_its_own_version():
+async def test_watch_reports_a_deletion_with_the_last_state_and_a_new_version():
     store = Store()
     store.create(key("a"), thing("a", n=1))
     watch = store.watch("", "things")
@@ -147,7 +147,7 @@ async def test_removal_reports_the_last_state_and_its_own_version():
     assert change.final.decode()["metadata"]["resourceVersion"] == "3"
 
 
-async def test_watch_ends_when_its_reader_is_too_slow():
+async def test_store_watch_ends_when_its_reader_is_too_slow():
     store = Store(watch_backlog=3)
     watch = store.watch("", "things")
     for number in range(4):
@@ -171,7 +171,7 @@ async def test_closed_watch_releases_its_reader():
     assert await watch.next() == []
 
 
-def test_subscribers_see_each_change_once_it_has_happened():
+def test_store_notifies_subscribers_after_each_change():
     store = Store()
     seen: list[tuple[Change, int]] = []
     unsubscribe = store.subscribe(lambda change: seen.append((change, store.count("", "things"))))
@@ -193,7 +193,7 @@ async def test_unread_watch_buffers_a_bounded_number_of_bytes():
         await watch.next()
 
 
-async def test_watch_from_the_past_may_begin_with_more_changes_than_its_backlog():
+async def test_watch_from_an_earlier_version_may_replay_more_changes_than_its_backlog():
     store = Store(watch_backlog=2)
     for name in "abcd":
         store.create(key(name), thing(name))

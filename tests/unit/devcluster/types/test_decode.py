@@ -13,7 +13,7 @@ from devcluster.types import convert, decode_strict, schema_for
 POD = "io.k8s.api.core.v1.Pod"
 
 
-def test_convert_is_idempotent_and_does_not_change_its_document():
+def test_convert_is_idempotent_and_does_not_change_its_argument():
     container = {"name": "c", "resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "ports": [{}]}
     document = {
         "metadata": {"creationTimestamp": None},
@@ -28,7 +28,7 @@ def test_convert_is_idempotent_and_does_not_change_its_document():
     assert json.dumps(document) == before
 
 
-def test_last_of_two_values_counts_and_duplicates_are_found_in_the_text_alone():
+def test_decode_strict_keeps_the_last_duplicate_and_reports_it_when_given_the_text():
     body, gvk = '{"spec":{"hostname":"a","hostname":"b"},"x":1}', ("", "v1", "Pod")
     pod, problems = decode_strict(json.loads(body), schema_for(*gvk), gvk, raw=body)
     assert pod["spec"]["hostname"] == "b"
@@ -37,7 +37,7 @@ def test_last_of_two_values_counts_and_duplicates_are_found_in_the_text_alone():
     assert problems == ['unknown field "x"']
 
 
-def test_numbers_too_long_for_python_do_no_harm():
+def test_decode_strict_refuses_numbers_that_are_too_long_for_python():
     digits = "1" * 5000
     gvk = ("", "v1", "Pod")
     body = f'{{"spec":{{"priority":{digits}}}}}'

@@ -1,4 +1,4 @@
-"""Bodies in protobuf: recorded from kubectl, and objects that a real server gave in both encodings."""
+"""Protobuf bodies: recorded from kubectl, and objects that a real server returned in both encodings."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def test_protobuf_body_without_a_kind_gets_the_kind_of_the_path():
         assert decoded == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "foo"}}
 
 
-def test_fields_of_a_newer_version_are_passed_over():
+def test_protobuf_decoding_skips_fields_of_a_newer_version():
     assert decode_protobuf(envelope(NAMED_FOO + b"\xfa\x01\x01a"))["metadata"] == {"name": "foo"}
 
 
-def test_options_are_known_in_every_group():
+def test_protobuf_delete_options_decode_in_every_group():
     decoded = decode_protobuf(envelope(b"\x08\x05", b"DeleteOptions", b"apps/v1"))
     assert decoded == {"kind": "DeleteOptions", "apiVersion": "apps/v1", "gracePeriodSeconds": 5}
 
 
 def nested_schemas(levels: int) -> bytes:
-    """Return a definition whose schemas stand one in the other, in the field `not`."""
+    """Return a CRD whose schemas are nested in the field `not`."""
 
     def message(tag: bytes, data: bytes) -> bytes:
         length, size = len(data), b""
@@ -71,7 +71,7 @@ def nested_schemas(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("limit", [1000, 100_000])
-def test_depth_of_messages_is_bounded_whatever_python_bears(limit: int):
+def test_protobuf_nesting_depth_is_bounded_whatever_the_recursion_limit(limit: int):
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(limit)
     try:

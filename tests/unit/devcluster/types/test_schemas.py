@@ -24,7 +24,7 @@ def test_unknown_kind_has_no_schema():
         schema_for("apps", "v1", "Foo")
 
 
-def test_every_published_type_can_be_read():
+def test_schema_is_available_for_every_published_type():
     for name, entry in entries().items():
         if "schema" in entry:
             assert set(schema_of(name).properties) == set(entry["schema"].get("properties", {}))
@@ -32,7 +32,7 @@ def test_every_published_type_can_be_read():
                 assert child is not None
 
 
-def test_duplicates_are_named_once_and_in_order():
+def test_duplicate_fields_names_each_field_once_in_order():
     text = '{"a":{"b":1,"b":2,"b":3},"c":[{"d":1},{"d":1,"d":2}],"a":{}}'
     assert duplicate_fields(text, orjson.loads(text)) == [
         'duplicate field "a.b"',

@@ -7,18 +7,18 @@ import pytest
 from devcluster.types.times import InvalidQuantity, InvalidTime, canonical, from_seconds, normal_time
 
 
-def test_canonical_takes_no_time_for_a_huge_exponent():
+def test_canonical_quantity_is_quick_for_a_huge_exponent():
     assert canonical("1e100000001") == "1e60"
     with pytest.raises(InvalidQuantity, match="unable to parse quantity's suffix"):
         canonical("1e99999999999")
 
 
-def test_year_0_is_refused():
+def test_normal_time_refuses_year_0():
     with pytest.raises(InvalidTime, match="day out of range"):
         normal_time("0000-01-01T00:00:00Z")
 
 
-def test_seconds_since_1970_become_text():
+def test_from_seconds_formats_seconds_since_1970():
     assert from_seconds(0) == "1970-01-01T00:00:00Z"
     assert from_seconds(1, 60708000, micro=True) == "1970-01-01T00:00:01.060708Z"
     with pytest.raises(InvalidTime):

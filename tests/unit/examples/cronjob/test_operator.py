@@ -1,4 +1,4 @@
-"""examples/cronjob: hours of a schedule, which take less than a second."""
+"""examples/cronjob: schedules of several hours on a virtual clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def jobs_of(world: World) -> list[Job]:
     return sorted(found, key=time_of)
 
 
-async def test_cronjob_starts_a_job_at_each_time_and_keeps_the_last() -> None:
+async def test_cronjob_starts_a_job_at_each_scheduled_time_and_keeps_the_last_jobs() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         mine = await world.create(cronjob())
@@ -61,7 +61,9 @@ async def test_cronjob_starts_a_job_at_each_time_and_keeps_the_last() -> None:
     ("policy", "minutes"),
     [("Allow", [10, 20, 30]), ("Forbid", [10, 30]), ("Replace", [30])],
 )
-async def test_cronjob_heeds_what_still_runs(policy: Any, minutes: list[int]) -> None:
+async def test_cronjob_respects_its_concurrency_policy_while_a_job_runs(
+    policy: Any, minutes: list[int]
+) -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         await world.create(cronjob(seconds=900, concurrency_policy=policy, starting_deadline_seconds=60))
@@ -69,7 +71,7 @@ async def test_cronjob_heeds_what_still_runs(policy: Any, minutes: list[int]) ->
         assert [time_of(each).minute for each in await jobs_of(world)] == minutes
 
 
-async def test_cronjob_starts_nothing_while_it_is_suspended_and_the_last_afterwards() -> None:
+async def test_cronjob_starts_no_job_while_suspended_and_only_the_last_missed_job_when_resumed() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         mine = await world.create(cronjob(suspend=True))
@@ -80,7 +82,7 @@ async def test_cronjob_starts_nothing_while_it_is_suspended_and_the_last_afterwa
         assert [time_of(each).minute for each in await jobs_of(world)] == [30]
 
 
-async def test_cronjob_forgets_no_run_whose_job_it_does_not_keep() -> None:
+async def test_cronjob_does_not_repeat_a_scheduled_run_whose_job_it_has_deleted() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         mine = await world.create(cronjob(successful_jobs_history_limit=0))
@@ -93,7 +95,7 @@ async def test_cronjob_forgets_no_run_whose_job_it_does_not_keep() -> None:
         assert (await world.events(mine)).count("Created") == 5
 
 
-async def test_cronjob_webhooks_tidy_and_refuse() -> None:
+async def test_cronjob_webhooks_set_defaults_and_refuse_invalid_objects() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         untidy = cronjob().to_wire()
@@ -111,7 +113,7 @@ async def test_cronjob_webhooks_tidy_and_refuse() -> None:
             await world.create(long)
 
 
-async def test_cronjob_is_the_same_in_both_versions() -> None:
+async def test_cronjob_round_trips_between_both_api_versions() -> None:
     clock = VirtualClock(START)
     async with operated(CronJobOperator, clock=clock) as world:
         stored = await world.create(cronjob("0 3 * * MON-FRI"))
@@ -122,6 +124,6 @@ async def test_cronjob_is_the_same_in_both_versions() -> None:
         assert (await world.get(CronJob, "a")).spec.schedule == "0 */4 * * MON-FRI"
 
 
-def test_cronjob_holds_whatever_goes_wrong() -> None:
+def test_cronjob_operator_recovers_from_simulated_faults() -> None:
     samples = [cronjob(each) for each in ("* * * * *", "0 3 * * *")]
     assert_holds(CronJobOperator, seeds=range(2), minutes=3, samples=samples)

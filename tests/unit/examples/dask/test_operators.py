@@ -1,4 +1,4 @@
-"""examples/dask: clusters, workers, jobs and scaling, with schedulers that are made up."""
+"""examples/dask: clusters, workers, jobs and scaling, with fake schedulers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def workers(world: World) -> list[str]:
     return [each.metadata.name for each in found if "worker" in each.metadata.name]
 
 
-async def test_cluster_has_a_scheduler_and_workers_until_it_is_idle() -> None:
+async def test_dask_cluster_has_a_scheduler_and_workers_until_it_is_idle() -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         cluster = await world.create(made(DaskCluster, **CLUSTER, idleTimeout=60))
         await world.until(cluster, lambda it: any(each.status == "True" for each in it.status.conditions))
@@ -67,7 +67,7 @@ async def test_cluster_has_a_scheduler_and_workers_until_it_is_idle() -> None:
         assert await workers(world) == []
 
 
-async def test_worker_group_retires_workers_that_leave() -> None:
+async def test_worker_group_retires_workers_before_it_removes_them() -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         await world.create(made(DaskCluster, **CLUSTER))
         await clock.advance(seconds=5)
@@ -82,7 +82,7 @@ async def test_worker_group_retires_workers_that_leave() -> None:
 
 
 @pytest.mark.parametrize(("ended", "phase"), [("Succeeded", "Successful"), ("Failed", "Failed")])
-async def test_job_runs_once_and_takes_its_cluster_along(ended: str, phase: str) -> None:
+async def test_dask_job_runs_once_and_deletes_its_cluster(ended: str, phase: str) -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         job = await world.create(made(DaskJob, cluster=CLUSTER, job=POD))
         await world.until(job, lambda it: it.status.phase == "Running")
@@ -96,7 +96,7 @@ async def test_job_runs_once_and_takes_its_cluster_along(ended: str, phase: str)
         assert await world.find(Pod, "a-runner") is None
 
 
-async def test_autoscaler_follows_the_scheduler() -> None:
+async def test_dask_autoscaler_follows_the_scheduler() -> None:
     async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         await world.create(made(DaskCluster, **CLUSTER))
         scaler = await world.create(made(DaskAutoscaler, cluster="a", minimum=1, maximum=5))
@@ -109,7 +109,7 @@ async def test_autoscaler_follows_the_scheduler() -> None:
         assert "Scaled" in await world.events(scaler)
 
 
-def test_dask_holds_whatever_goes_wrong() -> None:
+def test_dask_operators_recover_from_simulated_faults() -> None:
     group, scaler = {"cluster": "db-0", "worker": CLUSTER["worker"]}, made(DaskAutoscaler, cluster="db-0")
     samples = [made(DaskCluster, **CLUSTER), made(DaskWorkerGroup, **group), scaler]
     assert_holds(*OPERATORS, seeds=range(2), samples=[*samples, made(DaskJob, cluster=CLUSTER, job=POD)])

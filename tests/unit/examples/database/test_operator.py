@@ -76,7 +76,7 @@ async def test_database_is_upgraded_one_pod_at_a_time() -> None:
         assert events[-1] == "UpgradeSucceeded"
 
 
-async def test_database_says_what_its_upgrade_waits_for() -> None:
+async def test_database_status_names_the_step_that_its_upgrade_waits_for() -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
         mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
         await world.update(mine, set_version("16"))
@@ -90,7 +90,7 @@ async def test_database_says_what_its_upgrade_waits_for() -> None:
 
 @pytest.mark.parametrize("step", ["Check", "BackUp", "ReplacePods", "Migrate"])
 @pytest.mark.parametrize("version", ["15", "17"])
-async def test_database_begins_again_when_the_version_changes(step: str, version: str) -> None:
+async def test_database_restarts_its_upgrade_when_the_version_changes(step: str, version: str) -> None:
     async with operated(DatabaseOperator, clock=VirtualClock(), pod_ready_delay=5) as world:
         mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
         await world.update(mine, set_version("16"))
@@ -113,7 +113,7 @@ async def test_database_upgrade_fails_when_the_new_version_does_not_start() -> N
         assert await images(world) == ["database:15"] * 3
 
 
-async def test_database_goes_back_from_pods_that_do_not_become_ready() -> None:
+async def test_database_rolls_back_when_upgraded_pods_do_not_become_ready() -> None:
     clock, never = VirtualClock(), {"devcluster.local/never-ready": "true"}
     async with operated(DatabaseOperator, clock=clock, pod_ready_delay=5) as world:
         mine = await world.until(await world.create(database()), upgraded_to("15"), timeout=600)
@@ -136,5 +136,5 @@ async def test_database_goes_back_from_pods_that_do_not_become_ready() -> None:
         assert (await world.get(ConfigMap, "a")).data == {"WRITABLE": "true"}
 
 
-def test_database_holds_whatever_goes_wrong() -> None:
+def test_database_operator_recovers_from_simulated_faults() -> None:
     assert_holds(DatabaseOperator, seeds=range(2), samples=[database("15"), database("16", 1)])

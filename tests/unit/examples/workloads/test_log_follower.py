@@ -50,7 +50,7 @@ async def followed(client: Client) -> Followed:
     return Followed(client)
 
 
-async def test_log_follower_resumes_after_last_line_when_stream_is_cut(
+async def test_log_follower_resumes_after_the_last_line_when_the_stream_is_cut(
     wire: ScriptedWire, followed: Followed
 ):
     first, second = Stream(), Stream()
@@ -78,7 +78,7 @@ async def test_log_follower_reconnects_after_idle_timeout(wire: ScriptedWire, fo
         assert asyncio.get_running_loop().time() >= IDLE_TIMEOUT
 
 
-async def test_log_follower_reports_unavailable_log_once_and_retries(
+async def test_log_follower_reports_an_unavailable_log_once_and_retries(
     wire: ScriptedWire, followed: Followed, capsys: pytest.CaptureFixture[str]
 ):
     stream = Stream()
@@ -94,7 +94,7 @@ async def test_log_follower_reports_unavailable_log_once_and_retries(
     ]
 
 
-async def test_log_follower_follows_restarted_container(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_follows_a_restarted_container(wire: ScriptedWire, followed: Followed):
     before, after = Reply(body=b"2026-11-21T12:00:01.1Z one life\n"), Stream()
     wire.on("GET", LOG, before, before, after)
     async with followed.running():

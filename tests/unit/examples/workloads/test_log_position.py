@@ -1,4 +1,4 @@
-"""Position in a log that servers resume at a whole second: the follower shows each line once."""
+"""Log positions: servers resume at whole seconds, and the follower still shows each line once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read(position: LogPosition, lines: list[str]) -> list[str]:
     return [text for line in lines if (text := position.advance(line)) is not None]
 
 
-def test_log_position_advance_strips_timestamp():
+def test_log_position_advance_strips_the_timestamp():
     assert LogPosition().advance(stamped(1, 5, "  two words ")) == "  two words "
     assert LogPosition().advance("2026-11-21T12:00:01+01:00 zone") == "zone"
 

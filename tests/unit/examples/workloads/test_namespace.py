@@ -37,7 +37,7 @@ async def is_there(client: Client) -> bool:
     return await client.uncached.find(Namespace, ObjectKey("", "n")) is not None
 
 
-async def test_create_namespace_succeeds_when_only_the_answer_was_lost(
+async def test_create_namespace_succeeds_when_only_the_response_was_lost(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     wire.on("POST", ALL, LostAfter(server.answer))
@@ -47,7 +47,7 @@ async def test_create_namespace_succeeds_when_only_the_answer_was_lost(
         await create_namespace(client, "n")
 
 
-async def test_create_namespace_raises_already_exists_for_namespace_of_another_run(
+async def test_create_namespace_raises_already_exists_for_the_namespace_of_another_run(
     client: Client, server: ClusterServer
 ):
     await made(server)
@@ -67,7 +67,7 @@ async def test_remove_namespace_retries_while_the_server_is_away(
     assert said[1] == "deleting namespace n: boom; trying again"
 
 
-async def test_remove_namespace_spares_recreated_namespace_of_same_name(
+async def test_remove_namespace_keeps_a_recreated_namespace_of_the_same_name(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     mine = await made(server)
@@ -78,7 +78,7 @@ async def test_remove_namespace_spares_recreated_namespace_of_same_name(
     assert len(wire.sent("DELETE")) == 1
 
 
-async def test_leftovers_are_cleared_and_what_is_not_ours_is_left(
+async def test_clear_leftovers_deletes_objects_of_earlier_runs_and_refuses_foreign_objects(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     await clear_leftovers(client, "n", timeout=10)

@@ -1,4 +1,4 @@
-"""The chart makes what config/default makes, and what its values say."""
+"""The chart renders the objects of config/default, changed by its values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def keyed(objects: Any) -> Objects:
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-def test_helm_finds_nothing_to_complain_about(chart: Path):
+def test_chart_passes_strict_helm_lint(chart: Path):
     output_of(tool("helm"), "lint", "--strict", chart)
 
 
@@ -85,7 +85,7 @@ def test_chart_renders_the_same_objects_as_the_overlay(chart: Path, values: tupl
     assert made == wanted
 
 
-def test_names_and_namespace_are_those_of_the_release(chart: Path):
+def test_chart_objects_have_the_name_prefix_and_namespace_of_the_release(chart: Path):
     made = rendered(chart, release="second", namespace="elsewhere")
     named = [name for kind, name in made if kind != "CustomResourceDefinition"]
     assert all(name.startswith("second-") for name in named)
@@ -96,7 +96,7 @@ def test_names_and_namespace_are_those_of_the_release(chart: Path):
     }
 
 
-def test_admission_policy_is_for_the_account_of_the_release(chart: Path):
+def test_chart_admission_policy_names_the_account_of_the_release(chart: Path):
     made = rendered(chart, release="second", namespace="elsewhere")
     (condition,) = made["ValidatingAdmissionPolicy", "second-manager-limits"]["spec"]["matchConditions"]
     assert "'elsewhere' + ':' + 'second-controller-manager'" in condition["expression"]
@@ -107,7 +107,7 @@ def test_admission_policy_is_for_the_account_of_the_release(chart: Path):
     ]
 
 
-def test_webhooks_listen_where_the_value_says_and_only_api_servers_reach_them(chart: Path):
+def test_chart_webhooks_use_the_given_port_and_only_api_servers_may_reach_it(chart: Path):
     made = rendered(
         chart, "webhook.port=10250", "networkPolicy.enable=true", "networkPolicy.apiServers={10.0.0.5/32}"
     )
@@ -122,7 +122,7 @@ def test_webhooks_listen_where_the_value_says_and_only_api_servers_reach_them(ch
     }
 
 
-def test_chart_without_webhooks_keeps_only_the_conversion_of_definitions(chart: Path):
+def test_chart_without_webhooks_keeps_only_the_conversion_webhook(chart: Path):
     values = ("webhook.enable=false", "certManager.enable=true", "networkPolicy.enable=true")
     made = rendered(chart, *values)
     assert not [name for kind, name in made if "webhook" in name or kind in {"Certificate", "Issuer"}]
@@ -136,7 +136,7 @@ def test_chart_without_webhooks_keeps_only_the_conversion_of_definitions(chart: 
     assert {name for (_, name), each in made.items() if "conversion" in each.get("spec", {})} == wanted
 
 
-def test_images_flags_variables_and_resources_are_as_the_values_say(chart: Path):
+def test_chart_values_set_images_flags_variables_and_resources(chart: Path):
     made = rendered(
         chart,
         "manager.image.repository=local.test:5000/om",
@@ -192,7 +192,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_values_are_refused_by_their_names(chart: Path, wrong: tuple[tuple[str, str], ...]):
+def test_chart_refuses_wrong_values_and_names_them(chart: Path, wrong: tuple[tuple[str, str], ...]):
     done = helm_template(chart, *(value for value, _ in wrong))
     assert done.returncode != 0
     assert [named for _, named in wrong if named not in done.stderr] == []
@@ -222,7 +222,7 @@ def test_chart_merges_pod_values_with_the_defaults(chart: Path):
         assert new["spec"]["containers"][0]["resources"]["limits"] == {**limits, "memory": "1Gi"}
 
 
-def test_second_replica_brings_a_disruption_budget(chart: Path):
+def test_chart_adds_a_disruption_budget_when_there_are_two_replicas(chart: Path):
     assert not [kind for kind, _ in rendered(chart) if kind == "PodDisruptionBudget"]
     made = rendered(chart, "manager.replicas=2")
     assert made["Deployment", MANAGER]["spec"]["replicas"] == 2
@@ -235,7 +235,7 @@ def test_second_replica_brings_a_disruption_budget(chart: Path):
     assert ("PodDisruptionBudget", MANAGER) not in rendered(chart, *without)
 
 
-def test_replicas_that_share_the_objects_may_have_all_leases_of_the_release_and_others_may_not(chart: Path):
+def test_chart_grants_rights_to_shard_leases_only_when_shards_are_enabled(chart: Path):
     values = ("manager.shards=8", "manager.extraArgs={--log-level=debug}")
     made = rendered(chart, *values, release="second", namespace="elsewhere")
     deployment = made["Deployment", "second-controller-manager"]
@@ -253,7 +253,7 @@ def test_replicas_that_share_the_objects_may_have_all_leases_of_the_release_and_
         assert "--shards" not in str(container_of(made["Deployment", MANAGER])["args"])
 
 
-def test_chart_without_the_store_keeps_no_object_of_it_but_definitions(chart: Path):
+def test_chart_without_the_petstore_omits_its_objects_and_keeps_crds(chart: Path):
     made = rendered(
         chart,
         *("petstore.enable=false", "petstore.address=pets.local:1234"),
@@ -285,7 +285,7 @@ def made(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.whole
-def test_everything_command_is_reproducible_whatever_the_clock_and_umask(
+def test_release_everything_command_is_reproducible_for_any_clock_and_umask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     tool("kubectl")

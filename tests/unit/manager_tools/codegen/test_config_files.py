@@ -9,14 +9,14 @@ from manager_kinds.manifests import yaml_stream
 from manager_tools.codegen.config_files import HEADER, GeneratedTree
 
 
-def test_yaml_document_keeps_order_spells_out_repeated_values_and_has_blocks():
+def test_yaml_document_keeps_order_uses_block_text_and_has_no_aliases():
     shared = {"b": 1, "a": [2]}
     manifest: dict[str, Any] = {"second": shared, "first": shared}
     assert yaml_stream([manifest]) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"
     assert yaml_stream([{"text": "one\n\ntwo"}]) == "---\ntext: |-\n  one\n\n  two\n"
 
 
-def test_generated_tree_writes_what_is_missing_or_differs_once(tmp_path: Path):
+def test_generated_tree_writes_missing_and_changed_files_once(tmp_path: Path):
     (tmp_path / "b.yaml").write_text("edited by hand\n")
     tree = GeneratedTree(tmp_path, {"a/new.yaml": "a\n", "b.yaml": "b\n"})
     expected = [tmp_path / "a" / "new.yaml", tmp_path / "b.yaml"]
@@ -25,7 +25,7 @@ def test_generated_tree_writes_what_is_missing_or_differs_once(tmp_path: Path):
     assert (tmp_path / "b.yaml").read_text() == HEADER + "b\n"
 
 
-def test_generated_tree_removes_its_obsolete_files_and_leaves_those_of_people(tmp_path: Path):
+def test_generated_tree_removes_obsolete_generated_files_and_keeps_handwritten_files(tmp_path: Path):
     GeneratedTree(tmp_path, {"crd/old.yaml": "old\n"}).write()
     old, sample = tmp_path / "crd" / "old.yaml", tmp_path / "sample.yaml"
     sample.write_text("kind: Sample\n")

@@ -54,7 +54,7 @@ def version(kind: type[Resource]) -> dict[str, Any]:
     return found
 
 
-def test_definition_contains_all_names_and_columns_of_its_kind():
+def test_crd_contains_all_names_and_columns_of_its_kind():
     (widgets,) = custom_resource_definitions([Widget])
     assert widgets["metadata"] == {"name": "widgets.test.example.com"}
     assert widgets["spec"]["group"] == "test.example.com"
@@ -74,7 +74,7 @@ def test_definition_contains_all_names_and_columns_of_its_kind():
     ]
 
 
-def test_status_and_age_can_be_left_out():
+def test_crd_without_status_subresource_or_age_column_can_be_generated():
     @crd(status=False, age=False, columns=(Column("Size", "integer", ".spec.size", format="int32"),))
     class Plain(Resource, group="test.example.com", version="v1", plural="plains", namespaced=False):
         spec: Spec
@@ -86,7 +86,7 @@ def test_status_and_age_can_be_left_out():
     ]
 
 
-def test_versions_of_a_kind_share_one_definition():
+def test_versions_of_a_kind_share_one_crd():
     versions = definition(OldGadget, Gadget)["versions"]
     assert [(each["name"], each["served"], each["storage"]) for each in versions] == [
         ("v1beta1", False, False),
@@ -110,14 +110,14 @@ def test_custom_resource_definitions_require_exactly_one_storage_version():
         custom_resource_definitions([OldGadget])
 
 
-def test_options_are_those_of_the_very_version_and_not_inherited():
+def test_crd_options_of_a_version_are_not_inherited_by_a_subclass():
     class Newer(OldGadget, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
         pass
 
     assert [each["storage"] for each in definition(OldGadget, Newer)["versions"]] == [False, True]
 
 
-def test_versions_that_do_not_fit_together_are_refused():
+def test_incompatible_versions_of_a_kind_are_refused():
     @crd(storage=False)
     class Elsewhere(
         Resource, group="test.example.com", version="v2", kind="Gadget", plural="gadgets", namespaced=False
@@ -133,7 +133,7 @@ def test_versions_that_do_not_fit_together_are_refused():
         custom_resource_definitions([Gadget, elsewhere])
 
 
-def test_definition_of_converted_kind_names_the_conversion_webhook():
+def test_crd_of_a_converted_kind_names_the_conversion_webhook():
     converted = [conversion(Gadget, OldGadget)]
     gadget, widget = custom_resource_definitions([OldGadget, Gadget, Widget], converted)
     assert gadget["spec"]["conversion"] == {
@@ -151,7 +151,7 @@ def test_definition_of_converted_kind_names_the_conversion_webhook():
     assert client_config == {"url": "https://my.host:9443/convert"}
 
 
-def test_conversion_that_does_not_fit_the_versions_is_refused():
+def test_conversion_functions_that_do_not_match_the_versions_are_refused():
     @crd(storage=False)
     class Newer(Resource, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
         spec: Spec
@@ -187,7 +187,7 @@ def test_custom_resource_definitions_refuse_kind_of_the_core_group():
         ),
     ],
 )
-def test_custom_resource_definitions_refuse_path_that_leads_nowhere(options: dict[str, Any], message: str):
+def test_custom_resource_definitions_refuse_a_path_to_a_missing_field(options: dict[str, Any], message: str):
     @crd(**options)
     class Bad(Resource, group="test.example.com", version="v1", plural="bads"):
         spec: Spec
@@ -201,14 +201,16 @@ def test_custom_resource_definitions_refuse_path_that_leads_nowhere(options: dic
     ("options", "there"),
     [(CrdOptions(), None), (CrdOptions(status=False), None), (CrdOptions(status=True), {"status": {}})],
 )
-def test_kind_without_a_status_has_the_status_subresource_when_it_says_so(options: CrdOptions, there: Any):
+def test_kind_without_a_status_field_has_the_status_subresource_only_on_request(
+    options: CrdOptions, there: Any
+):
     class Stateless(Resource, group="test.example.com", version="v1", plural="stateless"):
         spec: Spec
 
     assert version(options(Stateless)).get("subresources") == there
 
 
-def test_definition_has_the_names_annotations_labels_and_selectable_fields_of_its_kind():
+def test_crd_has_the_names_annotations_labels_and_selectable_fields_of_its_kind():
     @crd(
         singular="gadjet",
         list_kind="Gadgetry",
@@ -235,7 +237,7 @@ def test_definition_has_the_names_annotations_labels_and_selectable_fields_of_it
 
 
 @pytest.mark.parametrize("option", [{"labels": {"a": "b"}}, {"short_names": ("gg",)}, {"singular": "gadjet"}])
-def test_option_of_the_definition_is_refused_in_a_version_that_is_not_stored(option: dict[str, Any]):
+def test_crd_wide_option_is_refused_in_a_version_that_is_not_the_storage_version(option: dict[str, Any]):
     @crd(storage=False, **option)
     class Old(Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets"):
         spec: Spec

@@ -70,7 +70,7 @@ def test_attribute_docs_work_for_a_class_in_a_function_and_are_empty_without_sou
     assert attribute_docs(made) == {}
 
 
-def test_model_schema_describes_fields_under_their_names_on_the_wire_and_prefers_their_own_words():
+def test_model_schema_uses_wire_names_and_prefers_field_docs_to_type_docs():
     class Aliased(BaseModel):
         model_config = ConfigDict(validate_by_name=True)
 
@@ -96,7 +96,7 @@ LISTED = "Either:\n- one\n- two\n  indented\n1. first\n* starred"
     ],
     ids=["a paragraph", "paragraphs", "lists and indented lines", "a text after a list"],
 )
-def test_lines_are_joined_within_a_paragraph_and_stay_apart_in_lists(text: str, shown: str):
+def test_description_joins_lines_of_a_paragraph_and_keeps_lines_of_lists(text: str, shown: str):
     assert paragraphs(text) == shown
 
 
@@ -118,7 +118,7 @@ class Described(ApiModel):
         (0, None, None),
     ],
 )
-def test_descriptions_are_cut_after_a_sentence_or_a_word(
+def test_long_descriptions_are_cut_after_a_sentence_or_a_word(
     limit: int | None, whole: str | None, field: str | None
 ):
     [made] = custom_resource_definitions([kind_with(Described)], max_description=limit)

@@ -1,4 +1,4 @@
-"""Models generated from definitions: their definitions equal the originals."""
+"""Models generated from CRDs: the CRDs of the models equal the originals."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def without_words(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
-def test_model_source_of_our_definitions_generates_them_again(path: Path, tmp_path: Path):
+def test_model_source_of_our_crds_generates_the_same_crds(path: Path, tmp_path: Path):
     ours = definition(path)
     [found] = definitions_in(path.read_text())
     versions = [each["name"] for each in ours["spec"]["versions"]]
@@ -143,7 +143,7 @@ def test_model_source_of_our_definitions_generates_them_again(path: Path, tmp_pa
     assert again == ours
 
 
-def test_model_source_keeps_vendor_definition_and_lists_every_loss(tmp_path: Path):
+def test_model_source_of_a_vendor_crd_keeps_it_and_lists_every_loss(tmp_path: Path):
     theirs = definition(VENDOR)
     [found] = definitions_in(VENDOR.read_text())
     source = model_source(found.served(None), VENDOR.name)
@@ -171,7 +171,7 @@ def test_model_source_keeps_vendor_definition_and_lists_every_loss(tmp_path: Pat
     assert version["subresources"] == before["subresources"]
 
 
-def test_model_source_writes_requested_version(tmp_path: Path):
+def test_model_source_writes_the_requested_version(tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     old, stored = (made(found.served(version), tmp_path) for version in ("v1alpha1", "v1"))
     [again] = custom_resource_definitions([old, stored])
@@ -213,7 +213,7 @@ OBJECTS = {
 }
 
 
-def test_model_source_definition_validates_like_the_vendor_definition(tmp_path: Path):
+def test_model_source_generates_a_crd_that_validates_like_the_vendor_crd(tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     model = made(found.served(None), tmp_path)
     theirs = definition(VENDOR)
@@ -266,7 +266,7 @@ async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
         return published, await cluster.client.create("deployments.apps", "default", DEPLOYMENT)
 
 
-def test_model_source_of_builtin_kind_reads_its_objects_and_has_no_crd(tmp_path: Path):
+def test_model_source_of_a_builtin_kind_reads_its_objects_and_has_no_crd(tmp_path: Path):
     published, created = asyncio.run(published_and_created())
     gvk = GroupVersionKind("apps", "v1", "Deployment")
     served = served_by_openapi(published, gvk, "deployments", namespaced=True)
@@ -282,7 +282,7 @@ def test_model_source_of_builtin_kind_reads_its_objects_and_has_no_crd(tmp_path:
     assert model(metadata=ObjectMeta(name="new")).status.ready_replicas is None
 
 
-def test_kind_of_the_server_is_made_of_the_builtin_types_and_can_be_embedded(tmp_path: Path):
+def test_model_source_of_a_server_kind_reuses_builtin_types_and_can_be_embedded(tmp_path: Path):
     published, _ = asyncio.run(published_and_created())
     gvk = GroupVersionKind("apps", "v1", "StatefulSet")
     source = model_source(served_by_openapi(published, gvk, "statefulsets", namespaced=True), "a test")
@@ -292,7 +292,7 @@ def test_kind_of_the_server_is_made_of_the_builtin_types_and_can_be_embedded(tmp
     assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)
 
 
-def test_definition_of_builtin_types_makes_itself_again_without_annotations_of_tools(tmp_path: Path):
+def test_model_source_of_a_crd_with_builtin_types_generates_it_without_tool_annotations(tmp_path: Path):
     theirs = json.loads(json.dumps(custom_resource_definitions([Tick])[0]))
     read = copy.deepcopy(theirs)
     for tool in ("controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration"):
@@ -339,7 +339,7 @@ def model_of(value: Any, **version: Any) -> ModelSource:
 NO_STATUS = "Kind.status: there is none, so ctx.condition() cannot be used, and a blocked object gets Events"
 
 
-def test_definition_is_kept_when_it_has_the_status_subresource_and_no_status(tmp_path: Path):
+def test_model_source_keeps_the_status_subresource_of_a_crd_without_a_status_field(tmp_path: Path):
     source = model_of({"type": "string"}, subresources={"status": {}})
     [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
     assert again["spec"]["versions"][0]["subresources"] == {"status": {}}
@@ -361,7 +361,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize(("value", "lost"), LOSSES)
-def test_loss_is_reported_when_a_model_or_the_server_has_no_word_for_it(
+def test_model_source_reports_a_loss_when_a_keyword_cannot_be_expressed(
     value: Any, lost: str, tmp_path: Path
 ):
     source = model_of(value)
@@ -370,7 +370,7 @@ def test_loss_is_reported_when_a_model_or_the_server_has_no_word_for_it(
     assert told.startswith(f"Kind.spec.value: {lost}")
 
 
-def test_age_column_is_kept_with_its_description(tmp_path: Path):
+def test_model_source_keeps_the_age_column_with_its_description(tmp_path: Path):
     age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
     for column in (age, {**age, "description": "Since when it is there"}, {**age, "priority": 1}):
         source = model_of({"type": "string"}, additionalPrinterColumns=[column])
@@ -388,11 +388,11 @@ def test_age_column_is_kept_with_its_description(tmp_path: Path):
         {"type": "string", "nullable": False, "title": "T", "example": "x"},
     ],
 )
-def test_model_source_has_no_loss_when_the_definition_means_the_same(value: Any):
+def test_model_source_reports_no_loss_when_the_generated_crd_is_equivalent(value: Any):
     assert model_of(value).unsaid == [NO_STATUS]
 
 
-def test_scale_is_left_out_and_reported_when_its_paths_lead_nowhere(tmp_path: Path):
+def test_model_source_omits_and_reports_scale_when_its_paths_are_missing(tmp_path: Path):
     paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
     source = model_of({"type": "string"}, subresources={"scale": paths})
     custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
@@ -407,7 +407,7 @@ def test_scale_is_left_out_and_reported_when_its_paths_lead_nowhere(tmp_path: Pa
         ({"name": {"type": "string"}}, ["Kind.status.conditions: its items are no conditions, "]),
     ],
 )
-def test_conditions_are_reported_when_they_cannot_be_set(items: Any, told: list[str]):
+def test_model_source_reports_conditions_that_cannot_be_set(items: Any, told: list[str]):
     status = {
         "type": "object",
         "properties": {"conditions": {"type": "array", "items": {"type": "object", "properties": items}}},
@@ -418,7 +418,7 @@ def test_conditions_are_reported_when_they_cannot_be_set(items: Any, told: list[
     assert [line.partition("so ctx")[0] for line in unsaid] == told
 
 
-def test_model_source_is_refused_when_its_definition_would_be():
+def test_model_source_refuses_a_crd_that_the_generator_would_refuse():
     with pytest.raises(DefinitionError, match=r"no definition: Kind.spec.value: .*refuses its default"):
         model_of({"type": "string", "maxLength": 1, "default": "long"})
 
@@ -476,7 +476,7 @@ def crd(schema: Any, *, version: Mapping[str, Any] | None = None, metadata: Any 
         ),
     ],
 )
-def test_model_source_refuses_text_without_definition_in_one_line(text: str, said: str):
+def test_model_source_refuses_text_without_a_crd_in_one_line(text: str, said: str):
     with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
         [model_source(each.served(None), "a test") for each in definitions_in(text)]
 
@@ -498,7 +498,7 @@ def test_model_source_writes_importable_python_for_odd_properties(properties: An
     assert imported(model_source(found.served(None), "a test").text, "Kind", tmp_path).gvk.kind == "Kind"
 
 
-def test_names_that_mean_something_else_are_changed_and_stay_on_the_wire(tmp_path: Path):
+def test_model_source_renames_reserved_names_and_keeps_their_wire_names(tmp_path: Path):
     names = ["list", "str", "cel", "json", "from", "None", "1st", "_"]
     names += ["key", "podIPs", "pod_ips", "modelName", "$x"]
     properties = {name: {"type": "array", "items": {"type": "string"}} for name in names}

@@ -38,7 +38,7 @@ SCALE = {"get", "update", "patch"}
     ("who", "verbs", "scale"),
     [("admin", {"*"}, SCALE), ("editor", READ | WRITE, SCALE), ("viewer", READ, set())],
 )
-def test_roles_of_people_leave_the_status_to_the_manager_and_scale_only_what_can_be_scaled(
+def test_user_roles_cannot_write_status_and_include_scale_only_for_scalable_kinds(
     who: str, verbs: set[str], scale: set[str]
 ):
     role = PEOPLE[f"memcached_{who}_role.yaml"]
@@ -72,7 +72,7 @@ def rule(*parts: str) -> RbacRule:
     ],
     ids=["verbs", "resources and groups", "a wildcard"],
 )
-def test_merged_rules_join_what_has_the_rest_in_common(
+def test_merged_rules_join_rules_that_differ_in_one_list(
     rules: list[RbacRule], merged: list[tuple[list[str], ...]]
 ):
     assert merged_rules(rules) == [
@@ -80,14 +80,26 @@ def test_merged_rules_join_what_has_the_rest_in_common(
     ]
 
 
-def test_rules_for_single_objects_stay_apart_from_those_for_all():
+def test_merged_rules_grant_no_other_rights():
+    rules = [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")]
+    granted = {
+        (group, resource, verb)
+        for merged in merged_rules(rules)
+        for group in merged["apiGroups"]
+        for resource in merged["resources"]
+        for verb in merged["verbs"]
+    }
+    assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
+
+
+def test_merged_rules_keep_rules_with_resource_names_separate():
     assert merged_rules([rule("", "secrets", "get", "b;a"), rule("", "secrets", "list")]) == [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]},
     ]
 
 
-def test_installed_roles_have_the_prefix_and_are_bound_to_the_account():
+def test_installed_roles_have_the_name_prefix_and_are_bound_to_the_account():
     found = installed(MADE, namespace="there", prefix="p-")
     assert all(each["metadata"]["name"].startswith("p-") for each in found)
     subjects = [subject for each in found for subject in each.get("subjects", ())]
@@ -96,6 +108,6 @@ def test_installed_roles_have_the_prefix_and_are_bound_to_the_account():
         assert (subject["name"], subject["namespace"]) == ("p-controller-manager", "there")
 
 
-def test_role_for_shards_is_that_of_the_overlay():
+def test_generated_shard_role_equals_the_role_of_the_overlay():
     written, _ = yaml.safe_load_all(Path("config/shards/role.yaml").read_text())
     assert of_shards()["shards_role.yaml"]["rules"] == written["rules"]

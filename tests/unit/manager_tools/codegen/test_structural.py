@@ -70,25 +70,25 @@ def test_field_schema_matches_type(annotation: Any, schema: dict[str, Any]):
         (Field(multiple_of=5), {"multipleOf": 5}),
     ],
 )
-def test_bounds_of_numbers_are_bounds_and_marks(limits: Any, schema: dict[str, Any]):
+def test_field_schema_of_a_number_has_its_bounds(limits: Any, schema: dict[str, Any]):
     assert field_schema(Annotated[int, limits]) == {"type": "integer", **schema}
 
 
 @pytest.mark.parametrize(
     "annotation", [str | None, Annotated[str | None, Field()], Annotated[str, Field()] | None]
 )
-def test_spec_schema_makes_field_with_none_optional(annotation: Any):
+def test_spec_schema_makes_a_field_with_none_as_default_optional(annotation: Any):
     assert spec_schema(annotation, None) == {"type": "object", "properties": {"value": {"type": "string"}}}
 
 
-def test_field_schema_of_an_optional_type_is_that_of_the_type():
+def test_field_schema_of_an_optional_type_equals_the_schema_of_the_type():
     one_or_none = Literal["a", None]  # noqa: PYI061 - the form that is tested
     assert field_schema(one_or_none, None) == {"type": "string", "enum": ["a"]}
     assert field_schema(Mode | None, None)["enum"] == ["fast", "slow"]
     assert field_schema(IntOrString | None, None) == INT_OR_STRING
 
 
-def test_spec_schema_requires_field_without_default_or_marked_required():
+def test_spec_schema_requires_fields_without_default_and_fields_marked_required():
     assert spec_schema(str)["required"] == ["value"]
     assert "required" not in spec_schema(str, "")
     for annotation, default in ((str | None, None), (str, "")):
@@ -106,11 +106,11 @@ def test_spec_schema_requires_field_without_default_or_marked_required():
         (Limits, Limits(high=7), {"low": 1, "high": 7}),
     ],
 )
-def test_defaults_are_written_as_they_are_on_the_wire(annotation: Any, default: Any, wire: Any):
+def test_field_schema_writes_defaults_in_wire_format(annotation: Any, default: Any, wire: Any):
     assert field_schema(annotation, default)["default"] == wire
 
 
-def test_field_schema_of_a_model_is_spelled_out_without_unknown_fields_and_factories():
+def test_field_schema_of_a_model_is_inlined_without_unknown_fields_or_factory_defaults():
     inner = field_schema(Port)
     assert inner["description"] == "A port of a widget."
     assert inner["required"] == ["name", "number"]
@@ -142,7 +142,7 @@ def test_field_schema_allows_fields_named_like_json_schema_keywords():
     }
 
 
-def test_rules_of_a_type_and_of_its_field_both_hold():
+def test_field_schema_combines_the_cel_rules_of_a_type_and_of_its_field():
     class Ruled(ApiModel):
         model_config = ConfigDict(json_schema_extra=cel("self.a > 0", "of the model"))
         a: int
@@ -162,7 +162,7 @@ def test_rules_of_a_type_and_of_its_field_both_hold():
     ]
 
 
-def test_marks_on_one_use_of_a_model_do_not_reach_the_others():
+def test_annotations_on_one_field_do_not_affect_other_fields_of_the_same_model():
     class Pair(ApiModel):
         marked: Annotated[Port, cel("true", "only here")]
         plain: Port
@@ -195,10 +195,10 @@ SCHEMA = structural_schema(Widget)
         ".spec.selector['app.kubernetes.io/name']",
     ],
 )
-def test_leads_somewhere_accepts_path_to_a_field(path: str):
+def test_leads_somewhere_accepts_the_path_of_a_field(path: str):
     assert leads_somewhere(path, SCHEMA)
 
 
 @pytest.mark.parametrize("path", ["spec.mode", "", ".", ".spec.size", ".spec.mode.deeper", ".metadatas.name"])
-def test_leads_somewhere_rejects_path_to_nothing(path: str):
+def test_leads_somewhere_rejects_the_path_of_a_missing_field(path: str):
     assert not leads_somewhere(path, SCHEMA)

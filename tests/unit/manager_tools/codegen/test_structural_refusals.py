@@ -78,7 +78,7 @@ class Unkeyed(ApiModel):
         (Annotated[list[Unkeyed], list_map("inner")], "Widget.spec.value", "must be a scalar"),
     ],
 )
-def test_field_schema_refuses_inexpressible_annotation_and_names_field(
+def test_field_schema_error_names_the_field_of_an_unsupported_annotation(
     annotation: Any, field: str, reason: str
 ):
     with pytest.raises(ModelError, match=f"^{field}: .*{reason}"):
@@ -93,7 +93,7 @@ def test_field_schema_refuses_inexpressible_annotation_and_names_field(
         (list[Annotated[str, schema_words(enum=["a", "\ud800"])]], ..., "enum"),
     ],
 )
-def test_definition_is_refused_when_a_text_has_half_a_character(annotation: Any, default: Any, word: str):
+def test_crd_is_refused_when_a_text_has_an_unpaired_surrogate(annotation: Any, default: Any, word: str):
     with pytest.raises(ModelError, match=rf"^Widget.spec.value: its {word} has half a character"):
         custom_resource_definitions([kind_with(annotation, default)])
 
@@ -116,7 +116,7 @@ class Validated(ApiModel):
         ("[a--b]", "a--"),
     ],
 )
-def test_pattern_is_refused_when_the_servers_regular_expressions_lack_it(pattern: str, lacks: str):
+def test_pattern_is_refused_when_go_regular_expressions_do_not_support_it(pattern: str, lacks: str):
     for limit in (schema_pattern(pattern), Field(pattern=pattern)):
         with pytest.raises(ModelError) as caught:
             field_schema(Annotated[str, limit])
@@ -132,18 +132,18 @@ def test_pattern_is_refused_when_the_servers_regular_expressions_lack_it(pattern
         (Validated, "Widget.spec.value.name"),
     ],
 )
-def test_pattern_of_pydantic_is_refused_by_field_wherever_it_stands(annotation: Any, field: str):
+def test_unsupported_pydantic_pattern_is_refused_with_the_path_of_its_field(annotation: Any, field: str):
     default = None if field == "Widget.spec.value" else ...
     with pytest.raises(ModelError, match=rf"^{re.escape(field)}: the server's regular expressions have no"):
         field_schema(annotation, default)
 
 
-def test_pattern_that_only_the_server_takes_limits_the_definition_alone():
+def test_pattern_in_go_syntax_is_copied_into_the_schema():
     schema = field_schema(Annotated[str, Field(pattern=r"^\Qa.b\E$")])
     assert schema["pattern"] == r"^\Qa.b\E$"
 
 
-def test_pattern_is_refused_when_the_server_takes_a_repetition_literally():
+def test_pattern_is_refused_when_go_reads_a_repetition_as_literal_text():
     with pytest.raises(
         ModelError, match=r"Widget.spec.value: the server takes '\{,5\}' literally; write \{0,5\}"
     ):
@@ -161,7 +161,7 @@ def test_pattern_is_refused_when_the_server_takes_a_repetition_literally():
         ("(?i)^(?P<x>a)$", "(?i)^(?P<x>a)$"),
     ],
 )
-def test_pattern_is_translated_into_the_servers_words(pattern: str, translated: str):
+def test_pattern_is_translated_from_python_to_go_syntax(pattern: str, translated: str):
     assert field_schema(Annotated[str, schema_pattern(pattern)])["pattern"] == translated
 
 
@@ -187,20 +187,18 @@ class Reading(enum.Enum):
         (list[None], ..., "the server has no type for None alone"),
     ],
 )
-def test_number_or_none_is_refused_when_the_server_has_no_such_value(
-    annotation: Any, default: Any, reason: str
-):
+def test_number_beyond_64_bits_or_bare_none_is_refused(annotation: Any, default: Any, reason: str):
     with pytest.raises(ModelError, match=rf"^Widget.spec.value(\[\])?: {reason}"):
         field_schema(annotation, default)
 
 
-def test_reference_to_no_schema_is_refused():
+def test_reference_to_a_missing_schema_is_refused():
     value = Field(json_schema_extra={"$ref": "#/missing"})
     with pytest.raises(ModelError, match="there is no schema '#/missing'"):
         field_schema(Annotated[str, value])
 
 
-def test_bound_is_left_out_when_the_type_implies_it():
+def test_bound_is_omitted_when_the_type_implies_it():
     assert field_schema(Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]) == {"type": "integer"}
 
 
@@ -223,9 +221,7 @@ class Named(ApiModel):
         (Annotated[Named, cel("self.name == 'a'", "no", field_path=".nam")], ..., "its rule .*valid path"),
     ],
 )
-def test_definition_is_refused_by_field_when_the_server_would_refuse_it(
-    annotation: Any, default: Any, reason: str
-):
+def test_crd_error_names_the_field_that_the_server_would_refuse(annotation: Any, default: Any, reason: str):
     with pytest.raises(ModelError) as caught:
         custom_resource_definitions([kind_with(annotation, default)])
     assert re.search(f"the API server refuses .*({reason})", caught.value.reason), caught.value
@@ -276,7 +272,7 @@ Distinct = cel("self.all(x, self.exists_one(y, x.name == y.name))", "no")
         ),
     ],
 )
-def test_rule_that_may_cost_too_much_is_refused_with_the_missing_bounds(
+def test_cel_rule_that_may_cost_too_much_is_refused_and_its_missing_bounds_are_named(
     annotation: Any, field: str, reason: str
 ):
     with pytest.raises(ModelError, match=reason) as caught:
@@ -285,14 +281,14 @@ def test_rule_that_may_cost_too_much_is_refused_with_the_missing_bounds(
     assert "\n" not in str(caught.value)
 
 
-def test_rule_whose_values_are_bounded_is_not_refused():
+def test_cel_rule_is_accepted_when_its_values_are_bounded():
     class Short(ApiModel):
         name: Annotated[str, Field(max_length=63)] = ""
 
     custom_resource_definitions([kind_with(Annotated[list[Short], Field(max_length=50), Distinct])])
 
 
-def test_defaults_deep_inside_are_refused_by_their_own_field():
+def test_error_for_an_invalid_nested_default_names_its_own_field():
     class Inner(ApiModel):
         pairs: list[Short] = Field(default_factory=list)
 
@@ -318,7 +314,7 @@ class Short(ApiModel):
         (crd(selectable_fields=(".spec",)), r"selectable_fields of @crd\(\), spec.selectableFields"),
     ],
 )
-def test_options_of_a_kind_are_refused_when_the_server_would_refuse_them(options: CrdOptions, reason: str):
+def test_crd_options_are_refused_when_the_server_would_refuse_them(options: CrdOptions, reason: str):
     kind = kind_with(str)
     with pytest.raises(ModelError, match=f"^Widget: the API server refuses .*{reason}"):
         custom_resource_definitions([replace(options, status=False)(kind)])
@@ -337,7 +333,7 @@ def test_options_of_a_kind_are_refused_when_the_server_would_refuse_them(options
         ),
     ],
 )
-def test_option_of_another_type_is_refused_by_name(options: dict[str, Any], reason: str):
+def test_crd_option_of_a_wrong_type_is_refused_and_named(options: dict[str, Any], reason: str):
     with pytest.raises(ModelError, match=f"^Widget: {re.escape(reason)}"):
         custom_resource_definitions([crd(status=False, **options)(kind_with(str))])
 
@@ -366,13 +362,13 @@ def test_option_of_another_type_is_refused_by_name(options: dict[str, Any], reas
         ),
     ],
 )
-def test_path_without_a_dot_or_a_field_is_refused(options: dict[str, Any], reason: str):
+def test_column_path_without_a_dot_or_a_field_is_refused(options: dict[str, Any], reason: str):
     with pytest.raises(ModelError, match=re.escape(reason)):
         custom_resource_definitions([crd(status=False, **options)(kind_with(str))])
 
 
 @pytest.mark.parametrize("group", ["nodots", "mine.k8s.io"])
-def test_group_is_refused_when_the_server_would_refuse_it(group: str):
+def test_api_group_is_refused_when_the_server_would_refuse_it(group: str):
     class Grouped(Resource, group=group, version="v1", plural="widgets"):
         spec: Limits
 
@@ -390,7 +386,7 @@ def test_field_schema_refuses_default_without_json_form():
         field_schema(Annotated[str, Field()], object())
 
 
-def test_model_error_names_nested_field_as_on_the_wire():
+def test_model_error_names_a_nested_field_by_its_wire_name():
     class Inner(ApiModel):
         good_conditions: list[Condition] = Field(default_factory=list)
         last_seen: dict[str, list[datetime | int]] = Field(default_factory=dict)

@@ -18,7 +18,7 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 
 
 def keyed(text: str) -> Objects:
-    """Return the objects of a stream but the namespace, which helm makes, and what only a chart adds."""
+    """Return the rendered objects by key, without the Namespace and objects that only a chart has."""
     found = {(each["kind"], each["metadata"]["name"]): each for each in yaml_documents(text)}
     for (kind, _), each in found.items():
         if kind == "CustomResourceDefinition":
@@ -59,7 +59,7 @@ def test_chart_renders_the_objects_of_each_overlay(command: Command, project: Pa
         assert rendered(*values) == wanted
 
 
-def test_chart_has_monitoring_on_demand_also_when_the_overlay_has_it(project: Path):
+def test_chart_monitoring_is_optional_even_when_the_overlay_contains_it(project: Path):
     tool("kubectl")
     kustomization = project / "config/default/kustomization.yaml"
     for text in (kustomization.read_text(), kustomization.read_text().replace("#- ../prom", "- ../prom")):
@@ -70,7 +70,7 @@ def test_chart_has_monitoring_on_demand_also_when_the_overlay_has_it(project: Pa
         assert 'up{job="shop"}' in str(rules)
 
 
-def test_chart_has_the_image_and_the_variables_of_its_values(project: Path):
+def test_chart_command_uses_the_image_and_variables_of_the_values(project: Path):
     tool("kubectl")
     digest = "sha256:" + "a" * 64
     assert write_chart(f"--image=example.test/shop:2@{digest}") == 0
@@ -88,7 +88,7 @@ def test_chart_has_the_image_and_the_variables_of_its_values(project: Path):
         ((), "- ../manager\n", "- ../nowhere\n", "config/nowhere: no such file or directory"),
     ],
 )
-def test_chart_fails_in_one_line(
+def test_chart_command_reports_errors_in_one_line(
     project: Path,
     capsys: pytest.CaptureFixture[str],
     flags: tuple[str, ...],

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Command
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
-    """Have `console` end at once; the list gets what it would open."""
+    """Let `console` return at once; return the list that receives its arguments."""
     seen: list[ConsoleArguments] = []
 
     async def open_console(_: object, arguments: ConsoleArguments, __: object) -> None:
@@ -77,13 +77,13 @@ def test_console_reads_every_flag(command: Command, asked: list[ConsoleArguments
         (["--browser"], "No such option '--browser'. Did you mean '--no-browser'?"),
     ],
 )
-def test_console_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+def test_console_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
     said = command("console", *argv).refusal()
     assert said.removeprefix("console: ").removeprefix("Invalid value for ").startswith(told)
 
 
 @pytest.mark.virtual_time
-async def test_end_of_kubectl_is_an_error_unless_a_signal_follows():
+async def test_console_reports_the_exit_of_kubectl_unless_a_signal_stops_it():
     def ended() -> asyncio.Task[None]:
         lines = asyncio.StreamReader()
         lines.feed_data(b"lost connection to pod\n")

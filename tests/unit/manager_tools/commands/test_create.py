@@ -1,4 +1,4 @@
-"""`init` and `create`: the generated files work, and a failure is one line."""
+"""`init` and `create`: the generated files work, and errors have one line."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_demo_of_new_project_names_a_wrong_sample_in_one_line(project: Path, siz
     ],
     ids=["api", "webhook"],
 )
-def test_create_lists_every_file_it_writes_and_git_reverts_them(
+def test_create_lists_every_file_that_it_writes_and_git_can_revert_them(
     command: Command, project: Path, argv: tuple[str, ...], expected: dict[str, str]
 ):
     before = files(project)
@@ -254,7 +254,7 @@ def test_create_api_refuses_a_folder_that_is_not_a_project(
         ("hello/greeting.py", "raise ValueError('broken')\n", "generate` fails: ValueError: broken"),
     ],
 )
-def test_create_api_refuses_a_project_without_a_suitable_list_or_that_is_broken(
+def test_create_api_refuses_a_project_with_an_unsuitable_operator_list_or_broken_code(
     command: Command, project: Path, path: str, code: str, told: str
 ):
     (project / "controllers" / path).write_text(code)
@@ -274,7 +274,7 @@ def test_create_api_refuses_a_project_without_a_suitable_list_or_that_is_broken(
         ),
     ],
 )
-def test_create_api_leaves_no_file_when_the_name_breaks_the_program(
+def test_create_api_writes_no_file_when_the_new_name_breaks_the_program(
     command: Command, project: Path, flags: tuple[str, ...], reason: str
 ):
     before, folders = files(project), [*project.rglob("*/")]
@@ -283,7 +283,7 @@ def test_create_api_leaves_no_file_when_the_name_breaks_the_program(
     assert [path for path in project.rglob("*/") if "__pycache__" not in path.parts] == folders
 
 
-def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(project: Path):
+def test_tilt_runs_the_project_on_a_local_cluster_or_on_devcluster(project: Path):
     program, makefile = Program("shop", "0"), (project / "Makefile").read_text()
     cluster = Tilt(project / "Tiltfile").evaluate()
     manager = yaml.safe_load_all((project / "config/manager/manager.yaml").read_text())
@@ -317,7 +317,7 @@ def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(pro
         ({"conditions": [("Happy", "Unknown")]}, False),
     ],
 )
-def test_demo_of_a_project_needs_no_condition_called_ready(status: dict[str, Any], ready: bool):
+def test_project_demo_works_without_a_ready_condition(status: dict[str, Any], ready: bool):
     given = {"reason": "Set", "message": "", "lastTransitionTime": None}
     listed = [{"type": name, "status": holds, **given} for name, holds in status.get("conditions", ())]
     metadata, spec = {"name": "a", "generation": 1}, {"text": "Hello"}
@@ -326,7 +326,7 @@ def test_demo_of_a_project_needs_no_condition_called_ready(status: dict[str, Any
     assert is_ready(obj) is ready
 
 
-def test_manifests_of_a_project_are_limited_to_namespaces(
+def test_project_manifests_can_be_limited_to_namespaces(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     role = {"kind": "ClusterRole", "metadata": {"name": "shop-manager-role"}}

@@ -1,4 +1,4 @@
-"""`explain` and the answer of a manager, whose port another program may have taken."""
+"""`explain` with the response of a manager, or of another program on the manager's port."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def asked(manager: str, **flags: str) -> tuple[list[ControllerReport], str
 async def answering(
     *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """Serve these pieces to each client, then the end or a byte now and then."""
+    """Serve these chunks to each client; then end the response, or send single bytes without end."""
 
     serving = set[asyncio.Task[None]]()
 
@@ -85,7 +85,7 @@ def page(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-async def test_explain_reads_the_runs_and_the_owning_replica_from_the_manager():
+async def test_explain_reads_reconcile_records_and_the_owning_replica_from_the_manager():
     for manager_answer, owners in (
         ({"controllers": [CONTROLLER], "owners": [OWNER]}, [ShardOwner("pet", 0, 4, "pod_1", here=False)]),
         ({"controllers": [CONTROLLER]}, []),
@@ -114,7 +114,7 @@ async def test_explain_reads_the_runs_and_the_owning_replica_from_the_manager():
         *(orjson.dumps({"controllers": [CONTROLLER], "owners": each}) for each in (None, [5], {})),
     ],
 )
-async def test_explain_reports_no_manager_when_the_answer_is_not_a_manager_s(body: bytes):
+async def test_explain_reports_no_manager_when_another_program_answers(body: bytes):
     async with answering(page(body)) as manager:
         controllers, why = await asked(manager)
     assert controllers == []
@@ -124,7 +124,7 @@ async def test_explain_reports_no_manager_when_the_answer_is_not_a_manager_s(bod
 @pytest.mark.parametrize(
     "begin", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"]
 )
-async def test_explain_stops_waiting_for_an_answer_that_does_not_end(
+async def test_explain_stops_reading_an_endless_manager_response(
     begin: bytes, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(explain, "_PATIENCE", 0.2)
@@ -133,7 +133,7 @@ async def test_explain_stops_waiting_for_an_answer_that_does_not_end(
     assert (controllers, why.startswith("No manager answers at")) == ([], True)
 
 
-async def test_explain_says_why_a_manager_does_not_answer(monkeypatch: pytest.MonkeyPatch):
+async def test_explain_reports_the_reason_when_a_manager_does_not_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(explain, "_LONGEST", 1000)
     async with answering(page(b" " * 2000)) as manager:
         assert "longer than 1000 bytes" in (await asked(manager))[1]
@@ -144,7 +144,7 @@ async def test_explain_says_why_a_manager_does_not_answer(monkeypatch: pytest.Mo
             assert f"answers {status}:" in (await asked(manager))[1]
 
 
-async def test_explain_reaches_a_forwarded_manager_by_the_name_in_its_certificate(tmp_path: Path):
+async def test_explain_verifies_a_forwarded_manager_by_the_name_in_its_certificate(tmp_path: Path):
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("webhooks.system.svc").configure_cert(tls)
     file = tmp_path / "ca.crt"
@@ -160,7 +160,7 @@ async def test_explain_reaches_a_forwarded_manager_by_the_name_in_its_certificat
 
 @pytest.mark.parametrize("flag", ["manager_token_file", "manager_ca_file"])
 @pytest.mark.parametrize("kind", ["endless", "pipe", "missing"])
-async def test_explain_names_the_flag_of_a_file_that_cannot_be_read(flag: str, kind: str, tmp_path: Path):
+async def test_explain_error_names_the_flag_of_an_unreadable_file(flag: str, kind: str, tmp_path: Path):
     file = Path("/dev/zero") if kind == "endless" else tmp_path / kind
     if kind == "pipe":
         os.mkfifo(file)
@@ -169,7 +169,7 @@ async def test_explain_names_the_flag_of_a_file_that_cannot_be_read(flag: str, k
 
 
 @pytest.mark.virtual_time
-async def test_explain_reads_the_replica_from_leases_without_a_manager(program: Program):
+async def test_explain_reads_the_replica_from_leases_when_no_manager_answers(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")

@@ -16,7 +16,7 @@ MANAGER = "Invalid value for '--manager': "
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, command: Command, *argv: str) -> ExplainArguments:
-    """Return what `explain` would look for."""
+    """Return the options that `explain` reads from these arguments."""
     seen: list[ExplainArguments] = []
 
     async def look(_: object, arguments: ExplainArguments, *__: object) -> dict[str, Any]:
@@ -37,7 +37,9 @@ def test_explain_uses_defaults_when_no_flag_is_given(
     assert (arguments.output, arguments.manager) == ("text", "http://127.0.0.1:8082")
 
 
-def test_explain_reads_every_flag_at_any_place(monkeypatch: pytest.MonkeyPatch, command: Command):
+def test_explain_reads_every_flag_before_and_after_arguments(
+    monkeypatch: pytest.MonkeyPatch, command: Command
+):
     argv = "-n zoo memcached/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"
     argv += " --manager-ca-file ca.crt --manager-tls-server-name=om.svc --manager-token-file token"
     argv += " --manager-namespace=system"
@@ -79,7 +81,7 @@ def test_explain_reads_every_flag_at_any_place(monkeypatch: pytest.MonkeyPatch, 
         ),
     ],
 )
-def test_explain_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+def test_explain_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
     assert command("explain", *argv).refusal().startswith(f"explain: {told}")
 
 

@@ -37,7 +37,7 @@ def owner(**changes: Any) -> ShardOwner:
     return msgspec.structs.replace(OWNER, **changes)
 
 
-def test_text_names_the_shard_and_its_holder_and_warns_when_another_replica_was_asked():
+def test_explain_text_names_the_shard_and_its_holder_and_warns_when_another_replica_answered():
     assert "  For controller foo the object is in shard 5 of 16, which pod-b_1 holds\n" in explained(OWNER)
     assert "which no replica holds" in explained(owner(holder=""))
     unknown = explained(owner(holder=None, problem="you may not get its lease"))
@@ -48,7 +48,7 @@ def test_text_names_the_shard_and_its_holder_and_warns_when_another_replica_was_
     assert older not in explained(owner(here=True)) + explained(OWNER)
 
 
-def test_text_strips_control_characters_from_lease_fields():
+def test_explain_text_strips_control_characters_from_lease_fields():
     hostile = "\x1b[2J\x9b31m\u202e\n" * 1000
     text = explained(owner(holder=hostile, controller=hostile, silent=True, renewed=hostile))
     assert not {"\x1b", "\x9b", "\u202e"} & set(text)
@@ -99,7 +99,7 @@ def texts_in(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
 
 
 @pytest.mark.parametrize("path", list(texts_in([CONTROLLER])))
-def test_explanation_text_strips_control_characters_from_manager_answer(path: tuple[str | int, ...]):
+def test_explain_text_strips_control_characters_from_the_manager_response(path: tuple[str | int, ...]):
     answer = {"controllers": [copy.deepcopy(CONTROLLER)]}
     where: Any = answer["controllers"]
     for step in path[:-1]:
@@ -112,7 +112,7 @@ def test_explanation_text_strips_control_characters_from_manager_answer(path: tu
 
 
 @pytest.mark.parametrize("at", [-1e300, 0, 1e300])
-def test_text_has_a_short_time_for_any_number_of_a_manager(at: float):
+def test_explain_text_formats_any_duration_of_the_manager_briefly(at: float):
     report = {**CONTROLLER, "runs": [{**RUN, "started": at}], "next": {"at": at, "triggers": []}}
     decoded = decode_report(json.dumps({"controllers": [report]}).encode())
     text = to_text(explain(found(), decoded.controllers, has_conditions=True))
@@ -120,13 +120,13 @@ def test_text_has_a_short_time_for_any_number_of_a_manager(at: float):
 
 
 @pytest.mark.parametrize("name", ["name", "error"])
-def test_decode_report_raises_value_error_for_malformed_run(name: str):
+def test_decode_report_raises_value_error_for_a_malformed_reconcile_record(name: str):
     run = {**RUN, "requests": [{**REQUEST, name: {"a": 1}}]}
     with pytest.raises(ValueError, match="Expected `str`, got `object`"):
         decode_report(json.dumps({"controllers": [{**CONTROLLER, "runs": [run]}]}).encode())
 
 
-def test_decode_report_returns_the_report_that_was_encoded():
+def test_decode_report_returns_the_encoded_report():
     triggers = (Trigger("event", 1.0, "ADDED", "for", "Foo"), Trigger("timer"))
     run = ReconcileRecord("foo", "ns", "a", "1", 1.0, 0.0, 0, 0, triggers, 2, "success", next_in=2.5)
     run.requests = [RequestRecord("get", "/api/v1/pods", 1.5, code=200)]
@@ -139,7 +139,7 @@ def test_decode_report_returns_the_report_that_was_encoded():
     assert decode_report(json.dumps(to_objects(report)).encode()) == report
 
 
-def test_decode_report_fills_in_fields_of_another_version_by_their_defaults():
+def test_decode_report_uses_defaults_for_fields_missing_in_another_version():
     report = {**CONTROLLER, "runs": [{**RUN, "new": 1}]}
     [controller] = decode_report(json.dumps({"controllers": [report]}).encode()).controllers
     assert (controller.runs[0].writes, controller.runs[0].events) == (0, [])

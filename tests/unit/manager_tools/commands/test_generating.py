@@ -58,7 +58,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_generated_files_of_this_repository_are_current(command: Command):
+def test_generated_files_of_this_repository_are_up_to_date(command: Command):
     outcome = command("generate", "--check", operators=OPERATORS)
     assert outcome.code == 0, outcome.err
 
@@ -79,7 +79,7 @@ def test_generate_removes_webhook_files_and_reports_a_stale_reference_to_them(co
     assert (again.code, again.err) == (1, told)
 
 
-def test_generate_makes_every_file_current_that_check_has_named(command: Command, config: Path):
+def test_generate_updates_every_file_that_check_reports_as_stale(command: Command, config: Path):
     outcome = command("generate", "--check", operators=[kinds.WidgetOperator])
     assert outcome.code == 1
     assert "not current: config/crd/bases/test.example.com_widgets.yaml\n" in outcome.err
@@ -100,7 +100,7 @@ def test_generate_makes_every_file_current_that_check_has_named(command: Command
     assert samples["resources"] == ["test_v1_widget.yaml"]
 
 
-def test_generate_fails_in_one_line_when_the_folder_has_no_config(
+def test_generate_error_is_one_line_when_the_folder_has_no_config(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)

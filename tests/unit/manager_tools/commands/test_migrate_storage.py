@@ -15,7 +15,7 @@ KINDS = [Memcached, Pet, Widget]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
-    """Have `migrate-storage` end at once; the list gets what it would do."""
+    """Let `migrate-storage` return at once; return the list that receives its options."""
     seen: list[MigrateArguments] = []
 
     async def migrate(_: object, arguments: MigrateArguments, *__: object) -> int:
@@ -31,7 +31,9 @@ def test_migrate_storage_uses_defaults_when_no_flag_is_given(command: Command, a
     assert asked == [MigrateArguments((), None, None, MigrationOptions())]
 
 
-def test_migrate_storage_reads_every_flag_at_any_place(command: Command, asked: list[MigrateArguments]):
+def test_migrate_storage_reads_every_flag_before_and_after_arguments(
+    command: Command, asked: list[MigrateArguments]
+):
     argv = "memcached --kubeconfig k --page-size=7 a.b --dry-run c.d --rate=0.5 --concurrency 2"
     assert command("migrate-storage", *argv.split(), "--settle", "1m", "--context=c").code == 0
     options = MigrationOptions(page_size=7, concurrency=2, rate=0.5, settle=60, dry_run=True)
@@ -49,7 +51,7 @@ def test_migrate_storage_reads_every_flag_at_any_place(command: Command, asked: 
         ([""], "unknown kind ''; ours are Memcached; any other goes by the full"),
     ],
 )
-def test_migrate_storage_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+def test_migrate_storage_error_names_the_wrong_argument(command: Command, argv: list[str], told: str):
     said = command("migrate-storage", *argv).refusal()
     assert said.removeprefix("migrate-storage: ").removeprefix("Invalid value for ").startswith(told)
 
@@ -66,7 +68,7 @@ def test_migrate_storage_names_the_wrong_argument(command: Command, argv: list[s
         (["certificates.cert-manager.io"], ["certificates.cert-manager.io"]),
     ],
 )
-def test_named_definitions_takes_any_name_of_a_kind_once_and_full_names_of_others(
+def test_named_definitions_accepts_any_name_of_a_known_kind_and_full_names_of_other_crds(
     names: list[str], found: list[str]
 ):
     assert named_definitions(names, KINDS) == found

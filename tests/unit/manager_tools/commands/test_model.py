@@ -1,4 +1,4 @@
-"""`model`: from a file to stdout or to another file, and what is wrong in one line."""
+"""`model`: generates code from a file to stdout or to a file, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_model_prints_code_to_stdout_and_notes_to_stderr(command: Command, monke
     assert first == '"""Foo of tutorial.my.domain/v1, as stdin has it."""'
 
 
-def test_model_writes_a_new_file_and_overwrites_none(command: Command, tmp_path: Path):
+def test_model_writes_a_new_file_and_overwrites_no_existing_file(command: Command, tmp_path: Path):
     output = tmp_path / "foo.py"
     assert command("model", f"--from={FOOS}", "-o", str(output)).out == ""
     written = output.read_text()
@@ -44,7 +44,7 @@ def test_model_writes_a_new_file_and_overwrites_none(command: Command, tmp_path:
     assert output.read_text() == written
 
 
-def test_model_needs_kind_when_the_file_defines_several(command: Command, tmp_path: Path):
+def test_model_needs_the_kind_flag_when_the_file_defines_several_kinds(command: Command, tmp_path: Path):
     both = tmp_path / "both.yaml"
     both.write_text(VENDOR.read_text() + FOOS.read_text())
     assert "class Foo(" in command("model", f"--from={both}", "--kind=foo").out
@@ -73,7 +73,7 @@ async def modelled(command: Command, folder: Path, answer: Handler) -> Outcome:
         return await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
 
 
-async def test_model_writes_no_code_that_a_server_injects(command: Command, tmp_path: Path):
+async def test_model_output_contains_no_code_injected_by_a_server(command: Command, tmp_path: Path):
     kind = "X(object):\n    pass\nimport os\nclass A"
     group = {"name": "b.c", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
     answers = {
@@ -117,7 +117,7 @@ def test_model_reports_errors_in_one_line(command: Command, flags: tuple[str, ..
     assert command("model", *flags).refusal() == f"model: {said}"
 
 
-def test_model_creates_missing_folders_as_packages_inside_a_package(command: Command, tmp_path: Path):
+def test_model_creates_missing_folders_in_a_package_as_packages(command: Command, tmp_path: Path):
     apis = tmp_path / "apis"
     apis.mkdir()
     apis.joinpath("__init__.py").touch()

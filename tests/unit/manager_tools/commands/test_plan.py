@@ -66,7 +66,7 @@ def test_plan_reports_a_wrong_argument_in_one_line(command: Command, argv: tuple
     assert command("plan", *argv).refusal().startswith(f"plan: {told}")
 
 
-def test_unified_masks_fields_that_the_model_hides():
+def test_unified_diff_masks_fields_that_the_model_hides():
     change = Change(site("HUNTER2", "10Gi"), site("HUNTER2", "20Gi"), renamed=False)
     text = "\n".join(unified(change))
     assert "HUNTER2" not in text
@@ -108,7 +108,7 @@ def change(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Chang
         ("ReplicaSet", {}, 0),
     ],
 )
-def test_replaced_pods_counts_those_of_another_template(kind: str, spec: dict[str, Any], pods: int):
+def test_replaced_pods_counts_pods_whose_template_changes(kind: str, spec: dict[str, Any], pods: int):
     def version(image: str) -> dict[str, Any]:
         status = {"replicas": 3, "currentNumberScheduled": 4}
         return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}
@@ -122,14 +122,14 @@ def test_replaced_pods_counts_those_of_another_template(kind: str, spec: dict[st
     )
 
 
-def test_unified_strips_control_characters_and_shortens_lines():
+def test_unified_diff_strips_control_characters_and_shortens_lines():
     hostile = "\x1b[2J\x9b31m\u202e\n\x07"
     found = change({"data": {"a": "b"}}, {"data": {"a": hostile, hostile: "x" * 10_000}})
     assert all(line.isprintable() for line in unified(found))
     assert max(map(len, unified(found))) < 2_100
 
 
-def test_unified_ignores_metadata_of_the_server_and_does_not_compare_overlong_objects():
+def test_unified_diff_ignores_server_metadata_and_skips_overlong_objects():
     before = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}}
     after = {**before, "metadata": {"name": "a", "resourceVersion": "2", "managedFields": [{}]}}
     assert not differs(Change(before, after, renamed=False))
@@ -140,7 +140,7 @@ def test_unified_ignores_metadata_of_the_server_and_does_not_compare_overlong_ob
     ]
 
 
-async def test_plan_counts_further_objects_after_output_limit(
+async def test_plan_counts_the_remaining_objects_after_its_output_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     async def create(greeting: Greeting, ctx: Context) -> None:
@@ -165,7 +165,7 @@ async def test_plan_counts_further_objects_after_output_limit(
     ]
 
 
-async def test_objects_are_planned_some_at_a_time_and_reported_in_their_order(
+async def test_plan_handles_a_few_objects_at_a_time_and_reports_them_in_order(
     capsys: pytest.CaptureFixture[str],
 ):
     names = ("hello", *(f"hello-{number}" for number in range(20)))

@@ -56,7 +56,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
 
 
 class Run:
-    """Start of the program."""
+    """A run of the migration that a test starts."""
 
     def __init__(self, wire: ScriptedWire, **options: Any) -> None:
         rng = random.Random(1)

@@ -1,4 +1,4 @@
-"""Gadgets on a control plane of the same process, whose definition has got another storage version."""
+"""Gadgets on a control plane in the same process; the storage version of their CRD has changed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GadgetServer(ClusterServer):
             wire.on(method, "/*", self._answer)
 
     async def define(self) -> None:
-        """Serve gadgets, as they were stored by an older definition."""
+        """Install the CRD, and serve gadgets that an older CRD has stored."""
         names = {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets", "singular": "gadget"}
         spec = {"group": GROUP, "names": names, "scope": "Namespaced", "versions": versions(storage=OLD)}
         await self.api.create(DEFINITIONS, "", {"metadata": {"name": NAME}, "spec": spec})
@@ -103,7 +103,7 @@ class GadgetServer(ClusterServer):
     # The gadgets.
 
     def store(self, name: str, version: str = OLD) -> None:
-        """Store a gadget, whatever is there, as a write while that was the storage version would."""
+        """Store a gadget in the given storage version, and replace an existing one."""
         store, key = self.cluster.store, Key(GROUP, "gadgets", "default", name)
         metadata = {"name": name, "namespace": "default", "uid": f"uid-of-{name}", "generation": 1}
         gadget = {"apiVersion": f"{GROUP}/{version}", "kind": "Gadget", "metadata": metadata, "spec": {}}

@@ -83,7 +83,7 @@ def is_written_by_others(server: GadgetServer) -> Step:
     ],
     ids=["gone", "rewritten", "plain", "path", "webhook"],
 )
-async def test_migration_counts_an_object_by_what_became_of_it_when_its_patch_fails(
+async def test_migration_counts_an_object_by_its_current_state_when_its_patch_fails(
     server: GadgetServer,
     run: Start,
     act: Callable[[GadgetServer], Step | None],
@@ -102,7 +102,9 @@ async def test_migration_counts_an_object_by_what_became_of_it_when_its_patch_fa
     assert ("g0004" in server.names()) is (act is not vanishes)
 
 
-async def test_migration_patches_object_when_kind_has_no_status_subresource(server: GadgetServer, run: Start):
+async def test_migration_patches_objects_when_the_kind_has_no_status_subresource(
+    server: GadgetServer, run: Start
+):
     server.edit_definition(spec={"versions": versions(status=False)})
     await run()()
     assert {each.path for each in server.wire.sent("PATCH", "/apis/test.example.com/*")} == {
@@ -111,7 +113,7 @@ async def test_migration_patches_object_when_kind_has_no_status_subresource(serv
     assert server.in_version("v1beta1") == 10
 
 
-async def test_migration_uses_a_served_version_when_storage_version_is_not_served(
+async def test_migration_uses_a_served_version_when_the_storage_version_is_not_served(
     server: GadgetServer, run: Start
 ):
     server.edit_definition(spec={"versions": versions(served=(OLD,))})
@@ -150,7 +152,7 @@ async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServ
 # Refusals.
 
 
-async def test_migration_reports_refused_object_and_the_next_one_starts_at_its_page(
+async def test_migration_reports_a_refused_object_and_the_next_migration_resumes_at_its_page(
     server: GadgetServer, run: Start
 ):
     reason = 'Gadget.test.example.com "g0004" is invalid: spec.size: Invalid value: 3:\n too large'
@@ -175,7 +177,7 @@ async def test_migration_refuses_object_after_four_server_errors(server: GadgetS
     assert migration.heard.of("refused") == [("default/g0004", "failed calling webhook: no answer")]
 
 
-async def test_migration_gives_up_when_the_server_fails_for_every_object(server: GadgetServer, run: Start):
+async def test_migration_ends_when_the_server_fails_for_every_object(server: GadgetServer, run: Start):
     server.fill(1000)
     failure = Reply.status(500, "InternalError", "conversion webhook failed")
     server.before = lambda sent: failure if sent.path.endswith("/status") else None
@@ -220,7 +222,9 @@ async def test_migration_retries_transient_failures(
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_ends_when_server_stays_away_and_next_run_resumes(server: GadgetServer, run: Start):
+async def test_migration_ends_when_the_server_stays_unreachable_and_the_next_run_resumes(
+    server: GadgetServer, run: Start
+):
     gone = False
 
     def leave(sent: Sent) -> Step | None:
@@ -348,7 +352,7 @@ async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServ
     assert all(10 <= later - sooner < 12 for sooner, later in itertools.pairwise(kept))
 
 
-async def test_tokens_that_grow_old_on_the_way_lead_on_too(server: GadgetServer, run: Start):
+async def test_migration_continues_when_its_continue_token_expires(server: GadgetServer, run: Start):
     server.before = lambda sent: server.cluster.faults.expire_history() if sent.path == GADGETS else None
     assert await run()() is Outcome.DONE
     assert sorted(server.patches()) == server.names()
@@ -416,7 +420,7 @@ async def test_migration_removes_leftover_position_when_nothing_is_to_do(server:
     assert server.annotations == {"other": "kept"}
 
 
-async def test_position_stays_at_refused_object(server: GadgetServer, run: Start):
+async def test_migration_position_stays_at_a_refused_object(server: GadgetServer, run: Start):
     server.fill(300)
     refusal = Reply.status(422, "Invalid", "no")
     server.before = lambda sent: refusal if sent.path == gadget_path("g0150") else None

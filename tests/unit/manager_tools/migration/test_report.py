@@ -44,7 +44,9 @@ def report_of(clock: Clock, **options: Any) -> Report:
     return Report(NAME, MigrationOptions(**options), clock)
 
 
-def test_results_are_output_and_all_else_is_not(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_report_prints_results_to_stdout_and_other_messages_to_stderr(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     report = report_of(clock)
     report.settling(5)
     report.begins(PETS, after=2000)
@@ -62,7 +64,7 @@ def test_results_are_output_and_all_else_is_not(clock: Clock, capsys: pytest.Cap
     ]
 
 
-def test_refused_objects_are_reported_and_the_hundred_first_is_counted(
+def test_report_lists_a_hundred_refused_objects_and_counts_the_rest(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ):
     report = report_of(clock)
@@ -79,7 +81,9 @@ def test_refused_objects_are_reported_and_the_hundred_first_is_counted(
     )
 
 
-def test_report_of_dry_run_says_what_would_change(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_report_of_a_dry_run_shows_the_changes_without_the_dry_run(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     report = report_of(clock, dry_run=True)
     report.begins(PETS, after=0)
     report.ended(PETS, Outcome.DONE, Tally(no_need=3))

@@ -1,4 +1,4 @@
-"""`init`: the wheel of the library in a new project, and what pip says of it."""
+"""`init`: the bundled library wheel in a new project, and its installation by pip."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_renew_library_replaces_the_wheel_and_its_line(folder: Path):
 
 
 @pytest.mark.parametrize("line", ["operator-manager==0.1.0", f"{LINE}\n{LINE}"])
-def test_renew_library_refuses_requirements_without_one_line_for_it(folder: Path, line: str):
+def test_renew_library_refuses_requirements_without_exactly_one_line_for_the_library(folder: Path, line: str):
     (folder / "requirements.txt").write_text(f"{line}\n")
     with pytest.raises(ScaffoldError, match=r"requirements\.txt has \d lines for operator-manager"):
         renew_library(folder)
@@ -70,7 +70,7 @@ def install(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_pip_installs_the_packed_library_and_refuses_another_content(folder: Path):
+def test_pip_installs_the_bundled_library_and_refuses_a_changed_wheel(folder: Path):
     renew_library(folder)
     (folder / "requirements.txt").write_text(f"{LINE}\n")
     done = install(folder)
@@ -84,7 +84,7 @@ def test_pip_installs_the_packed_library_and_refuses_another_content(folder: Pat
     assert "Expected sha256" in done.stderr
 
 
-def test_requirements_of_new_project_have_every_package_with_the_hashes_of_this_repository():
+def test_new_project_pins_every_package_with_the_hashes_of_this_repository():
     files = [
         template(Path(name)) for name in ("requirements.txt", "requirements-dev.txt", "requirements-bill.txt")
     ]
@@ -103,7 +103,7 @@ def test_requirements_of_new_project_have_every_package_with_the_hashes_of_this_
         assert not found & named[0]
 
 
-def test_template_has_this_repositorys_deployment_and_actions():
+def test_project_template_has_the_deployment_and_ci_actions_of_this_repository():
     names = Names(program="operator-manager", domain="example.com")
     manager = Path("config/manager/manager.yaml")
     assert names.in_place(template(manager)) == (ROOT / manager).read_text()

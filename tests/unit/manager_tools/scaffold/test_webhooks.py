@@ -1,4 +1,4 @@
-"""`create webhook` in files that a person has changed."""
+"""`create webhook` in files that a user has edited."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ EVERY = ("--defaulting", "--validation", "--conversion=v2")
         ),
     ],
 )
-def test_create_webhook_refuses_an_unsuitable_file_and_says_what_to_do(
+def test_create_webhook_refuses_an_unsuitable_file_and_suggests_a_fix(
     command: Command, project: Path, path: str, there: str, then: str, expected: str
 ):
     text = (project / path).read_text()
@@ -71,7 +71,7 @@ def test_create_webhook_refuses_an_unsuitable_file_and_says_what_to_do(
     assert files(project) == before
 
 
-def test_create_webhook_needs_group_when_two_groups_have_the_kind(command: Command, project: Path):
+def test_create_webhook_needs_the_group_flag_when_two_groups_have_the_kind(command: Command, project: Path):
     operator = project / "controllers" / "hello" / "greeting.py"
     other = project / "controllers" / "store" / "greeting.py"
     other.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Changes to the Python files of a project, and the operators that `create api` begins with."""
+"""Edits of a project's Python files, and the operators that `create api` generates."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_with_operator_extends_the_list_in_each_format(project: Path, there: str
         ("(Operator[Greeting]):\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
     ],
 )
-def test_with_members_puts_versions_and_methods_in_place_in_a_class(there: str, then: str):
+def test_with_members_inserts_versions_and_methods_into_a_class(there: str, then: str):
     changed = with_members(f"class It{there}\n\n\nX = 1\n", "It", "    def g(self): ...\n", "V2")
     assert changed == f"class It(Operator[Greeting]):\n{then}\n\n    def g(self): ...\n\n\nX = 1\n"
 
@@ -84,7 +84,7 @@ def test_with_members_puts_versions_and_methods_in_place_in_a_class(there: str, 
         ("from manager import a  # noqa\n", "from manager import a  # noqa\nfrom manager import webhook\n"),
     ],
 )
-def test_with_import_adds_an_import_unless_it_is_there(there: str, then: str):
+def test_with_import_adds_a_missing_import_only(there: str, then: str):
     assert with_import(there, "manager", "webhook") == then
 
 
@@ -101,7 +101,7 @@ def operator_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     return module
 
 
-async def test_operator_of_any_children_becomes_ready_with_them(operator_module: ModuleType):
+async def test_generated_operator_becomes_ready_with_any_kinds_of_children(operator_module: ModuleType):
     async with operated(operator_module.GreetingOperator) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
         await world.until(greeting, lambda it: [each.status for each in it.status.conditions] == ["True"])
@@ -110,7 +110,7 @@ async def test_operator_of_any_children_becomes_ready_with_them(operator_module:
             assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
 
 
-def test_names_in_place_never_replaces_its_own_replacements():
+def test_names_in_place_does_not_replace_text_that_it_has_inserted():
     names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
     text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
     assert names.in_place(text) == (
@@ -125,5 +125,5 @@ def test_names_in_place_never_replaces_its_own_replacements():
         *(("Box", "boxes"), ("Ingress", "ingresses"), ("Patch", "patches")),
     ],
 )
-def test_plural_of_follows_english(kind: str, plural: str):
+def test_plural_of_follows_english_spelling_rules(kind: str, plural: str):
     assert plural_of(kind) == plural

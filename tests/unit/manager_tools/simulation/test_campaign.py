@@ -62,7 +62,7 @@ class InterruptingOperator(GreetingOperator):
 
 
 class EndingOperator(ForgetfulOperator):
-    """Faulty operator that ends the program meanwhile."""
+    """Faulty operator that sends SIGTERM to the program in each reconcile."""
 
     kind = Greeting
     name = "greeting"
@@ -84,7 +84,7 @@ class ClockReadingOperator(GreetingOperator):
         greeting.status.text = str(time.time())
 
 
-def test_simulate_names_file_and_place_of_invalid_yaml_sample(tmp_path: Path):
+def test_simulate_error_names_the_file_and_line_of_an_invalid_yaml_sample(tmp_path: Path):
     samples = tmp_path / "config/samples"
     samples.mkdir(parents=True)
     (samples / "broken.yaml").write_text("a: {")
@@ -93,7 +93,7 @@ def test_simulate_names_file_and_place_of_invalid_yaml_sample(tmp_path: Path):
         simulate(["--seeds=1"], [GreetingOperator])
 
 
-def test_simulate_prints_progress_and_next_seed_when_interrupted(
+def test_simulate_prints_progress_and_the_next_seed_when_interrupted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(campaign, "_TOLD_EVERY", 0.0)
@@ -146,7 +146,7 @@ def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
 
 
 @pytest.mark.whole
-def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
+def test_simulate_keep_going_runs_all_seeds_and_saves_each_failure_for_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--keep-going"]
@@ -162,13 +162,13 @@ def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
 
 
-def test_simulate_reports_unrepeatable_operator_in_one_line(capsys: pytest.CaptureFixture[str]):
+def test_simulate_reports_a_nondeterministic_operator_in_one_line(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(click.ClickException, match=r"^.*test_campaign\.py.*$"):
         simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])
     assert not capsys.readouterr().out
 
 
-def test_simulate_fails_when_a_single_run_has_no_objects(capsys: pytest.CaptureFixture[str]):
+def test_simulate_fails_when_one_run_creates_no_objects(capsys: pytest.CaptureFixture[str]):
     assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator]) == 1
     assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
 
@@ -180,7 +180,7 @@ def test_simulate_refuses_unwritable_matrix_page_before_any_run(tmp_path: Path):
 
 
 @pytest.mark.whole
-def test_matrix_page_has_a_row_for_each_kind_of_fault(tmp_path: Path):
+def test_simulation_matrix_page_has_a_row_for_each_kind_of_fault(tmp_path: Path):
     page = tmp_path / "faults.md"
     arguments = [f"--matrix={page}", "--seeds=1", "--minutes=1", "--jobs=1"]
     assert simulate(arguments, [GreetingOperator]) == 0
@@ -192,7 +192,7 @@ def test_matrix_page_has_a_row_for_each_kind_of_fault(tmp_path: Path):
     assert all(row[2].startswith("1 of 1, ") for row in rows)
 
 
-def test_matrix_row_shows_number_of_lost_children():
+def test_simulation_matrix_row_shows_the_number_of_lost_children():
     operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
     steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
     fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)
@@ -206,7 +206,7 @@ def test_matrix_row_shows_number_of_lost_children():
     assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")
 
 
-def test_faults_page_lists_each_fault_and_each_operator():
+def test_simulation_faults_page_lists_each_fault_and_each_operator():
     told = (ROOT / "docs" / "faults.md").read_text()
     rows = [line.split(" | ") for line in told.splitlines() if line.startswith("| ")]
     assert [row[0].strip("| `") for row in rows[2:]] == list(KINDS_OF_FAULT), "generate it anew, as it says"

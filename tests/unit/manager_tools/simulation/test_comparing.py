@@ -1,4 +1,4 @@
-"""The requests of people that a fresh install is given."""
+"""The users' objects that the simulation applies to a fresh install."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS = {"controller-uid": "1", "batch.kubernetes.io/controller-uid": "1", "job
 
 
 def asked_of(operator: AnyOperator, *others: AnyOperator, **there: dict[str, Any]) -> list[Asked]:
-    """Return what a fresh install is given, of objects by their plural."""
+    """Return the objects that a fresh install receives, by plural."""
 
     def objects(resource: str) -> list[dict[str, Any]]:
         found = there.get(resource.partition(".")[0])
@@ -28,7 +28,7 @@ def asked_of(operator: AnyOperator, *others: AnyOperator, **there: dict[str, Any
     return asked_for(cast("DevCluster", cluster), (operator, *others), (), (), {})
 
 
-def test_asked_for_drops_job_fields_set_by_control_plane() -> None:
+def test_asked_for_drops_job_fields_that_the_control_plane_set() -> None:
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": []}}
     spec = {"selector": {"matchLabels": {"controller-uid": "1"}}, "template": template, "backoffLimit": 1}
     [job] = asked_of(

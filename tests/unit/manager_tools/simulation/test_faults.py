@@ -1,4 +1,4 @@
-"""Each sort of fault happens, and the runtime holds nevertheless."""
+"""Each type of fault occurs in a simulation, and the operators recover."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ QUICK = {"power", "twice", "some_rights", "drift"}
 @pytest.mark.parametrize(
     "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
-def test_fault_appears_in_timeline_and_operators_hold(what: str):
+def test_simulated_fault_appears_in_the_timeline_and_operators_recover(what: str):
     for seed in (2, 5, 1, 3, 0, 4):  # that with the fewest steps first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
@@ -84,7 +84,7 @@ def test_fault_appears_in_timeline_and_operators_hold(what: str):
     assert outcome.digest != without.digest
 
 
-def test_weather_keeps_second_change_when_first_ends():
+def test_weather_keeps_the_second_change_when_the_first_change_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
@@ -146,7 +146,9 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 @pytest.mark.whole
 @pytest.mark.parametrize("what", PLANTED)
-def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: pytest.MonkeyPatch):
+def test_fault_type_finds_a_planted_bug_that_cut_connections_do_not_find(
+    what: str, monkeypatch: pytest.MonkeyPatch
+):
     PLANTED[what](monkeypatch)
     # A lost write does harm when it is the acquisition of a lease.
     at_handovers = what == "power"
@@ -154,14 +156,14 @@ def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: 
     assert found(what, at_handovers=at_handovers)
 
 
-def test_run_accepts_late_stop_of_a_frozen_process():
+def test_simulation_accepts_the_late_stop_of_a_frozen_process():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)
     assert not outcome.violations, story_of(outcome)
 
 
-def test_power_fault_restores_definition_whose_deletion_was_lost():
+def test_power_fault_restores_a_crd_whose_deletion_was_lost():
     pet = (NAMES["pet"],)
     wrong = (
         Fault(50.0, "freeze", 0, 40.0),
@@ -175,7 +177,7 @@ def test_power_fault_restores_definition_whose_deletion_was_lost():
     assert not outcome.violations, story_of(outcome)
 
 
-def test_power_fault_that_loses_a_spoilt_bundle_counts_as_repair():
+def test_power_fault_repairs_a_corrupted_ca_bundle_when_that_write_is_lost():
     wrong = (Fault(60.0, "power", 0, 1.0, draw=STUCK), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
     said = lines(outcome)

@@ -125,7 +125,7 @@ def operator_that(does: Callable[[], Any]) -> type[Operator[Any]]:
 
 
 @pytest.mark.parametrize("shown", DONE)
-def test_not_repeatable_names_file_and_line_of_the_call(shown: str):
+def test_not_repeatable_error_names_file_and_line_of_the_call(shown: str):
     does = DONE[shown]
     with pytest.raises(NotRepeatable) as raised:
         run(SHORT, [operator_that(does)])
@@ -137,12 +137,12 @@ def test_not_repeatable_names_file_and_line_of_the_call(shown: str):
     assert "\n" not in what
 
 
-def test_guards_allow_the_clock_to_the_runtime_of_shards():
+def test_guards_allow_the_shard_runtime_to_read_the_clock():
     assert not run(replace(SHORT, shards=4), [GreetingOperator], compare=False).violations
 
 
 class CarefulOperator(GreetingOperator):
-    """Asks for time, chance and threads where a simulation has them."""
+    """Operator that uses the clock, random numbers and threads through their simulated versions."""
 
     kind = Greeting
     name = "greeting"
@@ -155,7 +155,7 @@ class CarefulOperator(GreetingOperator):
         await super().reconcile(greeting, ctx)
 
 
-def test_guards_allow_simulated_calls_and_restore_originals_after_run():
+def test_guards_allow_simulated_calls_and_restore_the_originals_after_a_run():
     before = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start
     assert not run(SHORT, [CarefulOperator]).violations
     after = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start

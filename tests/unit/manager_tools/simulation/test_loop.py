@@ -14,7 +14,7 @@ from manager_tools.simulation.loop import EPOCH, ProcessClock, ThreadHold, proce
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_virtual_time_advances_by_sleeps_only():
+async def test_virtual_time_advances_only_by_sleeps():
     for _ in range(3):
         await asyncio.sleep(0.1)
     assert clock.monotonic() == 0.3
@@ -29,7 +29,7 @@ async def test_sleep_of_the_smallest_duration_moves_the_clock():
     assert before < clock.monotonic() <= before + 2e-6
 
 
-async def test_processes_have_clocks_of_their_own():
+async def test_simulated_processes_have_separate_clocks():
     context = copy_context()
     context.run(process_clock.set, ProcessClock(rate=2.0, offset=100.0, skew=5.0))
 
@@ -52,7 +52,7 @@ async def test_thread_takes_no_virtual_time():
     assert clock.monotonic() == 0
 
 
-async def test_threads_can_be_held_while_time_goes_on():
+async def test_thread_hold_blocks_threads_while_virtual_time_advances():
     hold = ThreadHold()
     held = [asyncio.create_task(asyncio.to_thread(hold.wait)) for _ in range(2)]
     await asyncio.sleep(3600)
@@ -62,7 +62,7 @@ async def test_threads_can_be_held_while_time_goes_on():
     assert clock.monotonic() == 3600
 
 
-def test_simulate_fails_when_a_task_would_wait_for_ever():
+def test_simulate_fails_when_a_task_would_wait_forever():
     with pytest.raises(RuntimeError, match="standstill"):
         simulate(asyncio.Event().wait())
 
@@ -75,13 +75,13 @@ async def _ran(order: list[int]) -> list[int]:
     return order
 
 
-def test_tasks_that_are_ready_together_run_in_the_order_that_is_drawn():
+def test_simultaneously_ready_tasks_run_in_random_order_of_the_seed():
     first, second, other = (simulate(_ran([]), random.Random(seed)) for seed in (1, 1, 2))
     assert first == second != other
     assert sorted(first) == list(range(20)) == simulate(_ran([]))
 
 
-async def test_process_clock_holds_back_callbacks_of_frozen_process():
+async def test_process_clock_delays_callbacks_of_a_frozen_process():
     process, ticks, loop = ProcessClock(), list[float](), asyncio.get_running_loop()
 
     async def tick() -> None:

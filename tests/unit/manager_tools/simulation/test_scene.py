@@ -78,7 +78,7 @@ class TickOperator(Operator[Tick]):
 
 
 class TimerOperator(Operator[Tick]):
-    """Says each minute when it was there, in a method of its own."""
+    """Operator with a periodic method that records the time each minute."""
 
     @every(60)
     async def beat(self, tick: Tick, _ctx: Context) -> None:
@@ -89,7 +89,7 @@ class TimerOperator(Operator[Tick]):
 
 
 class ExpiryOperator(Operator[Tick]):
-    """Deletes objects that are older than they may become."""
+    """Operator that deletes objects after their time to live."""
 
     rights = (rbac(groups="test.example.com", resources="ticks", verbs="delete"),)
 
@@ -125,12 +125,12 @@ class PodOperator(Operator[Tick]):
 
 
 @pytest.mark.parametrize("operator", [TickOperator, TimerOperator, ExpiryOperator, PodOperator])
-def test_assert_holds_for_operators_that_follow_the_clock_or_own_pods(operator: type[Operator[Any]]):
+def test_assert_holds_passes_for_operators_that_use_the_clock_or_own_pods(operator: type[Operator[Any]]):
     assert_holds(operator, seeds=range(2), minutes=3)
 
 
 class AgeOperator(Operator[Tick]):
-    """Says how long ago it was first reconciled, which depends on when a manager was there."""
+    """Operator whose status shows the seconds since its first reconcile."""
 
     async def reconcile(self, tick: Tick, ctx: Context) -> Result:
         tick.status.last = tick.status.last or clock.now()
@@ -139,7 +139,7 @@ class AgeOperator(Operator[Tick]):
         return Result(requeue_after=7)
 
 
-def test_assert_holds_lets_fields_differ_that_the_author_names():
+def test_assert_holds_ignores_differences_in_the_named_fields():
     operators = (AgeOperator,)
     outcome = run(plan_of(1, operators, minutes=2), operators)
     assert {"status: seconds" in each.what for each in outcome.violations} == {True}
@@ -147,7 +147,7 @@ def test_assert_holds_lets_fields_differ_that_the_author_names():
 
 
 class ForgetfulTickOperator(TickOperator):
-    """Never looks at one of its children again."""
+    """Operator that never repairs one of its children."""
 
     kind = Tick
     name = "tick"
@@ -178,7 +178,7 @@ class RacingOperator(Operator[Tick]):
     ("operator", "what"),
     [(ForgetfulTickOperator, "not as a fresh install"), (RacingOperator, "never becomes calm")],
 )
-def test_run_finds_faults_of_operators_that_ask_for_the_time(operator: type[Operator[Any]], what: str):
+def test_simulation_finds_bugs_of_operators_that_read_the_clock(operator: type[Operator[Any]], what: str):
     outcomes = (run(plan_of(seed, (operator,)), (operator,)) for seed in range(12))
     failed = next((each for each in outcomes if each.violations), None)
     assert failed is not None
@@ -198,7 +198,7 @@ SERVICES = {"http://registry.default.svc:5000": tag, "https://api.example.com": 
 
 
 class CallingOperator(Operator[Tick]):
-    """Asks services by HTTP, in tasks of its own too."""
+    """Operator that calls HTTP services, also from its own tasks."""
 
     async def get(self, url: str, **options: Any) -> dict[str, Any]:
         async with aiohttp.ClientSession() as session, session.request(url=url, **options) as answer:
@@ -224,12 +224,12 @@ def outcome_of(operator: type[Operator[Any]]) -> Outcome:
     return run(CREATED, (operator,), services=SERVICES)
 
 
-def test_services_answer_in_a_simulation():
+def test_fake_services_answer_in_a_simulation():
     assert not outcome_of(CallingOperator).violations
     assert_holds(CallingOperator, seeds=range(2), minutes=1, services=SERVICES)
 
 
-async def test_operated_has_services_on_a_virtual_clock():
+async def test_operated_provides_fake_services_on_a_virtual_clock():
     async with operated(CallingOperator, clock=VirtualClock(), services=SERVICES) as world:
         tick = await world.create(Tick(metadata=ObjectMeta(name="a")))
         tick = await world.until(tick, lambda it: it.status.text)
@@ -242,24 +242,24 @@ async def calls_what_is_not_faked() -> None:
         await asyncio.sleep(5)
 
 
-async def test_operated_names_a_service_that_is_not_faked():
+async def test_operated_error_names_a_service_without_a_fake():
     with pytest.raises(NotRepeatable, match=r"test_scene.py:\d+: registry.default.svc is looked up, and"):
         await calls_what_is_not_faked()
 
 
-async def test_operated_refuses_services_without_a_clock():
+async def test_operated_refuses_services_without_a_virtual_clock():
     with pytest.raises(ValueError, match="services need a VirtualClock"):
         async with operated(CallingOperator, services=SERVICES):
             pass
 
 
 @pytest.mark.parametrize("url", ["registry:5000", "ftp://a", "http://a/path", "http://", "http://a:x"])
-def test_services_refuse_what_is_no_scheme_host_and_port(url: str):
+def test_services_refuse_an_address_without_scheme_host_and_port(url: str):
     with pytest.raises(ValueError, match=f"services: '{url}' is no http\\(s\\)://HOST"):
         assert_holds(CallingOperator, seeds=[1], services={url: tag})
 
 
-def test_shrunk_ends_within_its_time():
+def test_shrunk_stops_at_its_time_limit():
     operators = (ForgetfulTickOperator,)
     found = next(
         each for each in (run(plan_of(seed, operators), operators) for seed in range(12)) if each.violations

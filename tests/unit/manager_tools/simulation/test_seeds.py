@@ -77,7 +77,7 @@ ForgetfulOperator = operator_of_the_page()
 
 
 class RestlessOperator(GreetingOperator):
-    """Writes something new each time, again and again."""
+    """Operator that never stops writing new values."""
 
     kind = Greeting
     name = "greeting"
@@ -90,7 +90,7 @@ class RestlessOperator(GreetingOperator):
 
 
 class SluggishOperator(RestlessOperator):
-    """Does so only after longer than it takes to be calm."""
+    """Operator that writes again only after the simulation has become calm."""
 
     kind = Greeting
     name = "greeting"
@@ -98,7 +98,7 @@ class SluggishOperator(RestlessOperator):
 
 
 class CountingOperator(GreetingOperator):
-    """Counts for ever how often it was there."""
+    """Operator that counts its reconciles forever."""
 
     kind = Greeting
     name = "greeting"
@@ -146,7 +146,7 @@ class LedgerOperator(Operator[Greeting]):
 
 
 class CarelessLedgerOperator(LedgerOperator):
-    """Leaves its lines behind."""
+    """Operator that never removes its lines."""
 
     kind = Greeting
     name = "ledger"
@@ -156,7 +156,7 @@ class CarelessLedgerOperator(LedgerOperator):
 
 
 class MistakenOperator(GreetingOperator):
-    """Fails each time."""
+    """Operator whose reconcile always fails."""
 
     kind = Greeting
     name = "greeting"
@@ -166,7 +166,7 @@ class MistakenOperator(GreetingOperator):
 
 
 class CuriousOperator(GreetingOperator):
-    """Asks the server all the time."""
+    """Operator that requeues without end and reads from the server each time."""
 
     kind = Greeting
     name = "greeting"
@@ -177,7 +177,7 @@ class CuriousOperator(GreetingOperator):
 
 
 @pytest.mark.long
-def test_seed_gives_the_same_run_in_every_process():
+def test_same_seed_gives_the_same_run_in_every_process():
     program = (
         "import sys\n"
         "from controllers.main import OPERATORS; from manager_tools.simulation.seeds import plan_of, run\n"
@@ -198,7 +198,7 @@ def test_seed_gives_the_same_run_in_every_process():
     assert len({line for each in runs for line in each}) == 2
 
 
-def test_run_leaves_no_world_in_memory():
+def test_simulation_frees_its_world_after_a_run():
     gc.collect()
     outcome = run(plan_of(1, (GreetingOperator,), minutes=0.5), (GreetingOperator,))
     assert not [each for each in gc.get_objects() if isinstance(each, World)]
@@ -211,7 +211,7 @@ def test_assert_holds_accepts_user_defined_operators():
     assert_holds(LedgerOperator, seeds=range(1, 4), minutes=1)
 
 
-def test_run_accepts_a_heartbeat_that_the_author_names():
+def test_simulation_accepts_periodic_writes_to_a_named_heartbeat_field():
     operators = (CountingOperator,)
     plan = Plan(1, 1, tuple(each for each in plan_of(0, operators).steps if each.act == "create")[:1], ())
     [violation] = run(plan, operators, compare=False).violations
@@ -235,14 +235,14 @@ def test_run_accepts_a_heartbeat_that_the_author_names():
         ({"seeds": []}, "assert_holds needs an operator and a seed at least"),
     ],
 )
-def test_assert_holds_refuses_arguments_that_check_nothing(given: Any, said: str):
+def test_assert_holds_refuses_arguments_that_leave_no_check(given: Any, said: str):
     with pytest.raises(ValueError, match=f"^{said}$"):
         assert_holds(GreetingOperator, **given)
 
 
-def test_assert_holds_refuses_an_outside_that_is_none():
+def test_assert_holds_refuses_an_outside_that_is_no_outside_subclass():
     class Outside:
-        """No world, for all its name."""
+        """Class that does not derive from `manager_tools.simulation.Outside`."""
 
     for outside, said in (
         ("nowhere:Nothing", r"^Lost\.outside: No module named 'nowhere'$"),
@@ -266,7 +266,7 @@ def test_assert_holds_refuses_an_outside_that_is_none():
         (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
     ],
 )
-def test_run_finds_faulty_operator_and_tells_the_timeline(operator: type[Operator[Any]], what: str):
+def test_simulation_finds_a_faulty_operator_and_prints_the_timeline(operator: type[Operator[Any]], what: str):
     outcomes = (run(plan_of(seed, (operator,), minutes=2), (operator,)) for seed in range(1, 10))
     story = story_of(
         next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
@@ -279,7 +279,7 @@ def test_run_finds_faulty_operator_and_tells_the_timeline(operator: type[Operato
 @pytest.mark.parametrize(
     ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
 )
-def test_run_watches_every_fourth_seed_and_certificate_plans_for_half_an_hour(
+def test_simulation_observes_every_fourth_seed_and_certificate_plans_for_half_an_hour(
     seed: int, keeps_certificates: bool, found: bool
 ):
     operators = (SluggishOperator,)
@@ -326,7 +326,7 @@ def test_plan_from_json_refuses_text_without_a_plan(text: str | bytes):
         *(("replicas", 0), ("replicas", 1000), ("crash_at", [1]), ("crash_at[1]", "x")),
     ],
 )
-def test_plan_from_json_names_path_of_invalid_value(place: str, odd: object):
+def test_plan_from_json_error_names_the_path_of_an_invalid_value(place: str, odd: object):
     plan = replace(plan_of(5, (ForgetfulOperator,), minutes=1), crash_at=(1, "before"))
     assert Plan.from_json(plan.to_json(), kinds=1) == plan
     read: Any = json.loads(plan.to_json())
@@ -349,20 +349,20 @@ class PickySpec(ApiModel):
 
 @crd()
 class Picky(Resource, group="test.example.com", version="v1", plural="pickies"):
-    """Something that is hard to make up."""
+    """A kind for which random specs are invalid."""
 
     spec: PickySpec
     status: GreetingStatus = Field(default_factory=GreetingStatus)
 
 
 class PickyOperator(Operator[Picky]):
-    """Says that it has seen it."""
+    """Operator that sets the condition Ready."""
 
     async def reconcile(self, picky: Picky, ctx: Context) -> None:
         ctx.condition("Ready", True, "Opened", picky.spec.word)
 
 
-def test_assert_holds_fails_for_kind_whose_objects_are_all_rejected():
+def test_assert_holds_fails_for_a_kind_whose_objects_are_all_rejected():
     with pytest.raises(AssertionError, match="took none of the objects made up for Picky: give `samples`"):
         assert_holds(PickyOperator, seeds=(1, 2), minutes=1)
     sample = Picky(metadata=ObjectMeta(name="a"), spec=PickySpec(word="open sesame"))

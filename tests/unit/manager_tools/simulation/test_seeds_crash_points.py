@@ -1,4 +1,4 @@
-"""The operators of this project hold, wherever a process ends: all its writes, of one operator by turns."""
+"""Operators recover from a crash before or after any write; each run tests one operator by turns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_operator_recovers_from_a_crash_before_or_after_any_write(number: int):
         assert not outcome.violations, story_of(outcome)
 
 
-def test_run_waits_for_manager_that_restarts_when_all_is_calm():
+def test_simulation_waits_for_a_manager_that_restarts_after_the_last_fault():
     (pet,) = (each for each in OPERATORS if each.name == "pet")
     plan = plan_of(3, (pet,), minutes=1)
     outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(4, "look")), (pet,))
@@ -67,7 +67,7 @@ def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int)
 
 @pytest.mark.whole
 @pytest.mark.timeout(1800)
-def test_pet_operator_holds_at_every_crash_point_of_a_renewal():
+def test_pet_operator_recovers_at_every_crash_point_of_a_renewal():
     for point in crash_points(RENEWALS, PET):
         outcome = run(point, PET, compare=False)
         assert not outcome.violations, story_of(outcome)

@@ -1,4 +1,4 @@
-"""The operators hold, whatever goes wrong: with a few seeds, or SEEDS."""
+"""Operators recover from all simulated faults, with a few seeds or with the seeds in SEEDS."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ SEEDS, MORE, AT_ONCE = int(os.environ.get("SEEDS") or 6), 300, 6
         for first in range(0, max(SEEDS, MORE), AT_ONCE)
     ],
 )
-def test_operators_hold_for_all_seeds(first: int):
+def test_simulated_operators_recover_for_all_seeds(first: int):
     assert_holds(*OPERATORS, seeds=range(first, first + AT_ONCE))

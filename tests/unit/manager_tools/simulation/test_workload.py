@@ -1,4 +1,4 @@
-"""Users' actions: all that a schema allows, values just beyond it, and foreign changes to children."""
+"""Simulated user actions: valid specs, values just beyond the schema, and changes of children."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def values(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_changed_tries_every_field_at_and_beyond_its_bounds(name: str):
+def test_changed_spec_covers_every_field_at_and_beyond_its_bounds(name: str):
     schema, rng, seen = spec_of(name), random.Random(1), defaultdict(set)
     for _ in range(6000):
         for path, value in values(changed({}, schema, rng)):
@@ -52,7 +52,7 @@ def test_changed_tries_every_field_at_and_beyond_its_bounds(name: str):
         assert seen[path] >= {repr(each) for each in edges(field)}, path
 
 
-def test_bounds_are_those_of_the_schema():
+def test_edges_returns_values_at_and_beyond_the_schema_bounds():
     assert edges({"type": "integer", "minimum": 1, "maximum": 5}) == [1, 0, 5, 6]
     assert edges({"type": "integer", "maximum": 2**31}) == [2**31 + 1]
     assert edges({"type": "string", "minLength": 2, "maxLength": 3}) == ["xx", "x", "xxx", "xxxx"]
@@ -61,7 +61,7 @@ def test_bounds_are_those_of_the_schema():
 
 
 @pytest.mark.parametrize(("act", "took"), [("apply", "201"), ("apply child", "200"), ("relabel child", "{")])
-def test_memcached_operator_holds_when_people_write_to_its_children(act: str, took: str):
+def test_memcached_operator_recovers_when_users_write_to_its_children(act: str, took: str):
     operators = (NAMES["memcached"],)
     plan = replace(plan_of(5, operators, minutes=2), faults=())
     steps = tuple(
@@ -73,7 +73,7 @@ def test_memcached_operator_holds_when_people_write_to_its_children(act: str, to
     assert any(took in each for each in done)
 
 
-def test_fresh_install_contains_objects_that_outlived_their_owner():
+def test_fresh_install_contains_objects_that_remain_after_their_owner():
     operators, missing = (NAMES["wordpress"],), {"name": "missing", "key": "password"}
     specs = [
         {"sqlrootpassword": "retained"},
@@ -115,7 +115,7 @@ def owner_with(reason: str) -> dict[str, Any]:
     ("reason", "name", "told"),
     [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
 )
-def test_different_from_fresh_excuses_children_only_of_owner_with_taken_name(
+def test_different_from_fresh_ignores_children_only_when_the_owner_reports_name_taken(
     reason: str, name: str, told: int
 ):
     owner, fresh = owner_with(reason), {"wordpresses.example.com team/blog": owner_with(reason)}
