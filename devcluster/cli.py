@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from devcluster.cluster import DevCluster
 
 _COLLECT_AFTER = (10_000, 20, 20)
-"""The thresholds of the garbage collector; requests leave hardly any reference cycles."""
+"""The thresholds of the garbage collector; requests leave few reference cycles."""
 _FILE = click.Path(path_type=Path)
 
 GATES = ("ShardedListAndWatch",)
@@ -170,8 +170,8 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
 )
 def up(**options: Any) -> None:
     """Run a control plane until interrupted."""
-    gc.disable()  # until it has started
-    # All other errors are one line: a traceback helps only Python developers.
+    gc.disable()  # until the cluster has started
+    # All other errors are printed as one line: a traceback helps only Python developers.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 - 45 ms, 15 MB, not for the help
     from devcluster.storage.records import JournalFailed  # noqa: PLC0415 - 6 ms, 2 MB, likewise
 
@@ -191,13 +191,13 @@ def up(**options: Any) -> None:
 async def _up(options: Mapping[str, Any]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    # Signals are handled from the start, so that an interrupted start ends cleanly too.
+    # Signals are handled from the start, so that an interrupted start also ends cleanly.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     from devcluster.cluster import DevCluster  # noqa: PLC0415 - 110 ms more, 12 MB
 
     async with DevCluster(**options) as cluster:
-        # Objects from the start live for ever, so the garbage collector need not visit them.
+        # Objects that exist after the start live for ever, so the garbage collector can skip them.
         gc.freeze()
         gc.set_threshold(*_COLLECT_AFTER)
         gc.enable()
@@ -220,7 +220,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def _explain(error: OSError, options: Mapping[str, Any]) -> str:
-    """Name the flag that an error of the operating system is about."""
+    """Add the flag that an error of the operating system is about to the error's message."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.filename is None:
         return (

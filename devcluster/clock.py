@@ -1,4 +1,4 @@
-"""The time of day of a cluster: a seam, so that a whole cluster can run in virtual time."""
+"""The time of day of a cluster, which can be replaced so that a whole cluster runs in virtual time."""
 
 from __future__ import annotations
 

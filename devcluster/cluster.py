@@ -35,10 +35,10 @@ from devcluster.storage import Disk, Journal, Key, Store
 from devcluster.types import schema_of
 
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- only looked up
-"""This machine's address of a listener on all interfaces."""
+"""The address of this machine for a server on all interfaces."""
 _LAST = ("Namespace", "default")
 _SEEDED = Key("", "namespaces", "", "default")
-"""The last of the initial objects; it cannot be deleted."""
+"""The initial object that is created last; it cannot be deleted."""
 _API_PORT = 6443
 """The target port of the API server's own Service when the server has no port."""
 
@@ -202,11 +202,11 @@ class DevCluster:
             self._running = starting.pop_all()
 
     async def stop(self) -> None:
-        """End the watches, finish what is under way, write what must last."""
+        """Stop the cluster: end the watches, finish running requests, and write pending changes."""
         await self._running.aclose()
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
-        """Answer a request as if it had come over the network, faults included."""
+        """Answer a request as if it had come over the network, with injected faults."""
         return await self.faults.handle(request)
 
     @property
@@ -237,12 +237,12 @@ class DevCluster:
         return kubeconfig_of(self.server_url, self.ca_pem, user=name, token=self.add_user(name, groups))
 
     def _seed(self) -> None:
-        """Give a new cluster what every cluster has."""
+        """Create the objects that every new cluster has."""
         if self.store.get(_SEEDED) is not None:
             return
         port = self.port or _API_PORT
         objects = initial_objects(self.clock.timestamp(), port=port, rng=self.rng)
-        # After a kill in the middle, the next start creates the remaining objects.
+        # After a kill in the middle of this, the next start creates the missing objects.
         for obj in sorted(objects, key=lambda obj: (obj["kind"], obj["metadata"]["name"]) == _LAST):
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = self.registry.of_kind(group, version, obj["kind"])
@@ -263,7 +263,7 @@ class DevCluster:
         starting.push_async_callback(server.stop)
 
     def _prepare(self, files: LocalFiles) -> tuple[tuple[Path, Path], Path]:
-        """Make what clients and TLS need; reads and writes files. Return the server's identity and the CA."""
+        """Create kubeconfig, keys and certificates as files. Return the server's identity and the CA."""
         self._files = files
         self.ca_pem = files.authority.identity[0]
         self.token = files.token("admin")

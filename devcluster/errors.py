@@ -27,7 +27,7 @@ class StatusError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: int | None = None,
     ) -> None:
-        """Set up the error; `details` are the Status's, {} for empty ones that the Status shows.
+        """Set up the error; `details` are for the Status, and {} makes the Status show empty details.
 
         `retry_after`, in seconds, also becomes the header of that name.
         """
@@ -37,7 +37,7 @@ class StatusError(Exception):
         self.message = message
         self.details = dict(details or {})
         self.metadata: dict[str, Any] = {}
-        """The Status's metadata: a token with which a list can continue."""
+        """The Status's metadata, which may have a token to continue a list."""
         self.empty_details = details == {}
         """Whether the Status has empty `details`, like some of the real server's."""
         self.retry_after = retry_after

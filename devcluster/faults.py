@@ -1,4 +1,4 @@
-"""Faults that a user asks for, where they happen, and the HTTP endpoint that sets them."""
+"""Injected faults: their definition, their effects, and the HTTP endpoint that sets them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Action(enum.Enum):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The requests meant: all that is given must be so. `path` and `user_agent` are patterns to be found."""
+    """The affected requests: each given field must match; `path` and `user_agent` are search patterns."""
 
     method: str | None = None
     path: str | None = None
@@ -71,7 +71,7 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     times: int | None = None
     """The number of occurrences; None for no limit."""
     seconds: float = 0.0
-    """The length of a delay; for any other action, the wait before it."""
+    """The delay in seconds; for any other action, the seconds before it."""
     code: int = 503
     """The status code of `fail`."""
     retry_after: int | None = msgspec.field(default=None, name="retryAfter")
@@ -100,7 +100,7 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.match(request)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fault as the endpoint shows it."""
+        """Return the fault in the endpoint's JSON form."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return shown
 
@@ -173,7 +173,7 @@ _ADMINISTRATORS = "system:masters"
 
 
 class FaultControl:
-    """The control of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP.
+    """A controller of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP.
 
     The endpoint is for members of system:masters only.
     """
@@ -181,7 +181,7 @@ class FaultControl:
     def __init__(
         self, store: Store, handler: Handler, authenticate: Callable[[ApiRequest], User | None]
     ) -> None:
-        """Stand before `handler`; `authenticate` returns a request's user, or raises StatusError."""
+        """Wrap `handler`; `authenticate` returns a request's user, or raises StatusError."""
         self._store = store
         self._handler = handler
         self._authenticate = authenticate
@@ -189,12 +189,12 @@ class FaultControl:
         self._last = 0
 
     def add(self, do: Action | str, match: Match | None = None, **options: Any) -> int:
-        """Set a fault and return its number; `options` are the further fields of `Fault`.
+        """Set a fault and return its number; `options` are other fields of `Fault`.
 
-        The first of several that apply to a request happens to it.
+        If several faults apply to a request, the first one takes effect.
 
         Raises:
-            ValueError: the fault makes no sense; the text names the field.
+            ValueError: the fault is invalid; the text names the field.
         """
         return self._put(Fault(do=Action(do), match=match or Match(), **options))
 
@@ -207,11 +207,11 @@ class FaultControl:
         self._faults.clear()
 
     def expire_history(self) -> None:
-        """Forget the past: watches and lists that go back there get 410."""
+        """Drop the history: watches and lists of old versions get 410."""
         self._store.expire_history()
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
-        """Answer a request to the endpoint; hand on any other, with the fault that applies to it."""
+        """Answer a request to the endpoint; pass any other to the handler, with the fault that applies."""
         if request.path.startswith(PREFIX):
             try:
                 return self._answer(request)

@@ -1,4 +1,4 @@
-"""A request and its answer, whatever carries them: HTTPS, or a call within the process."""
+"""A request and its response, independent of the transport: HTTPS, or a call within the process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from devcluster.errors import StatusError
 
 
 class WebSocket(Protocol):
-    """An open WebSocket, as its server has it."""
+    """An open WebSocket, from the server's side."""
 
     async def receive(self) -> bytes | None:
-        """Return the next message, None when the client sends no more."""
+        """Return the next message, or None when the client sends no more."""
         ...
 
     async def send(self, message: bytes) -> None:
-        """Send a binary message; raises ConnectionError when the client has gone."""
+        """Send a binary message; raise ConnectionError if the client has disconnected."""
         ...
 
 
@@ -33,7 +33,7 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def to_object(self) -> dict[str, Any]:
-        """Return the UserInfo, as reviews have it."""
+        """Return the UserInfo object, as in reviews."""
         info: dict[str, Any] = {"username": self.name}
         if self.uid:
             info["uid"] = self.uid
@@ -72,7 +72,7 @@ class ApiRequest:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ApiResponse:
-    """A response of the API server: a body, or a stream whose chunks are sent as they come.
+    """A response of the API server: a body, or a stream whose chunks are sent at once.
 
     The server closes a stream's iterator (`aclose`) when the client goes away. `warnings` become `Warning`
     headers. With `websocket`, the connection continues as a WebSocket until that function returns; the server
@@ -102,7 +102,7 @@ class ApiResponse:
 
 
 class ConnectionCut(Exception):
-    """Raised in place of an answer, or from a stream: whatever carries the answer must break off at once."""
+    """An error in place of a response or within a stream, for which the transport must cut the connection."""
 
 
 Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]

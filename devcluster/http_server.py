@@ -31,30 +31,30 @@ _log = logging.getLogger(__name__)
 BODY_LIMIT = 3 * 1024 * 1024
 """The real server's limit of a request's body, in bytes."""
 _LONGEST_LINE = 1024 * 1024
-"""Bytes of a request line; the real server's limit for all lines of a head."""
+"""The maximum bytes of a request line; in the real server, of all lines of a head."""
 _LONGEST_HEADER = 128 * 1024
-"""Bytes of a header. A head has at most 128 of them, the default of aiohttp."""
+"""The maximum bytes of a header. A head has at most 128 headers, the default of aiohttp."""
 _MOST_PARAMETERS = 1000
 _BODY_TIMEOUT = 60.0
-"""Seconds for a body to arrive."""
+"""Seconds within which a body must arrive."""
 _IDLE_TIMEOUT = 180.0
-"""Seconds without a whole head of a request after which a connection is closed."""
+"""Seconds after which a connection is closed that has not sent a complete request head."""
 _STALL_TIMEOUT = 180.0
-"""Seconds that a client may leave sent data unread."""
+"""Seconds for which a client may leave sent data unread."""
 _HANDSHAKE_TIMEOUT = 10.0
 _CLOSE_TIMEOUT = 2.0
-"""Seconds for a client to agree that a WebSocket is over."""
+"""Seconds for a client to confirm the end of a WebSocket."""
 _STOP_TIMEOUT = 2.0
-"""Seconds that running requests get when the server stops; watches end at once."""
+"""Seconds that running requests have to finish when the server stops; watches end at once."""
 _CHECK_INTERVAL = 10.0
 """Seconds between two checks for clients that read nothing."""
 _BACKLOG = 512
 _COMPRESSED_FROM = 128 * 1024
-"""Bytes above which a body is compressed for clients that accept gzip, as by the real server."""
+"""Bytes above which a body is compressed for clients that accept gzip, as in the real server."""
 _PIECE = 256 * 1024
-"""Bytes of an answer that the server encrypts before other requests get their turn."""
+"""Bytes of a response that the server encrypts before other requests run."""
 _LONGEST_MESSAGE = 4 * 1024 * 1024
-"""Bytes of a message on a WebSocket; a longer one ends the connection."""
+"""The maximum bytes of a message on a WebSocket; a longer message ends the connection."""
 _WARNINGS_LIMIT = 4096
 """The characters of all warnings of a response, above which each is cut to `_WARNING_LIMIT`."""
 _WARNING_LIMIT = 256
@@ -76,7 +76,7 @@ class HttpServer:
         self._listener: asyncio.Server | None = None
         self._answering: set[asyncio.Task[Any]] = set()
         self._streaming: set[asyncio.Task[Any]] = set()
-        """Those among them that end when the server stops."""
+        """Tasks of streams, which end when the server stops."""
         self._stopping = False
         self._checking: asyncio.TimerHandle | None = None
 
@@ -102,7 +102,7 @@ class HttpServer:
         self._check()
 
     async def stop(self) -> None:
-        """Accept nothing more, end the watches as if their time were over, and let the rest finish."""
+        """Refuse new connections, end the watches as after their timeout, and let other requests finish."""
         self._stopping = True
         if self._checking is not None:
             self._checking.cancel()
@@ -126,7 +126,7 @@ class HttpServer:
             await self._listener.wait_closed()
 
     def cut_connections(self) -> int:
-        """Reset every connection, in the middle of whatever it carries; returns how many there were."""
+        """Reset all connections, even in the middle of a response; return their number."""
         transports = self._transports()
         for transport in transports:
             _reset(transport)
@@ -153,8 +153,8 @@ class HttpServer:
             raise
         except ConnectionCut:
             pass
-        except Exception:  # noqa: BLE001 -- the connection breaks off after any error
-            # The status line has been sent, so the server can only leave the answer incomplete.
+        except Exception:  # noqa: BLE001 -- after any error the connection is cut
+            # The status line is already sent, so the server can only cut the response.
             _log.exception("%s %r failed in the middle of its answer", request.method, request.raw_path)
         finally:
             self._answering.discard(task)
@@ -220,7 +220,7 @@ class HttpServer:
     async def _stream(
         self, request: web.BaseRequest, task: asyncio.Task[Any], answer: ApiResponse, stream: Any
     ) -> web.StreamResponse:
-        """Send chunk by chunk until the stream ends, the client has gone or the server stops."""
+        """Send the chunks until the stream ends, the client disconnects or the server stops."""
         response = web.StreamResponse(status=answer.status, headers=_head_of(answer))
         await self._begin(request, response)
         async with self._ends_with_server(request, task), contextlib.aclosing(stream) as parts:
@@ -256,7 +256,7 @@ class HttpServer:
     async def _ends_with_server(
         self, request: web.BaseRequest, task: asyncio.Task[Any]
     ) -> AsyncIterator[None]:
-        """Leave the block when the server stops, as if its work were done."""
+        """Cancel the block when the server stops, and leave it without an error."""
         self._streaming.add(task)
         if self._stopping:
             task.cancel()
@@ -270,7 +270,7 @@ class HttpServer:
             self._streaming.discard(task)
 
     async def _begin(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """Send the head; the connection ends after the answer if nothing that follows can be answered."""
+        """Send the head; close the connection after the response if no further request can be answered."""
         if self._stopping or "Upgrade" in request.headers:
             response.force_close()
         await response.prepare(request)
@@ -281,20 +281,20 @@ class _Connection(web.RequestHandler):
 
     subject: Mapping[str, list[str]] | None = None
     stalled_since = math.inf
-    """The loop's time from which on nothing more could be sent."""
+    """The event loop's time since when no more data can be sent."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the certificate's subject, once for all requests."""
+        """Store the subject of the client's certificate, once for all requests."""
         self.subject = _subject_of(transport)
         super().connection_made(transport)
 
     def pause_writing(self) -> None:
-        """Wait for a slow client."""
+        """Stop writing while the client is slow."""
         self.stalled_since = asyncio.get_running_loop().time()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Continue after a slow client."""
+        """Continue writing to the client."""
         self.stalled_since = math.inf
         super().resume_writing()
 
@@ -305,7 +305,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer a request that is not HTTP; after other errors the connection ends without an answer."""
+        """Answer invalid HTTP with an error; after other errors, close the connection without a response."""
         del request, message
         if status != HTTPStatus.BAD_REQUEST:
             raise ConnectionResetError from exc
@@ -319,14 +319,14 @@ class _Socket:
         self._response = response
 
     async def receive(self) -> bytes | None:
-        """Return the next message, None when the client sends no more."""
+        """Return the next message, or None when the client sends no more."""
         message = await self._response.receive()
         if message.type is WSMsgType.TEXT:
             return str(message.data).encode()
         return message.data if message.type is WSMsgType.BINARY else None
 
     async def send(self, message: bytes) -> None:
-        """Send a binary message; raises ConnectionError when the client has gone."""
+        """Send a binary message; raise ConnectionError if the client has disconnected."""
         await self._response.send_bytes(message)
 
 
@@ -346,7 +346,7 @@ def server_context(identity: tuple[Path, Path], authority: Path) -> ssl.SSLConte
 
 
 async def _write(response: web.StreamResponse, content: bytes) -> None:
-    """Send content piece by piece."""
+    """Send content in parts."""
     if len(content) <= _PIECE:
         await response.write(content)
         return
@@ -392,7 +392,7 @@ def _split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
     """Split a request target into its decoded path and its query, with each parameter's values in order."""
     path, _, text = target.partition("?")
     if not path.startswith("/"):
-        # The target is a whole URL, as for a proxy.
+        # The target is a full URL, as sent to a proxy.
         path = "/" + path.partition("://")[2].partition("/")[2]
     if "%" in path:
         path = unquote(path)
@@ -440,7 +440,7 @@ def _head_of(answer: ApiResponse) -> CIMultiDict[str]:
 
 
 def _refusal(status: int) -> web.Response:
-    """Return the answer to what is no request; it is the last of its connection."""
+    """Return the response to an invalid request, after which the connection is closed."""
     text = f"{status} {HTTPStatus(status).phrase}"
     response = web.Response(status=status, text=text, headers={"Server": "devcluster"})
     response.force_close()

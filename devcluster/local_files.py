@@ -35,8 +35,8 @@ class ForeignFile(Exception):
 class LocalFiles:
     """A directory that only its owner can read.
 
-    Beside a data file (`<data>.files`) it is kept, so that kubeconfigs and tokens outlive a restart as the
-    objects do; without one it is temporary, and gone after `close`.
+    With a data file, the directory is `<data>.files` and is kept, so that kubeconfigs and tokens remain valid
+    after a restart. Without a data file, it is temporary, and `close` deletes it.
     """
 
     def __init__(self, data: Path | None) -> None:
@@ -117,11 +117,11 @@ def kubeconfig_of(
 
 
 def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
-    """Write it, readable by its owner only. JSON, which YAML readers take as well.
+    """Write a kubeconfig that only its owner can read, as JSON, which YAML readers accept.
 
     Raises:
-        ForeignFile: There is a file that devcluster did not write, and that is left alone.
-        OSError: It cannot be written.
+        ForeignFile: the path has a file that devcluster did not write, which stays unchanged.
+        OSError: the file cannot be written.
     """
     if path.exists() and path.stat().st_size and not path.read_bytes().startswith(_MARK):
         raise ForeignFile(f"{path} was not written by devcluster, and is left alone")

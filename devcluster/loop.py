@@ -1,4 +1,4 @@
-"""The event loop of a cluster that has one to itself."""
+"""The event loop of a cluster that runs in a thread or process of its own."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _SCALES = {
     **{f"{suffix}i": Fraction(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
 }
 _EXPONENT_LIMIT = 1000
-"""Powers beyond it count as this one, since larger numbers take time."""
+"""The largest exponent that is computed; larger ones are reduced to it, since large numbers take time."""
 _LENGTH_LIMIT = 1000
 
 

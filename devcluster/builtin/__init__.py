@@ -2,7 +2,7 @@
 
 resources           every kind, with its rules
 initial_objects     the objects of a new cluster
-read_recorded       the recorded ones of these, from a file
+read_recorded       the initial objects that were recorded on a real server, from a file
 """
 
 from __future__ import annotations

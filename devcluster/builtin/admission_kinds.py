@@ -26,14 +26,14 @@ CONDITION_VARIABLES = ("object", "oldObject", "request")
 ACTIONS = ("Audit", "Deny", "Warn")
 REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 ALONE = {"operations": "operations", "apiGroups": "API groups", "apiVersions": "API versions"}
-"""The parts of a rule in which `*` stands alone, with their names in messages."""
+"""Parts of a rule in which `*` must be the only item, with their names in messages."""
 NO_EXPRESSION = "expression is not specified"
 MADE_TYPES = ("JSONPatch", "Object")
 PATCHES = {
     "ApplyConfiguration": ("applyConfiguration", Type("Object"), "Object"),
     "JSONPatch": ("jsonPatch", list_of(Type("JSONPatch")), "list(JSONPatch)"),
 }
-"""By the type of a mutation: its field, and the type of its expression."""
+"""For each type of mutation: its field, and the type of its expression."""
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -97,7 +97,7 @@ class WebhooksStrategy(StoredStrategy):
 
 
 class AdmissionPolicyStrategy(BuiltinStrategy):
-    """The rules of admission policies, whose expressions have to compile."""
+    """The rules of admission policies, whose expressions must compile."""
 
     has_generation = True
     unconditional_update = False
@@ -203,7 +203,7 @@ def _check_webhook(webhook: Field) -> None:
 
 
 def _check_enum(field: Field, owner: str) -> None:
-    """Check a field that may be missing by the enumeration that the type `owner` has for it."""
+    """Check an optional field by the enumeration that the type `owner` defines for it."""
     field.any_of(choices(f"admissionregistration.v1.{owner}.{field.path.rpartition('.')[2]}"))
 
 
@@ -233,7 +233,7 @@ def _check_expression(
     absent: str = "",
     types: Sequence[str] = (),
 ) -> None:
-    """Check an expression: it is there, compiles, and has one of the wanted types."""
+    """Check an expression, which must be present, compile and have one of the expected types."""
     expression = (field.value or "").strip()
     if not expression:
         field.required(absent)

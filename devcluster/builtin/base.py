@@ -40,16 +40,16 @@ def _column(text: str) -> Column:
 
 
 class BuiltinStrategy(Strategy):
-    """A kind that comes with the server."""
+    """A strategy of a kind that is built into the server."""
 
     columns: tuple[Column, ...] = columns("Name | Age")
     name_rule: Callable[..., list[str]] = staticmethod(dns_subdomain)
     defaults: Mapping[str, Any] = {}
-    """Values of absent fields by path, if the object above is there; `*` stands for each item of a list."""
+    """Values of missing fields by path, if the parent object exists; `*` stands for each item of a list."""
     nonzero: Mapping[str, Any] = {}
-    """Values of fields that are absent or have Go's zero value, by path."""
+    """Values of fields that are missing or have Go's zero value, by path."""
     immutable: tuple[str, ...] = ()
-    """The paths of fields that do not change."""
+    """The paths of immutable fields."""
 
     def __init__(self, clock: Clock) -> None:
         """Set up the strategy; `clock` is for the ages in tables."""
@@ -88,7 +88,7 @@ class BuiltinStrategy(Strategy):
         return obj.errors
 
     def check(self, obj: Field) -> None:
-        """Check an object that has its defaults."""
+        """Check an object with its defaults filled in."""
 
     def check_update(self, obj: Field, old: Field) -> None:
         """Check the new version of an object."""
@@ -119,13 +119,13 @@ class BuiltinStrategy(Strategy):
 
 
 class StoredStrategy(BuiltinStrategy):
-    """A kind that has no status."""
+    """A strategy of a kind without a status."""
 
     status_fields = ()
 
 
 class PlainStrategy(StoredStrategy):
-    """The strategy of a kind whose tables show the time of creation."""
+    """A strategy of a kind whose tables show only the time of creation."""
 
     columns = columns("Name | Created At@")
 
@@ -156,7 +156,7 @@ def _fill(value: Any, path: Sequence[str], default: Any, unset: tuple[Any, ...])
 
 
 def child(obj: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the object in a field; adds an empty one if the field is missing."""
+    """Return the object in a field; add an empty object if the field is missing."""
     found: dict[str, Any] | None = obj.get(name)
     if found is None:
         found = obj[name] = {}

@@ -26,24 +26,24 @@ from devcluster.kinds.resource import ALL_VERBS, Resource
 from devcluster.types import schema_for
 
 Cell = Callable[[Object], Any]
-"""Returns the content of a column between the name and the age."""
+"""Returns the content of a column between name and age."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredKind:
-    """The tables and defaults of a kind that is stored, and that nothing acts on."""
+    """The tables and defaults of a kind that no controller acts on."""
 
     columns: str
     cells: tuple[Cell, ...] = ()
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Defaults by path, where the object above is there; `*` stands for each item of a list."""
+    """Defaults by path, if the parent object exists; `*` stands for each item of a list."""
     nonzero: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Defaults of numbers that decoding has set to 0, by path."""
+    """Defaults for numbers that decoding has set to 0, by path."""
     has_generation: bool = False
 
 
 class StoredKindStrategy(BuiltinStrategy):
-    """The strategy of such a kind."""
+    """A strategy of a stored kind."""
 
     def __init__(self, clock: Clock, kind: StoredKind, *, has_status: bool) -> None:
         super().__init__(clock)
@@ -63,7 +63,7 @@ class StoredKindStrategy(BuiltinStrategy):
 
 
 def _at(path: str, absent: Any = "<none>") -> Cell:
-    """Return a cell with the value at a path such as `spec.handler`."""
+    """Return a function that reads the cell's value at a path such as `spec.handler`."""
 
     def cell(obj: Object) -> Any:
         value = at(obj, path)
@@ -101,7 +101,7 @@ def _availability(obj: Object) -> str:
 
 
 def _state(obj: Object) -> str:
-    """Return the state of a request for a certificate."""
+    """Return the state of a CertificateSigningRequest."""
     conditions = {each.get("type") for each in _at("status.conditions", ())(obj)}
     state = next((each for each in ("Denied", "Approved", "Failed") if each in conditions), "Pending")
     return f"{state},Issued" if _at("status.certificate", "")(obj) else state
@@ -287,9 +287,10 @@ KINDS = f"""
     VolumeAttachment                     -        cluster     -               status                   -
     VolumeAttributesClass                vac      cluster     -               -                        -
 """
-"""The kinds by group: short name, scope, category, subresources, and what a deletion is answered with.
+"""The kinds by group: short name, scope, category, subresources, and the response to a deletion.
 
-`review` marks the kinds that are only created."""
+`review` marks kinds that can only be created.
+"""
 STRATEGIES: Mapping[str, Callable[[Clock], BuiltinStrategy]] = {
     "ClusterRole": functools.partial(cluster_kinds.RoleStrategy, namespaced=False),
     "ClusterRoleBinding": functools.partial(cluster_kinds.BindingStrategy, namespaced=False),
@@ -336,7 +337,7 @@ STRATEGIES: Mapping[str, Callable[[Clock], BuiltinStrategy]] = {
     ),
     "ValidatingWebhookConfiguration": functools.partial(admission_kinds.WebhooksStrategy, mutating=False),
 }
-"""The rules of kinds, but for Services, and for kinds that are only stored or reviewed."""
+"""The strategies of kinds, except for Services and for kinds that are only stored or reviewed."""
 
 
 def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -> list[Resource]:

@@ -31,7 +31,7 @@ def check_labels(labels: Field) -> None:
 
 
 def check_selector(selector: Field) -> None:
-    """Check a label selector, if it is there: its matchLabels and matchExpressions."""
+    """Check a label selector, if present, with its matchLabels and matchExpressions."""
     check_labels(selector["matchLabels"])
     for each in selector["matchExpressions"]:
         check_requirement(each)
@@ -54,7 +54,7 @@ def check_requirement(requirement: Field, supported: Sequence[str] = SELECTOR_OP
 
 
 def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    """Return whether a label selector matches labels; an invalid one, whose fault others report, does."""
+    """Return whether a label selector matches labels; an invalid one, which other checks report, matches."""
     try:
         return LabelSelector.of(selector).matches(values)
     except SelectorError:
@@ -87,7 +87,7 @@ def check_at_most_all(field: Field) -> None:
 
 
 def round_up(amounts: dict[str, Any] | None) -> None:
-    """Round each amount of a list of resources up to thousandths, in place: no finer ones are kept."""
+    """Round each amount of a list of resources up to thousandths, in place; finer amounts are not kept."""
     for name, amount in (amounts or {}).items():
         if isinstance(amount, str) and amount[-1:] in {"n", "u"}:
             milli = math.ceil(value_of(amount) * 1000)
@@ -100,7 +100,7 @@ def is_whole(quantity: Any) -> bool:
 
 
 def value_of(quantity: Any) -> Fraction:
-    """Return the amount; 0 for a value that is no quantity (decoding has refused those already)."""
+    """Return the amount of a quantity; 0 for an invalid text, which decoding has already refused."""
     return _value(str(quantity))
 
 
@@ -110,7 +110,7 @@ def _value(text: str) -> Fraction:
 
 
 def quantity_text(value: Fraction, *, binary: bool) -> str:
-    """Return a sum in the form of quantities: with the largest suffix that needs no fraction."""
+    """Return a sum as a quantity, with the largest suffix that needs no fraction."""
     if not binary or value.denominator != 1:
         return canonical(f"{math.ceil(value * 1000)}m")
     number = int(value)
@@ -135,7 +135,7 @@ COUNTED = frozenset(
         "services.nodeports",
     }
 )
-"""Standard resources that are numbers of objects."""
+"""Standard resources that count objects."""
 OTHER_RESOURCES = COUNTED | {
     "requests.storage",
     "storage",
@@ -145,7 +145,7 @@ OTHER_RESOURCES = COUNTED | {
 
 
 def check_resources(resources: Field) -> None:
-    """Check the names and amounts of limits and requests, and that no request exceeds its limit."""
+    """Check names and amounts of limits and requests, and that no request exceeds its limit."""
     limits = resources.get("limits") or {}
     for part in ("limits", "requests"):
         listed = resources[part]
@@ -162,7 +162,7 @@ def check_resources(resources: Field) -> None:
 
 
 def check_amount(amount: Field, name: str) -> None:
-    """Check an amount: non-negative, and an integer where fractions make no sense."""
+    """Check an amount: it must not be negative and, for some resources, must be an integer."""
     if value_of(amount.value) < 0:
         amount.invalid(NEGATIVE)
     extended = "/" in name and not name.startswith(("kubernetes.io/", "requests."))

@@ -1,4 +1,4 @@
-"""Namespaces, nodes, configuration, and access."""
+"""Namespaces, nodes, configuration objects, and RBAC objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(BuiltinStrategy):
-    """The rules of namespaces: finalizers in the specification hold one until it is empty."""
+    """The rules of namespaces; finalizers in the spec keep a namespace until it is empty."""
 
     columns = columns("Name | Status | Age")
     name_rule = staticmethod(dns_label)
@@ -83,7 +83,7 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 class NodeStrategy(BuiltinStrategy):
-    """The rules of nodes; a node that registers itself says how it is at once."""
+    """The rules of nodes; a node that registers itself also sets its status."""
 
     columns = columns(
         "Name | Status | Roles | Age | Version | Internal-IP* | External-IP* | OS-Image* | Kernel-Version* "
@@ -241,7 +241,7 @@ class SecretStrategy(StoredStrategy):
 
 
 class ServiceAccountStrategy(StoredStrategy):
-    """The rules of service accounts: there are none."""
+    """The rules of service accounts, which allow everything."""
 
 
 def _check_unchanged_data(obj: Field, old: Field, *names: str) -> None:
@@ -271,7 +271,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(PlainStrategy):
-    """The rules of roles; `namespaced` ones are about resources alone."""
+    """The rules of roles; `namespaced` roles have rules for resources only."""
 
     name_rule = staticmethod(path_segment)
     create_on_update = True
@@ -287,7 +287,7 @@ class RoleStrategy(PlainStrategy):
 
 
 class BindingStrategy(StoredStrategy):
-    """The rules of bindings; a `namespaced` one may bind a role of either kind."""
+    """The rules of bindings; a `namespaced` binding may refer to a Role or a ClusterRole."""
 
     columns = columns("Name | Role | Age | Users* | Groups* | ServiceAccounts*")
     name_rule = staticmethod(path_segment)

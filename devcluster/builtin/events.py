@@ -1,4 +1,4 @@
-"""Events, which two API groups serve in two forms of the same object."""
+"""Events, which two API groups serve in different forms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
-"""The core group's fields with other names in the newer form."""
+"""Fields of the core group's form that have other names in the newer form."""
 
 
 async def convert_events(events: list[Object], api_version: str) -> list[Object]:
@@ -56,7 +56,7 @@ def _default_core(event: Object) -> None:
 
 
 class CoreEventStrategy(StoredStrategy):
-    """Events in the core group's form, in which they are stored."""
+    """The strategy of Events in the core group's form, which is the stored form."""
 
     create_on_update = True
     supports_propagation = False
@@ -109,7 +109,7 @@ class CoreEventStrategy(StoredStrategy):
 
 
 class NewEventStrategy(CoreEventStrategy):
-    """Events in the form of events.k8s.io."""
+    """The strategy of Events in the form of events.k8s.io."""
 
     def default(self, obj: Object) -> None:
         obj.setdefault("eventTime", None)
@@ -121,7 +121,7 @@ class NewEventStrategy(CoreEventStrategy):
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         wrong = super().validate_create(new, context)
         if wrong:
-            # The real server's error names the core group's kind, even for the other one.
+            # The real server's error names the core group's kind, even in the newer group.
             raise invalid("", "Event", new["metadata"].get("name", ""), wrong)
         return wrong
 

@@ -26,7 +26,7 @@ _NAMES = {name: str(number) for number, name in enumerate(_MONTHS, 1)} | {
     name: str(number) for number, name in enumerate(_WEEKDAYS)
 }
 _BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-"""Of minutes, hours, days of the month, months and days of the week."""
+"""The bounds of minutes, hours, days of the month, months and days of the week."""
 _DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -37,12 +37,12 @@ _DESCRIPTORS = {
     "@hourly": "0 * * * *",
 }
 _HORIZON = datetime.timedelta(days=5 * 366)
-"""How far ahead the next time is looked for: 30 February never comes."""
+"""How far ahead the next time is searched: some schedules, such as 30 February, have none."""
 _DAY = datetime.timedelta(days=1)
 
 
 class InvalidSchedule(ValueError):
-    """Not a schedule; the text is the library's."""
+    """An invalid schedule; the message is the cron library's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Schedule:
 
     fields: tuple[frozenset[int], ...] = ()
     any_day: bool = False
-    """Whether one of the two fields of days is `*`; otherwise a day of either is one."""
+    """Whether a field of days is `*`; otherwise a day matches if it is in either field."""
     every: datetime.timedelta | None = None
-    """The distance of `@every`, from the last time."""
+    """The interval of `@every`, counted from the last time."""
 
     def next_after(self, moment: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime | None:
         """Return the first time after `moment`, in UTC; None if there is none for five years."""
@@ -91,7 +91,7 @@ class Schedule:
             for minute in sorted(minutes):
                 local = datetime.datetime.combine(day, datetime.time(hour, minute), zone)
                 found = local.astimezone(datetime.UTC)
-                if found.astimezone(zone).hour == hour:  # else the clocks leave this time out
+                if found.astimezone(zone).hour == hour:  # otherwise the clocks skip this time
                     yield found
 
 
@@ -121,10 +121,10 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def zone_of(name: str | None) -> datetime.tzinfo:
-    """Return the time zone of that name, UTC without one.
+    """Return the time zone with that name, or UTC for no name.
 
     Raises:
-        ValueError: the machine knows no such zone.
+        ValueError: the machine's database has no such zone.
     """
     try:
         return ZoneInfo(name) if name else datetime.UTC
@@ -278,7 +278,7 @@ class JobStrategy(WorkloadStrategy):
 
 
 def _rescheduled(old: Object, new: Object) -> Object:
-    """Return a template with the fields of another one that a suspended, unstarted Job may change."""
+    """Return a template that takes over the fields which may change in a suspended, unstarted Job."""
     result = {**old, "metadata": {**(old.get("metadata") or {})}, "spec": {**old["spec"]}}
     affinity = {**(old["spec"].get("affinity") or {})}
     _take(affinity, new["spec"].get("affinity") or {}, "nodeAffinity")

@@ -1,6 +1,6 @@
-"""The metrics API (metrics.k8s.io): the usage of pods and nodes, as annotations of these say it.
+"""The metrics API (metrics.k8s.io): the usage of pods and nodes, as given in their annotations.
 
-docs/devcluster.md lists the annotations. Autoscalers read the same ones.
+docs/devcluster.md lists the annotations. Autoscalers read the same annotations.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MetricsStrategy(BuiltinStrategy):
 
 
 class MetricsApi:
-    """The two resources of the group, served from the first such annotation on."""
+    """The two resources of the group, which are served after the first pod or node has such an annotation."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
         self._registry = registry

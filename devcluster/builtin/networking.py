@@ -100,7 +100,7 @@ def _endpoints_cell(subsets: Sequence[Object]) -> str:
 
 def _check_reachable(address: Field) -> None:
     parsed = ipaddress.ip_address(address.value)
-    parsed = getattr(parsed, "ipv4_mapped", None) or parsed  # as Go reads it
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed  # as Go's decoder reads it
     if parsed.is_unspecified:
         address.invalid(f"may not be unspecified ({parsed})")
     elif parsed.is_loopback:

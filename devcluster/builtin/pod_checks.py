@@ -1,4 +1,4 @@
-"""Validation of pod specs, in pods and in templates: containers, volumes, and where pods may run."""
+"""Validation of pod specs, in pods and in templates: containers, volumes, and scheduling."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def check_template(template: Field) -> None:
 
 
 def check_pod_spec(spec: Field) -> None:
-    """Check a pod spec that has its defaults."""
+    """Check a pod spec with its defaults filled in."""
     volumes = _check_volumes(spec["volumes"])
     names: set[str] = set()
     if not spec["containers"]:
@@ -130,7 +130,7 @@ def _check_init_container(container: Field, spec: Field, volumes: Collection[str
     name = container.at("name", "")
     if name or name.value in names:
         name.check_unique(names)
-    # The server counts each init container as the first one here.
+    # The server's message counts each init container as the first one.
     _check_host_ports(Field([container.value], "initContainers", spec))
     if container.get("restartPolicy") == "Always":
         _check_life(container, spec)
@@ -268,7 +268,7 @@ def _check_no_backsteps(path: Field) -> None:
 
 
 def _check_life(container: Field, spec: Field) -> None:
-    """Check the container's hooks and probes; `spec` is the pod's."""
+    """Check the container's lifecycle hooks and probes; `spec` is the pod's."""
     for name in container["lifecycle"].given("postStart", "preStop"):
         _check_handler(container["lifecycle"][name], ("exec", "httpGet", "tcpSocket", "sleep"), spec)
     for name in container.given(*PROBES):

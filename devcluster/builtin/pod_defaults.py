@@ -48,7 +48,7 @@ _SPEC = {
     "terminationGracePeriodSeconds": 30,
     "dnsPolicy": "ClusterFirst",
 }
-"""The values of what is absent, or has Go's zero value, where the object above is there."""
+"""Values of fields that are missing or have Go's zero value, if the parent object exists."""
 _ZERO_COUNTS = frozenset({"defaultMode", "expirationSeconds", "terminationGracePeriodSeconds"})
 
 
@@ -95,7 +95,7 @@ def default_pod_spec(spec: Object) -> None:
                 container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
-        # The older name has the same value, for clients that know only that one.
+        # For older clients, the field's older name gets the same value.
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     child(spec, "securityContext")
     if not spec.get("schedulerName"):
@@ -103,7 +103,7 @@ def default_pod_spec(spec: Object) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    if not image or "@" in image or "://" in image:  # the last is no name, and so has no tag
+    if not image or "@" in image or "://" in image:  # without a name, the last part has no tag
         return "IfNotPresent"
     _, colon, tag = image.rpartition("/")[2].partition(":")
     return "IfNotPresent" if colon and tag != "latest" else "Always"
@@ -123,7 +123,7 @@ def _default_volume(volume: Object) -> None:
 
 
 def name_warnings(name: str, used: str = "Pod names and hostnames") -> list[str]:
-    """Warn of a name that is not a valid host name; `used` says where it becomes one."""
+    """Warn of a name that is not a valid host name; `used` says for which purpose."""
     wrong = " ".join(dns_label(name))
     why = "which can result in surprising behavior; a DNS label is recommended"
     return [f"metadata.name: this is used in {used}, {why}: [{wrong}]"] if wrong else []

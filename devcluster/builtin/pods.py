@@ -1,4 +1,4 @@
-"""Pods: their rules, the sums of their resources, and their row of a table."""
+"""Pods: their rules, the sums of their resources, and their table rows."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _prioritize(pod: Object, context: Context) -> None:
 
 def _priority_class(name: str | None, context: Context) -> Object | None:
     for stored in context.store.select("scheduling.k8s.io", "priorityclasses"):
-        # The search in the bytes is fast: it runs for each pod, and rarely finds a class.
+        # A search in the bytes is fast enough for each pod; it rarely finds a class.
         if stored.key.name == name or (not name and b'"globalDefault":true' in stored.data):
             return stored.decode()
     return None
@@ -191,7 +191,7 @@ def _check_changes(spec: Field, before: Object) -> None:
 
 
 def _masked(spec: Object, before: Object) -> Object:
-    """Return a spec in which the fields that may change are as before."""
+    """Return the new spec with the old values of all fields that may change."""
     masked: Object = json.loads(json.dumps(spec))
     for field in ("containers", "initContainers"):
         for container, known in zip(masked.get(field) or (), before.get(field) or (), strict=True):
@@ -246,7 +246,7 @@ def quality_of_service(spec: Mapping[str, Any]) -> str:
 
 
 def pod_resources(spec: Mapping[str, Any], part: str) -> dict[str, Fraction]:
-    """Return what a pod of that specification takes; `part` is `requests` or `limits`.
+    """Return the resources that a pod with that spec uses; `part` is `requests` or `limits`.
 
     Init containers run one after the other, except those that stay beside the containers.
     """
@@ -276,7 +276,7 @@ TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 class _Restarts:
-    """The number of containers' restarts, and the time of the last."""
+    """The number of restarts of all containers, and the time of the last restart."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -23,7 +23,7 @@ METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 HIGHEST_PRIORITY = 1_000_000_000
 SHOWN = 2
-"""How many of an autoscaler's metrics a table shows."""
+"""The maximum number of an autoscaler's metrics in a table."""
 
 
 class DisruptionBudgetStrategy(BuiltinStrategy):
@@ -113,7 +113,7 @@ class AutoscalerStrategy(BuiltinStrategy):
             kind = metric.at("type", "")
             if not kind:
                 kind.required("must specify a metric source type")
-            for _ in range(2):  # the real server says it twice
+            for _ in range(2):  # the real server reports it twice
                 kind.any_of(METRIC_TYPES)
 
     def cells(self, obj: Object, spec: Object, status: Object) -> list[Any]:
@@ -282,7 +282,7 @@ BOUNDS = (
     ("min", "default", "default", "min"),
     ("default", "max", "default", "max"),
 )
-"""What must not be larger than what, and the field and value that an error names."""
+"""Pairs of fields of which the first must not exceed the second, with the field and value for the error."""
 SHOWN_BOUNDS = {"defaultRequest": "default request value"}
 
 
@@ -337,7 +337,7 @@ async def convert_autoscalers(autoscalers: list[Object], api_version: str) -> li
 
 
 class OldAutoscalerStrategy(AutoscalerStrategy):
-    """The rules of version 2 for objects of version 1."""
+    """The rules of autoscalers in version 1, based on those of version 2."""
 
     def default(self, obj: Object) -> None:
         spec = child(obj, "spec")
@@ -415,7 +415,7 @@ def _made(obj: Object, api_version: str, annotations: Object, spec: Object, stat
 
 
 def _annotations(obj: Object) -> Object:
-    # An apply also converts parts of objects, which may have no metadata.
+    # An apply also converts parts of objects, which may lack metadata.
     return (obj.get("metadata") or {}).get("annotations") or {}
 
 

@@ -1,4 +1,4 @@
-"""Usage of ResourceQuotas by objects, and the sums of each namespace."""
+"""The usage of ResourceQuotas, per object and summed per namespace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devcluster.storage.store import Store
 
 
 class _Container(msgspec.Struct, rename="camel", frozen=True):
-    """The part of a container that a quota counts."""
+    """The fields of a container that a quota counts."""
 
     resources: msgspec.Raw = msgspec.Raw(b"{}")
     restart_policy: str = ""
@@ -56,17 +56,17 @@ COUNTED = frozenset(
         "services",
     }
 )
-"""Resources whose objects a quota counts by the plain name too."""
+"""Resources whose objects a quota also counts by the resource's plain name."""
 COMPUTE = ("cpu", "ephemeral-storage", "memory")
 REQUIRED = frozenset({"cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"})
-"""Amounts that each container has to name if a quota limits them."""
+"""Amounts that each container must specify if a quota limits them."""
 MEASURED = frozenset({("", "persistentvolumeclaims"), ("", "pods"), ("", "services")})
 CLASS = ".storageclass.storage.k8s.io/"
 BYTES = ("memory", "storage", "hugepages")
 
 
 def usage_of(group: str, plural: str, obj: Object) -> dict[str, Fraction]:
-    """Return what an object takes, by the names that quotas have for it."""
+    """Return what an object uses of a quota, by the names of the quota's resources."""
     used = {f"count/{qualified(group, plural)}": Fraction(1)}
     if group:
         return used
@@ -107,7 +107,7 @@ def _service_usage(spec: Object) -> dict[str, Fraction]:
 
 
 def counts(quota: Object, group: str, plural: str, obj: Object) -> bool:
-    """Return whether an object is in all scopes of a quota; only pods can be."""
+    """Return whether an object matches all scopes of a quota; only pods can match scopes."""
     spec = quota["spec"]
     scopes = [{"scopeName": each, "operator": "Exists"} for each in spec.get("scopes") or ()]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
@@ -148,7 +148,7 @@ def _crosses_namespaces(spec: Object) -> bool:
 
 
 def missing_amounts(spec: Object, limited: Mapping[str, Any]) -> str:
-    """Return the message about containers without an amount that a quota limits; "" if none lacks one."""
+    """Return the message about containers that lack an amount which a quota limits; "" if none does."""
     missing: dict[str, set[str]] = {}
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
@@ -173,7 +173,7 @@ def amounts_text(amounts: Amounts) -> dict[str, str]:
 
 
 class QuotaLedger:
-    """The sums of what the objects of each namespace with a quota take, kept up with the store."""
+    """The usage in each namespace with a quota, updated with each change of the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -189,7 +189,7 @@ class QuotaLedger:
         return list(self._quotas.get(namespace, {}).values())
 
     def used(self, quota: Object) -> dict[str, Fraction]:
-        """Return what the namespace's objects take of a quota, of the kinds that the server has."""
+        """Return the namespace's usage of a quota's resources, except for kinds that the server lacks."""
         spec, metadata = quota["spec"], quota["metadata"]
         used = self._used.get((metadata["namespace"], metadata["name"]), {})
         return {name: used.get(name, Fraction(0)) for name in spec.get("hard") or () if self._is_known(name)}
@@ -211,7 +211,7 @@ class QuotaLedger:
                 continue
             for name, quota in quotas.items():
                 is_new = change.old is None and key == Key(*QUOTAS, key.namespace, name)
-                # A new quota has just counted itself.
+                # A new quota has already counted itself here.
                 if not is_new and _counts_stored(quota, stored):
                     _add(self._used[key.namespace, name], _stored_usage(stored), sign)
 
@@ -231,7 +231,7 @@ class QuotaLedger:
             self._open(key, quota)
 
     def _open(self, key: Key, quota: Object) -> None:
-        """Count all that is in a quota's namespace."""
+        """Start to count the usage in a quota's namespace."""
         tally: dict[int, tuple[Mapping[str, Fraction], int]] = {}
         for place in self._store.resources():
             for stored in self._store.select(*place, key.namespace):
@@ -258,7 +258,7 @@ def _counts_stored(quota: Object, stored: Stored) -> bool:
 
 
 def _stored_usage(stored: Stored) -> Mapping[str, Fraction]:
-    """Return what a stored object takes; pods of the same template are counted once, and remembered."""
+    """Return the usage of a stored object; the usage of pods with equal templates is cached."""
     place = stored.key[:2]
     if place == PODS:
         pod = _decoder.decode(stored.data)

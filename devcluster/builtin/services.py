@@ -25,7 +25,7 @@ WITH_NODE_PORTS = frozenset({"NodePort", "LoadBalancer"})
 
 
 def check_service(spec: Field) -> None:
-    """Check a spec that has its defaults."""
+    """Check a Service's spec with its defaults filled in."""
     kind, ports = spec["type"], spec["ports"]
     headless = (spec.get("clusterIPs") or [""])[0] == "None"
     if not ports and not headless and kind.value != "ExternalName":
@@ -59,7 +59,7 @@ def check_service(spec: Field) -> None:
 
 
 def check_address(address: Field) -> bool:
-    """Check an IPv4 or IPv6 address; return whether it is one."""
+    """Check an IPv4 or IPv6 address; return whether it is valid."""
     try:
         ipaddress.ip_address(address.value)
     except ValueError:
@@ -171,11 +171,11 @@ NODE_PORTS = range(30000, 32768)
 
 STATIC_ADDRESSES = 256
 STATIC_PORTS = 86
-"""The first ports of the range, which are reserved for requests of a specific port."""
+"""The first ports of the range, which are reserved for explicitly requested ports."""
 
 
 class Allocation:
-    """Kept in step with the store, by watching its writes: nothing that fails to be stored is ever taken."""
+    """The addresses and ports in use, updated with each write to the store: a failed write uses none."""
 
     def __init__(self, store: Store, rng: random.Random) -> None:
         self.store = store
@@ -236,7 +236,7 @@ AFFINITY_SECONDS = 10800
 
 
 class ServiceStrategy(BuiltinStrategy):
-    """The rules of services; addresses and ports are given out when one is stored."""
+    """The rules of services; addresses and ports are allocated when a service is stored."""
 
     columns = columns("Name | Type | Cluster-IP | External-IP | Port(s) | Age | Selector*")
     name_rule = staticmethod(dns_label)
@@ -360,7 +360,7 @@ class ServiceStrategy(BuiltinStrategy):
             elif given.value in own:
                 continue
             elif given.value not in NODE_PORTS:
-                if not dry_run:  # the server does not check a dry run
+                if not dry_run:  # the server skips this check in a dry run
                     given.invalid(
                         "provided port is not in the valid range. The range of valid ports is "
                         f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"

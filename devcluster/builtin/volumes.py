@@ -1,4 +1,4 @@
-"""PersistentVolumes, the claims to them, and StorageClasses."""
+"""PersistentVolumes, PersistentVolumeClaims, and StorageClasses."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ SOURCES = {
     "storageos": "StorageOS",
     "csi": "CSI",
 }
-"""Volume sources with Go's internal names, which error messages show, in their order."""
+"""Volume sources in the order of Go's structs, with Go's internal names for error messages."""
 
 
 class ClaimStrategy(BuiltinStrategy):
-    """The rules of claims: one that is bound may grow, and nothing else changes."""
+    """The rules of claims: a bound claim may grow, and no other field may change."""
 
     columns = columns(
         "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age "

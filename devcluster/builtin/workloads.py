@@ -1,4 +1,4 @@
-"""Workload kinds, which make pods of a template."""
+"""Workload kinds, which create pods from a template."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from devcluster.types.table import choices
 
 
 class WorkloadStrategy(BuiltinStrategy):
-    """A kind that makes pods of `spec.template`."""
+    """The common rules of kinds that create pods from `spec.template`."""
 
     has_generation = True
     names_pods = True
@@ -151,7 +151,7 @@ class ReplicaSetStrategy(WorkloadStrategy):
 
 
 class ReplicationControllerStrategy(ReplicaSetStrategy):
-    """ReplicationControllers, which are stored with defaults from the template, and have no controller."""
+    """The rules of ReplicationControllers, which are only stored: no controller acts on them."""
 
     orphans_by_default = True
     immutable = ()
@@ -444,7 +444,7 @@ def _check_update_strategy(strategy: Field) -> None:
 
 
 class ControllerRevisionStrategy(StoredStrategy):
-    """The rules of revisions: they do not change."""
+    """The rules of ControllerRevisions, whose data cannot change."""
 
     columns = columns("Name | Controller | Revision | Age")
     defaults = {"revision": 0}
@@ -471,7 +471,7 @@ class ControllerRevisionStrategy(StoredStrategy):
 
 
 class PodTemplateStrategy(StoredStrategy):
-    """The rules of templates that stand alone."""
+    """The rules of PodTemplates, which no workload owns."""
 
     columns = columns("Name | Containers | Images | Pod Labels")
     has_generation = True

@@ -19,15 +19,15 @@ from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
 TOLERANCE = Fraction(1, 10)
-"""How far a metric may be from its target without effect."""
+"""The largest ratio by which a metric may differ from its target without effect."""
 
 
 class NoMetric(Exception):
-    """The metric is not there, or cannot be compared with its target; the text is the autoscaler's."""
+    """A metric that is missing, or cannot be compared with its target; the text is the autoscaler's."""
 
 
 class Proposal(NamedTuple):
-    """The replica count that a metric requires."""
+    """The number of replicas that a metric requires."""
 
     replicas: int
     name: str
@@ -39,10 +39,10 @@ class Proposal(NamedTuple):
 def propose_for_pods(
     source: Object, pods: Sequence[Object], replicas: int, *, metric: str, container: str, about: str
 ) -> Proposal:
-    """Return the replicas for a metric that each pod has; `metric` is the annotation's name.
+    """Return the replicas for a metric of each pod; `metric` is the annotation's name.
 
-    Pods without the metric count as if they used all or nothing, whichever changes less; those that are not
-    ready use nothing when more are wanted.
+    Pods without the metric count as using all or nothing, whichever changes the replicas less. When scaling
+    up, unready pods count as using nothing.
     """
     name, target = source.get("name") or source["metric"]["name"], source["target"]
     usage: dict[str, Fraction] = {}
@@ -105,7 +105,7 @@ def _rebalanced(
 
 
 def propose_for_value(source: Object, value: Fraction, replicas: int, ready: int, *, about: str) -> Proposal:
-    """Return the replicas for a metric that the target has as a whole."""
+    """Return the replicas for a metric of the whole target."""
     target = source["target"]
     if target.get("averageValue") is not None:
         ratio = value / (value_of(target["averageValue"]) * max(replicas, 1))
@@ -132,7 +132,7 @@ def _request(pod: Object, name: str, container: str) -> Fraction:
 
 
 def _absent(name: str, metric: str) -> str:
-    """Return the message about a metric that no pod has, as of a cluster without a metrics server."""
+    """Return the message about a metric that no pod has, as in a cluster without a metrics server."""
     kind, api = ("custom", "custom.metrics") if metric.startswith("metric.") else ("resource", "metrics")
     text = f"unable to get metric {name}"
     if kind == "resource":
@@ -149,9 +149,9 @@ def _text(value: Fraction, metric: str) -> str:
 
 AUTOSCALERS = ("autoscaling", "horizontalpodautoscalers")
 PERIOD = 15.0
-"""Seconds from one look at the metrics to the next; a change of a pod's metrics brings it forward."""
+"""Seconds between two reads of the metrics; a change of a pod's metrics causes an earlier read."""
 STABILIZATION = 300
-"""Seconds for which the highest recommendation counts when the scale goes down, unless it says otherwise."""
+"""Seconds for which a scale-down uses the highest recommendation, unless the autoscaler sets another."""
 FAILURES = {
     "ContainerResource": "FailedGetContainerResourceMetric",
     "External": "FailedGetExternalMetric",
@@ -160,11 +160,11 @@ FAILURES = {
     "Resource": "FailedGetResourceMetric",
 }
 FIELDS = {kind: kind[0].lower() + kind[1:] for kind in FAILURES}
-"""The field of a metric, and of its status, by its type."""
+"""The fields of a metric and of its status, by the metric's type."""
 
 
 class _Moment(NamedTuple):
-    """A recommendation, or a change of the scale, at a time."""
+    """A recommendation, or a change of the scale, with its time."""
 
     at: datetime.datetime
     replicas: int
@@ -238,7 +238,7 @@ class AutoscalerController(Controller):
     def _measure(
         self, key: Name, autoscaler: Object, scale: Object, current: int, status: Object
     ) -> Proposal | None:
-        """Return the highest of what the metrics ask for; None if that is unknown."""
+        """Return the highest number of replicas that a metric requires; None if it is unknown."""
         proposals: list[Proposal] = []
         shown: list[Object] = []
         failure: tuple[str, str] | None = None
@@ -286,7 +286,7 @@ class AutoscalerController(Controller):
         return propose_for_value(source, value, current, sum(map(is_ready, pods)), about=about)
 
     def _whole(self, kind: str, source: Object, autoscaler: Object, name: str) -> tuple[Fraction, str]:
-        """Return a metric of one object, or from outside of the cluster."""
+        """Return a metric of one object, or of a source outside of the cluster."""
         namespace = autoscaler["metadata"]["namespace"]
         if kind == "External":
             holder = self.view.get(NAMESPACES, "", namespace)
@@ -305,7 +305,7 @@ class AutoscalerController(Controller):
         return value, about
 
     def _limit(self, key: Name, autoscaler: Object, status: Object, current: int, found: Proposal) -> int:
-        """Return the replicas after stabilization, the policies of the behaviour, and the bounds."""
+        """Return the replicas after stabilization, scaling policies and bounds."""
         spec, now = autoscaler["spec"], self.clock.now()
         behavior = spec.get("behavior") or {}
         wanted = self._stabilized(key, behavior, current, found.replicas, now)
@@ -340,7 +340,7 @@ class AutoscalerController(Controller):
     def _stabilized(
         self, key: Name, behavior: Object, current: int, wanted: int, now: datetime.datetime
     ) -> int:
-        """Return the recommendation that the stabilization windows leave."""
+        """Return the recommendation after the stabilization windows."""
         up = (behavior.get("scaleUp") or {}).get("stabilizationWindowSeconds", 0)
         down = (behavior.get("scaleDown") or {}).get("stabilizationWindowSeconds", STABILIZATION)
         history = self._recommended.setdefault(key, [_Moment(now, current)])
@@ -357,7 +357,7 @@ class AutoscalerController(Controller):
     def _fastest(
         self, key: Name, rules: Object | None, current: int, now: datetime.datetime, *, up: bool
     ) -> int:
-        """Return the furthest scale that the policies allow now."""
+        """Return the furthest scale that the scaling policies allow now."""
         if rules is None:
             return max(2 * current, 4) if up else 0
         if rules.get("selectPolicy") == "Disabled":

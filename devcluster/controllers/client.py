@@ -1,4 +1,4 @@
-"""Writes of controllers: objects through the API, and Events about them."""
+"""Writes of controllers: objects through the API, and Events about the objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devcluster.storage import Stored
 
 Object = dict[str, Any]
 Resource = tuple[str, str]
-"""Group and plural, as in the store."""
+"""Group and plural, as in the store's keys."""
 
 CLAIMS: Resource = ("", "persistentvolumeclaims")
 JOBS: Resource = ("batch", "jobs")
@@ -31,13 +31,13 @@ REPLICA_SETS: Resource = ("apps", "replicasets")
 log = logging.getLogger("devcluster.controllers")
 
 REMEMBERED = 4096
-"""The number of recent Events whose repetitions are counted."""
+"""The number of recent Events for which repetitions are counted."""
 BACKLOG = 10_000
-"""The maximum of Events that wait to be written; more are dropped, as by the real recorder."""
+"""The maximum number of Events that wait to be written; further ones are dropped, as in the real recorder."""
 
 
 Subject = tuple[str, ...]
-"""The UID of an Event's object, and the type, reason, message and component, which repetitions share."""
+"""The identity of an Event: the object's UID, and type, reason, message and component."""
 
 
 class EventRecorder:
@@ -94,15 +94,15 @@ class EventRecorder:
             try:
                 await self._write(subject, event)
             except StatusError as error:
-                # The namespace may be terminating, and an Event deserves only one attempt.
-                log.debug("event %s of %s: %s", event["reason"], event["metadata"]["name"], error)
+                # The namespace may be terminating, so an Event gets only one attempt.
+                log.debug("cannot record %s for %s: %s", event["reason"], event["metadata"]["name"], error)
             except Exception:
-                log.exception("event %s of %s", event["reason"], event["metadata"]["name"])
+                log.exception("cannot record %s for %s", event["reason"], event["metadata"]["name"])
             await asyncio.sleep(0)
 
     def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:
         metadata = about["metadata"]
-        # Events' names contain nanoseconds, which must differ even if the clock does not advance.
+        # Events' names contain nanoseconds, which must differ even if the clock stands still.
         self._last = max(self._last + 1, int(self._clock.now().timestamp() * 1_000_000) * 1000)
         involved = {
             "kind": about["kind"],
@@ -162,7 +162,7 @@ class OwnerReference(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 
 class Metadata(msgspec.Struct, rename="camel", frozen=True):
-    """The part of `metadata` that decides about an object's life."""
+    """The fields of `metadata` that determine when an object is deleted."""
 
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
@@ -185,13 +185,13 @@ _PLAIN = Metadata()
 
 
 def metadata_of(stored: Stored) -> Metadata:
-    """Read from the bytes; most objects have none of it, which costs a search only."""
+    """Read owners, finalizers and deletion time from JSON; if a search finds none, nothing is decoded."""
     data = stored.data
     if b'"ownerReferences"' in data or b'"deletionTimestamp"' in data or b'"finalizers"' in data:
         try:
             return _decoder.decode(data).metadata
         except msgspec.ValidationError:
-            # A null, or a word in a text of the object that looks like one of the three.
+            # The match may be a null, or a word in another text of the object.
             return _PLAIN
     return _PLAIN
 
@@ -204,7 +204,7 @@ def key_of(obj: Object) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def ignoring(*reasons: str) -> Iterator[None]:
-    """Ignore a refusal with one of these reasons, such as NotFound."""
+    """Ignore errors with one of these reasons, such as NotFound."""
     try:
         yield
     except StatusError as error:
@@ -218,7 +218,7 @@ def is_going(obj: Object) -> bool:
 
 
 def age_of(obj: Object) -> tuple[str, str]:
-    """Return a sort key, the oldest object first."""
+    """Return a sort key that puts the oldest object first."""
     return obj["metadata"].get("creationTimestamp", ""), obj["metadata"]["name"]
 
 

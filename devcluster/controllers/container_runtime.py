@@ -1,4 +1,4 @@
-"""Containers that run, their probes, and behaviour that a pod's annotations ask for."""
+"""The container runtime and probes, with the behaviour that a pod's annotations request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IMAGE_WORDS = {
 
 
 def failure_of(pod: Object, container: Object) -> str:
-    """Return one of the constants, or an empty text when nothing is asked."""
+    """Return the failure that the annotations request, as one of the constants, or ""."""
     if annotations := pod["metadata"].get("annotations"):
         for failure in (NO_IMAGE, BAD_COMMAND, CRASH, OUT_OF_MEMORY, NEVER_READY):
             asked = annotations.get(PREFIX + failure, "").lower()
@@ -50,22 +50,22 @@ def failure_of(pod: Object, container: Object) -> str:
 
 
 def log_of(pod: Object) -> str | None:
-    """Return what the pod's containers print, None for a made-up text."""
+    """Return the output of the pod's containers; None for a generated text."""
     return (pod["metadata"].get("annotations") or {}).get(PREFIX + "log")
 
 
 def is_lost(node: Object) -> bool:
-    """Return whether the node's kubelet is to fall silent."""
+    """Return whether the annotations stop the node's kubelet."""
     return annotation_of(node, "lost").lower() == "true"
 
 
 def annotation_of(obj: Object, name: str) -> str:
-    """Return the value of one of devcluster's annotations; empty for none."""
+    """Return the value of one of devcluster's annotations, or ""."""
     return str((obj["metadata"].get("annotations") or {}).get(PREFIX + name, ""))
 
 
 def seconds_of(pod: Object, name: str, default: float = 0.0) -> float:
-    """Return the time that an annotation says, or the default."""
+    """Return the seconds in an annotation, or the default."""
     value = _number(annotation_of(pod, name))
     return default if value is None else value
 
@@ -87,15 +87,15 @@ class ProbeResult(NamedTuple):
 
     success: bool
     output: str = ""
-    """Why it failed; of a success, a warning."""
+    """The reason for a failure, or a warning of a success."""
 
 
 class _ProbeFailed(Exception):
-    """No answer; the kubelet's HTTP client has the same message."""
+    """A probe without a response; the message is that of the kubelet's HTTP client."""
 
 
 def probe(container: Object, kind: str, running: Running, address: str) -> ProbeResult:
-    """Make one probe of the container: `kind` names its field, `address` is the pod's."""
+    """Run one probe of the container: `kind` is its field's name, `address` is the pod's."""
     asked = container.get(kind)
     if not asked or running.ports is None or asked.get("exec"):
         return ProbeResult(True)
@@ -114,13 +114,13 @@ def probe(container: Object, kind: str, running: Running, address: str) -> Probe
 def _judged(response: HttpResponse) -> ProbeResult:
     if response.status < 200 or response.status >= 400:  # noqa: PLR2004 -- the codes of success
         return ProbeResult(False, f"HTTP probe failed with statuscode: {response.status}")
-    if response.status >= 300:  # noqa: PLR2004 -- it led to another host
+    if response.status >= 300:  # noqa: PLR2004 -- a redirect to another host
         return ProbeResult(True, f"Probe terminated redirects, Response body: {response.body}")
     return ProbeResult(True)
 
 
 def _get(container: Object, action: Object, running: Running, address: str) -> HttpResponse:
-    """Ask, and follow redirects that stay at the host."""
+    """Send the probe's request, and follow redirects within the host."""
     headers = {each["name"].lower(): each["value"] for each in action.get("httpHeaders") or ()}
     authority = f"[{address}]" if ":" in address else address
     scheme, path = action.get("scheme", "HTTP").lower(), action.get("path") or "/"
@@ -163,7 +163,7 @@ def _connect(host: str, port: int, running: Running) -> None:
 
 
 def _port(container: Object, port: int | str) -> int:
-    """Return the number of a port that may be named."""
+    """Return the number of a port, which may be given by name."""
     if isinstance(port, int):
         return port
     for each in container.get("ports") or ():
@@ -204,7 +204,7 @@ Outcome = Running | Exited | NotPulled | NotStarted
 
 
 class _ConfigError(Exception):
-    """The kubelet cannot make the container's configuration."""
+    """A container configuration that the kubelet cannot create."""
 
 
 class ContainerRuntime:
@@ -216,7 +216,7 @@ class ContainerRuntime:
         self._images = {**IMAGES, **(images or {})}
 
     def outcome(self, pod: Object, container: Object) -> Outcome:
-        """Return what happens to a container of the pod, started now."""
+        """Return the result of starting a container of the pod now."""
         text, failure = container.get("image", ""), failure_of(pod, container)
         try:
             reference = ImageReference.parse(text)
@@ -243,9 +243,9 @@ class ContainerRuntime:
         return outcome
 
     def init_outcome(self, pod: Object, container: Object) -> Outcome:
-        """Return what happens to an init container: it completes unless its image's words say otherwise.
+        """Return the result of an init container, which completes unless its image decides otherwise.
 
-        Annotations are about the other containers.
+        Annotations apply only to the other containers.
         """
         plain = {**pod, "metadata": {**pod["metadata"], "annotations": {}}}
         outcome = self.outcome(plain, container)
@@ -337,7 +337,7 @@ def _failed(pod: Object, container: Object, failure: str) -> Exited:
 
 
 def _check_user(pod: Object, container: Object, user: int | None, name: str) -> None:
-    """Check that a container which must not run as root does not."""
+    """Check that a container with `runAsNonRoot` does not run as root."""
     if user == 0:
         wrong = "container's runAsUser breaks non-root policy"
     elif user is not None:
@@ -353,7 +353,7 @@ def _check_user(pod: Object, container: Object, user: int | None, name: str) -> 
 
 
 def _expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by the variable's value; one that is unknown stays, and `$$` is a dollar."""
+    """Replace `$(NAME)` by the variable's value; an unknown one stays, and `$$` becomes a dollar."""
 
     def value(match: re.Match[str]) -> str:
         return env.get(match[1], match[0]) if match[1] else "$"
@@ -362,7 +362,7 @@ def _expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def _field(pod: Object, path: str) -> str:
-    """Return the text of a field; empty for one without."""
+    """Return the text of a field, or "" if the field is missing."""
     first, _, key = path.partition("['")
     found: Any = pod
     for part in first.split("."):

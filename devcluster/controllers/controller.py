@@ -1,4 +1,4 @@
-"""The base of controllers: a view of the objects, a queue of keys, and a client."""
+"""The base of controllers: a view of the objects, a work queue, and a client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BACKOFF_START = 0.005
 BACKOFF_LIMIT = 30.0
 SHORTEST_DELAY = 0.001
 LONG, PAUSE_FACTOR, LONGEST_PAUSE = 0.005, 5.0, 0.5
-"""Seconds of work after which a key pauses, the pause's ratio to the work, and its maximum seconds."""
+"""Seconds of work after which a key pauses, the ratio of pause to work, and the maximum pause in seconds."""
 
 Name = tuple[str, ...]
 """A queue's key, usually (namespace, name)."""
@@ -42,8 +42,8 @@ Name = tuple[str, ...]
 class WorkQueue:
     """A queue of keys, first in, first out.
 
-    A key added during its work comes again after `done`; a key added twice is queued once. `batch_period` is
-    the seconds that a key waits for further changes before it is ready.
+    A key that is added while it is in progress is queued again after `done`; a key added twice is queued
+    once. A key waits `batch_period` seconds for further changes before it is ready.
     """
 
     def __init__(self, *, batch_period: float = 0.0) -> None:
@@ -60,7 +60,7 @@ class WorkQueue:
         return len(self._ready)
 
     def add(self, key: Name) -> None:
-        """Have the key worked on, soon."""
+        """Queue a key for the next free worker."""
         delay = self._pauses.get(key, self._batch_period)
         if delay:
             self.add_after(key, delay)
@@ -68,7 +68,7 @@ class WorkQueue:
             self._add(key)
 
     def add_after(self, key: Name, seconds: float) -> None:
-        """Have it worked on after so long, or earlier when it is added for an earlier time."""
+        """Queue a key after a delay, unless it is added earlier."""
         loop = asyncio.get_running_loop()
         # A timer may fire slightly early; the minimum delay avoids a loop over nanoseconds.
         due = loop.time() + max(seconds, SHORTEST_DELAY)
@@ -142,11 +142,11 @@ class WorkQueue:
 
 
 LABELLED = (PODS, REPLICA_SETS)
-"""Resources that are indexed by label."""
+"""Resources with an index by label."""
 
 
 class View:
-    """The controllers' reads, directly from the store, so that a controller sees its own writes."""
+    """The controllers' reads, directly from the store, so that a controller reads its own writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -157,7 +157,7 @@ class View:
         self._labelled: defaultdict[tuple[Resource, str, str, str], dict[Key, None]] = defaultdict(dict)
 
     def load(self) -> Iterator[Stored]:
-        """Take in all that is in the store, and yield it."""
+        """Index all objects in the store, and yield them."""
         for group, plural in self._store.resources():
             for stored in self._store.select(group, plural):
                 self._add(stored)
@@ -170,7 +170,7 @@ class View:
         if change.new is not None:
             self._add(change.new)
 
-    # Reading.
+    # Reading
 
     def stored(self, resource: Resource, namespace: str, name: str) -> Stored | None:
         """Return an object as stored, or None."""
@@ -228,10 +228,10 @@ class View:
         return [each for each in found if each is not None and matcher.matches(each.labels)]
 
     def resources_in(self, namespace: str) -> dict[Resource, int]:
-        """Return the number of objects in a namespace, by resource."""
+        """Count the objects in a namespace, by resource."""
         return dict(self._namespaces.get(namespace, {}))
 
-    # Indexes.
+    # Indexes
 
     def _add(self, stored: Stored) -> None:
         key = stored.key
@@ -315,18 +315,18 @@ class Controller:
         raise NotImplementedError
 
     async def sync(self, key: Name) -> None:
-        """Bring the object of that key to where it should be; raises to be called again later."""
+        """Reconcile the object with that key; raise an error to retry."""
         raise NotImplementedError
 
     async def start(self) -> None:
-        """Prepare the controller before its first key; the default does nothing."""
+        """Prepare the controller for its first key; the default does nothing."""
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Process keys until cancelled."""
         try:
             while True:
                 await self._work(await self.queue.get())
-                # Other tasks get their turn, even under load.
+                # Other tasks run between two keys, even under load.
                 await asyncio.sleep(0)
         finally:
             self.queue.close()
@@ -336,37 +336,37 @@ class Controller:
         obj = self.view.get(resource, *key)
         return None if obj is None or is_going(obj) else obj
 
-    # Writes, which take the same steps as external requests. Each raises StatusError.
+    # Writes, which pass through the same steps as external requests. Each raises StatusError.
 
     async def create(self, resource: Resource, obj: Object) -> Object:
         """Create an object."""
         return await self.client.create(qualified(*resource), obj["metadata"].get("namespace", ""), obj)
 
     async def update(self, resource: Resource, obj: Object, *, subresource: str = "") -> Object:
-        """Replace an object that is still at the resourceVersion it says."""
+        """Replace an object if its resourceVersion is still current."""
         namespace = obj["metadata"].get("namespace", "")
         return await self.client.update(qualified(*resource), namespace, obj, subresource=subresource)
 
     async def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
-        """Write an object's status if it differs from the one it has; returns the object as it is then."""
+        """Write an object's status if it differs from the stored one; return the resulting object."""
         if status == (obj.get("status") or {}):
             return obj
         return await self.update(resource, {**obj, "status": status}, subresource="status")
 
     async def patch(self, resource: Resource, obj: Object, **metadata: Any) -> Object:
-        """Change fields of an object's metadata, if it is the same object still."""
+        """Change fields of an object's metadata, if the object still has the same UID."""
         about = obj["metadata"]
         patch = {"metadata": {"uid": about["uid"], **metadata}}
         return await self.client.patch(qualified(*resource), about["namespace"], about["name"], patch)
 
     async def delete(self, resource: Resource, obj: Object, *, propagation: str = "Background") -> None:
-        """Delete an object, if it is the same object still."""
+        """Delete an object, if it still has the same UID."""
         about = obj["metadata"]
         namespace, name, uid = about.get("namespace", ""), about["name"], about["uid"]
         await self.client.delete(qualified(*resource), namespace, name, uid=uid, propagation=propagation)
 
     async def disrupt(self, pod: Object, reason: str, message: str) -> None:
-        """Delete a pod for a reason that is not its own, which a condition tells."""
+        """Delete a pod for an external reason, which a condition of the pod shows."""
         status = pod.get("status") or {}
         condition = {
             "type": "DisruptionTarget",
@@ -381,7 +381,7 @@ class Controller:
         await self.write_status(PODS, pod, changed)
         await self.delete(PODS, pod)
 
-    # Events and waiting.
+    # Events and waiting
 
     def normal(self, about: Object, reason: str, message: str) -> None:
         """Record a Normal Event of this controller."""
@@ -392,21 +392,21 @@ class Controller:
         self.events.record(about, "Warning", reason, message, component=self.name)
 
     def await_availability(self, key: Name, owner: Object, pods: Sequence[Object]) -> None:
-        """Have the key worked on again when the next of its pods has been ready for long enough."""
+        """Queue the key for the time when the next of its pods has been ready for long enough."""
         if min_ready := owner["spec"].get("minReadySeconds", 0):
             now = self.clock.now()
             waits = [seconds_until_available(pod, min_ready, now) for pod in pods]
             if pending := [seconds for seconds in waits if seconds is not None and seconds > 0]:
                 self.queue.add_after(key, min(pending))
 
-    # Handlers for routes.
+    # Handlers for routes
 
     def enqueue(self, change: Change) -> None:
         """Queue the object that changed."""
         self.queue.add((change.key.namespace, change.key.name))
 
     def enqueue_controller(self, kind: str) -> Handler:
-        """Return a handler that queues the controller owner of a changed object, if it is of that kind."""
+        """Return a handler that queues the controlling owner of a changed object, if it is of that kind."""
 
         def handle(change: Change) -> None:
             for stored in (change.old, change.new):
@@ -422,7 +422,7 @@ class Controller:
             self.queue.add((stored.key.namespace, stored.key.name))
 
     def enqueue_owner(self, resource: Resource, kind: str) -> Handler:
-        """Return a handler that queues the controller owner, or those that may adopt a changed orphan."""
+        """Return a handler that queues the controlling owner, or the possible adopters of an orphan."""
         enqueue_controller = self.enqueue_controller(kind)
 
         def handle(change: Change) -> None:
@@ -443,11 +443,11 @@ class Controller:
         try:
             await self.sync(key)
         except StatusError as error:
-            log.debug("%s: %s: %s", self.name, "/".join(key), error)
+            log.debug("%s: reconcile of %s failed: %s", self.name, "/".join(key), error)
             if not is_namespace_going(error):
                 self.queue.retry(key)
         except Exception:
-            log.exception("%s: %s", self.name, "/".join(key))
+            log.exception("%s: reconcile of %s failed", self.name, "/".join(key))
             self.queue.retry(key)
         else:
             self.queue.forget(key)
@@ -456,7 +456,7 @@ class Controller:
 
 
 def is_namespace_going(error: StatusError) -> bool:
-    """Return whether the error is from a terminating namespace, where no retry can succeed."""
+    """Return whether the error comes from a terminating namespace, where no retry can succeed."""
     causes = error.details.get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

@@ -1,4 +1,4 @@
-"""All controllers of a cluster, as one thing that starts and stops."""
+"""All controllers of a cluster, which start and stop together."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Controllers:
     ) -> None:
         """Set up the controllers; the delays are the seconds until a pod is ready, and until it has stopped.
 
-        `images` extends `images.IMAGES`. `ca_pem` is the content of `ca.crt` next to the pods' token. Give
-        the `ledger` of admission, so that quotas are counted once.
+        `images` extends `images.IMAGES`. `ca_pem` is the content of `ca.crt` next to the pods' token. With
+        admission's `ledger`, quotas are counted only once.
         """
         self._store = store
         self._view = View(store)
@@ -109,7 +109,7 @@ class Controllers:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Take in what there is, and follow what comes; between the two nothing can happen."""
+        """Process all existing objects, then all changes; no change can happen in between."""
         for stored in list(self._view.load()):
             self._dispatch(Change(stored.version, stored.key, None, stored))
         unsubscribe = self._store.subscribe(self._follow)
@@ -134,6 +134,6 @@ class Controllers:
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
-    """Log a controller's crash, which would otherwise show only as a cluster where nothing happens."""
+    """Log a controller's crash, which would otherwise only show as a cluster without activity."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("no controller works any more, because of a fault in devcluster", exc_info=error)

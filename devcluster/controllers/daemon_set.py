@@ -25,7 +25,7 @@ ALWAYS_TOLERATED = (
 )
 
 Placed = Mapping[str, Sequence[Object]]
-"""The pods by the node they are on, or are for."""
+"""The pods of each node, by the node where they run or for which they are created."""
 
 
 class DaemonSetController(PodController):
@@ -58,7 +58,7 @@ class DaemonSetController(PodController):
         self.await_availability(key, daemon_set, [pod for pods in placed.values() for pod in pods])
 
     async def _manage(self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str) -> bool:
-        """Make pods that are missing, delete those too many or at their end; whether there was any."""
+        """Create missing pods, and delete ended or superfluous pods; return whether any pod was changed."""
         busy, names = False, {node["metadata"]["name"] for node in nodes}
         for node in nodes:
             name = node["metadata"]["name"]
@@ -81,7 +81,7 @@ class DaemonSetController(PodController):
     async def _replace(
         self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str
     ) -> None:
-        """Delete pods of older revisions, as many as may be missing at a time."""
+        """Delete pods of older revisions, as many as the update strategy allows at a time."""
         strategy = daemon_set["spec"].get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return
@@ -133,7 +133,7 @@ class DaemonSetController(PodController):
             return False
         return is_available(pod, daemon_set["spec"].get("minReadySeconds", 0), self.clock.now())
 
-    def _on_node(self, change: Change) -> None:  # noqa: ARG002 -- whichever it is
+    def _on_node(self, change: Change) -> None:  # noqa: ARG002 -- the handler has the same effect for each change
         self.enqueue_all(SETS)
 
 

@@ -69,7 +69,7 @@ def _max_unavailable(deployment: Object) -> int:
 
 
 def _new_size(deployment: Object, replica_sets: Sequence[Object | None], current: int) -> int:
-    """Return the size that the newest ReplicaSet, now `current`, may grow to; it is among `replica_sets`."""
+    """Return the size to which the newest ReplicaSet, whose size is `current`, may grow."""
     wanted = _replicas(deployment)
     if not _is_rolling(deployment):
         return wanted
@@ -83,7 +83,7 @@ def _new_size(deployment: Object, replica_sets: Sequence[Object | None], current
 def _proportions(deployment: Object, replica_sets: Sequence[Object]) -> list[tuple[Object, int]]:
     """Return the new sizes when a Deployment is scaled during a rollout.
 
-    Each ReplicaSet gets its share of the change, the first one the remainder too.
+    Each ReplicaSet gets its share of the change; the first one also gets the remainder.
     """
     wanted = _replicas(deployment)
     allowed = wanted + _max_surge(deployment) if wanted else 0
@@ -122,12 +122,12 @@ def _fence(deployment: Object) -> tuple[int, int]:
     wanted = _replicas(deployment)
     surge = scaled(rolling.get("maxSurge", 0), wanted, up=True)
     unavailable = scaled(rolling.get("maxUnavailable", 0), wanted, up=False)
-    # With both at zero the rollout could not proceed.
+    # With zero for both, the rollout could not proceed.
     return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
 UNLIMITED = 2147483647
-"""The progressDeadlineSeconds or the revisionHistoryLimit that means none."""
+"""The value of progressDeadlineSeconds or revisionHistoryLimit that means no limit."""
 
 
 def _has_deadline(deployment: Object) -> bool:
@@ -141,7 +141,7 @@ def _progressing(status: str, reason: str, message: str, now: str) -> Object:
 def _counted(
     deployment: Object, new: Object | None, replica_sets: Sequence[Object | None], now: str
 ) -> Object:
-    """Return the Deployment's status: its ReplicaSets' counts, Available, and the former conditions."""
+    """Return the Deployment's status with the ReplicaSets' counts, Available, and the former conditions."""
     former = deployment.get("status") or {}
     available = _available_count(*replica_sets)
     counts = {
@@ -202,7 +202,7 @@ def _progress(
 
 
 def _with_failures(status: Object, new: Object | None, replica_sets: Sequence[Object | None]) -> None:
-    """Show why pods cannot be made, of the newest ReplicaSet first."""
+    """Add the reason why pods cannot be created, from the newest ReplicaSet first."""
     for each in (new, *replica_sets):
         known = ((each or {}).get("status") or {}).get("conditions") or ()
         failure = conditions.find(known, "ReplicaFailure")
@@ -330,7 +330,7 @@ def _new_replica_set(deployment: Object, old: Sequence[Object], revision: int) -
 
 
 def _annotate(replica_set: Object, deployment: Object, revision: int, *, sized: bool) -> bool:
-    """Give a ReplicaSet the Deployment's annotations and its revision, with `sized` the counts too.
+    """Copy the Deployment's annotations and the revision to a ReplicaSet; with `sized`, the counts too.
 
     Returns whether anything changed.
     """
@@ -402,7 +402,7 @@ class DeploymentController(PodController):
 
 
 class _Rollout:
-    """A reconcile of a Deployment: the object as last written, with its ReplicaSets."""
+    """A reconcile of a Deployment, with the object as last written and its ReplicaSets."""
 
     def __init__(self, controller: DeploymentController, deployment: Object) -> None:
         self._controller = controller
@@ -416,13 +416,13 @@ class _Rollout:
         return [*self._old, self._new]
 
     async def claim(self) -> None:
-        """Find the ReplicaSets."""
+        """Adopt and release ReplicaSets."""
         replica_sets = await self._controller.claim(self.deployment, resource=REPLICA_SETS)
         self._new = _newest(self.deployment, replica_sets)
         self._old = [each for each in sorted(replica_sets, key=age_of) if each is not self._new]
 
     async def advance(self) -> None:
-        """Take the next step of whatever is due."""
+        """Take the next step of the rollout."""
         if is_going(self.deployment):
             await self._sync_revision()
             await self._write(self._counted())
@@ -439,7 +439,7 @@ class _Rollout:
         else:
             await self._recreate()
 
-    # The two strategies.
+    # The two strategies
 
     async def _roll(self) -> None:
         new = await self._sync_revision() or await self._create()
@@ -461,7 +461,7 @@ class _Rollout:
         await self._write_progress()
 
     async def _shrink_old(self, new: Object) -> bool:
-        """Take pods from old ReplicaSets as far as availability allows, those that do not work first."""
+        """Shrink old ReplicaSets as far as availability allows, those with unhealthy pods first."""
         old = sorted(_active(self._old), key=age_of)
         least = _replicas(self.deployment) - _max_unavailable(self.deployment)
         unavailable = _pod_count(new) - _available_count(new)
@@ -492,7 +492,7 @@ class _Rollout:
             for pod in self._controller.view.owned(PODS, each["metadata"]["uid"])
         )
 
-    # Scaling.
+    # Scaling
 
     async def _is_scaling(self) -> bool:
         await self._sync_revision()
@@ -527,7 +527,7 @@ class _Rollout:
         )
 
     async def _resize(self, replica_set: Object, size: int, *, always: bool = False) -> bool:
-        """Give a ReplicaSet its size; `always` looks at the annotations even when it has that."""
+        """Scale a ReplicaSet; with `always`, update the annotations even if the size is right."""
         former = _pod_count(replica_set)
         wanted = _replicas(self.deployment)
         counts = {
@@ -548,7 +548,7 @@ class _Rollout:
         )
         return True
 
-    # Revisions.
+    # Revisions
 
     def _next_revision(self) -> int:
         return max(map(_revision_of, self._old), default=0) + 1
@@ -570,7 +570,7 @@ class _Rollout:
         return new
 
     async def _create(self) -> Object:
-        """Make the ReplicaSet of the newest revision."""
+        """Create the ReplicaSet of the newest revision."""
         revision = self._next_revision()
         wanted = _new_replica_set(self.deployment, self._old, revision)
         name = wanted["metadata"]["name"]
@@ -590,7 +590,7 @@ class _Rollout:
     async def _creation_failed(self, name: str, error: StatusError) -> None:
         current = self.deployment.get("status") or {}
         if error.reason == "AlreadyExists":
-            # Another object has the name: the next hash includes the count.
+            # Another object has the name, so the next hash includes the collision count.
             await self._write({**current, "collisionCount": current.get("collisionCount", 0) + 1})
             return
         message = f'Failed to create new replica set "{name}": {error.message}'
@@ -618,7 +618,7 @@ class _Rollout:
             await self._forget_old()
 
     async def _forget_old(self) -> None:
-        """Delete the ReplicaSets that are older than the history may be."""
+        """Delete old ReplicaSets beyond the history limit."""
         limit = self.deployment["spec"].get("revisionHistoryLimit")
         if limit in {None, UNLIMITED}:
             return
@@ -631,7 +631,7 @@ class _Rollout:
                 await self._controller.delete(REPLICA_SETS, each)
                 self._old.remove(each)
 
-    # The status.
+    # The status
 
     async def _check_paused(self) -> None:
         """Update the Progressing condition of a paused Deployment, whose deadline must not run."""

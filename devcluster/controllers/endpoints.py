@@ -35,7 +35,7 @@ class Target:
         return address
 
     def described(self, service: Object) -> Object:
-        """Return what Endpoints and slices both say of the pod."""
+        """Return the fields that Endpoints and EndpointSlices share for the pod."""
         metadata, spec = self.pod["metadata"], self.pod["spec"]
         reference = {name: metadata[name] for name in ("namespace", "name", "uid")}
         about: Object = {"targetRef": {"kind": "Pod", **reference}, "nodeName": spec["nodeName"]}
@@ -45,7 +45,7 @@ class Target:
 
 
 class ServiceFollower(Controller):
-    """A controller over Services that is told of changes of their pods."""
+    """A controller of Services that is also notified of changes of their pods."""
 
     batch_period = 0.005
 
@@ -92,7 +92,7 @@ Ports = tuple[tuple[str, int, str, str], ...]
 
 
 def by_ports(service: Object, targets: list[Target]) -> dict[Ports, list[Target]]:
-    """Group the targets by the ports that the Service has at them."""
+    """Group the targets by the port numbers that the Service's ports have on the targets."""
     groups: defaultdict[Ports, list[Target]] = defaultdict(list)
     for target in targets:
         groups[tuple(ports_for(service, target.pod))].append(target)
@@ -100,7 +100,7 @@ def by_ports(service: Object, targets: list[Target]) -> dict[Ports, list[Target]
 
 
 def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
-    """Return (name, number, protocol, application protocol) of the Service's ports at a pod."""
+    """Return the Service's ports at a pod, as (name, number, protocol, application protocol)."""
     found = []
     for port in service["spec"].get("ports") or ():
         number = _number(port, pod)
@@ -149,12 +149,12 @@ MIRRORING = "endpointslicemirroring-controller.k8s.io"
 SKIP = "endpointslice.kubernetes.io/skip-mirror"
 LEADER = "control-plane.alpha.kubernetes.io/leader"
 NOT_MIRRORED = {TRIGGER, "kubectl.kubernetes.io/last-applied-configuration"}
-"""Annotations of Endpoints that their slices do not get."""
+"""Annotations of Endpoints that are not copied to their EndpointSlices."""
 HEADLESS = "service.kubernetes.io/headless"
 
 
 def _on_lost_slice(controller: Controller, manager: str) -> Handler:
-    """Return a handler that queues the Service of a deleted slice, if that was the manager's."""
+    """Return a handler that queues the Service of a deleted slice, if `manager` managed the slice."""
 
     def handle(change: Change) -> None:
         if change.new is None and change.old is not None and change.old.labels.get(MANAGED_BY) == manager:
@@ -325,7 +325,7 @@ MARK = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
 
 
 class EndpointsController(ServiceFollower):
-    """The Endpoints controller, which keeps an object for each Service with a selector."""
+    """The Endpoints controller, which keeps an Endpoints object for each Service with a selector."""
 
     name = "endpoint-controller"
 

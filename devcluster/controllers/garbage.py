@@ -95,7 +95,7 @@ class GarbageCollector(Controller):
         uid = self._uid(key)
         for dependent in self.view.dependents(uid):
             await self._drop_owners(dependent, {uid})
-            await asyncio.sleep(0)  # others work, too
+            await asyncio.sleep(0)  # other tasks may run here
         await self._finish(key, ORPHAN)
 
     async def _finish(self, key: Key, finalizer: str) -> None:
@@ -107,13 +107,13 @@ class GarbageCollector(Controller):
         )
 
     async def _unblock_owners(self, key: Key) -> None:
-        """Let the owners go before this object, since a dependent waits for its own dependents: a circle."""
+        """Unblock the owners of a dependent in a circle, which would wait for one another."""
         await self._change(
             key, "ownerReferences", lambda items: [{**each, "blockOwnerDeletion": False} for each in items]
         )
 
     async def _change(self, key: Key, field: str, change: Callable[[list[Any]], list[Any]]) -> None:
-        """Change a list in the metadata of an object, if it is there."""
+        """Change a list in the metadata of an object, if the object exists."""
         obj = self.view.at(key)
         if obj is not None:
             about = obj["metadata"]
@@ -123,7 +123,7 @@ class GarbageCollector(Controller):
                 await self.client.patch(qualified(*key[:2]), key.namespace, key.name, {"metadata": metadata})
 
     def _place(self, dependent: Key, owner: OwnerReference) -> Key | None:
-        """Return the owner's key; None if the UID's object has another name or namespace."""
+        """Return the owner's key; None if the object with that UID has another name or namespace."""
         place = self.view.find(owner.uid)
         if place is None or place.name != owner.name or place.namespace not in {"", dependent.namespace}:
             return None
@@ -210,7 +210,7 @@ class NamespaceController(Controller):
         if "kubernetes" not in finalizers:
             return
         present = self.view.resources_in(name)
-        # Until the pods are gone they may need the other objects.
+        # Until the pods are gone, they may need the namespace's other objects.
         for resource in [PODS] if PODS in present else present:
             await self._delete_all(resource, name)
         namespace = await self._report(namespace, self.view.resources_in(name))
@@ -227,7 +227,7 @@ class NamespaceController(Controller):
                 continue
             with ignoring("NotFound"):
                 await self.client.delete(qualified(*resource), namespace, stored.key.name, uid=stored.uid)
-                await asyncio.sleep(0)  # others work, too
+                await asyncio.sleep(0)  # other tasks may run here
 
     async def _report(self, namespace: Object, remaining: Mapping[tuple[str, str], int]) -> Object:
         now, name = self.clock.timestamp(), namespace["metadata"]["name"]

@@ -1,12 +1,11 @@
-"""The programs of known images, as a container of them runs or exits.
+"""Simulated programs of known images, which decide whether a container runs or exits.
 
-A `Program` gets the container's command line, environment and user, and returns `Running` or `Exited`.
-The last part of an image's name tells its program: `memcached:1.6` and
-`docker.io/library/memcached` have the same. A container of any other image runs, and its probes succeed.
-`DevCluster(images=...)` adds programs.
+A `Program` gets the container's command line, environment and user, and returns `Running` or `Exited`. The
+last part of an image's name determines its program: `memcached:1.6` and `docker.io/library/memcached` have
+the same. A container of any other image runs, and its probes succeed. `DevCluster(images=...)` adds programs.
 
-Debian's memcached 1.6.18 prints these texts and exits with these codes. Those of MySQL and WordPress are
-known from the official images' entrypoints and from WordPress 6.
+Debian's memcached 1.6.18 prints these texts and exits with these codes. The texts of MySQL and WordPress come
+from the official images' entrypoints and from WordPress 6.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import NamedTuple
 
 _HUB = "docker.io"
 _LONGEST_NAME = 255
-# Possessive, because a shorter match of a part never helps.
+# A possessive pattern, because a shorter match of a part never helps.
 _PART = r"[a-z0-9]++(?:(?:\.|__?|-++)[a-z0-9]++)*+"
 _REMAINDER = re.compile(
     rf"({_PART}(?:/{_PART})*+)(?::(\w[\w.-]{{0,127}}))?"
@@ -35,16 +34,16 @@ _HEXADECIMAL = re.compile(r"[a-f0-9]{64}")
 
 
 class InvalidImageName(Exception):
-    """The text is no image reference; the message is the container runtime's."""
+    """An invalid image reference; the message is the container runtime's."""
 
 
 class ImageReference(NamedTuple):
-    """An image's name, split."""
+    """The parts of an image's name."""
 
     full: str
     """The image's name with registry and tag."""
     program: str
-    """The last part of its path."""
+    """The last part of the image's path, which names the program."""
     tag: str
 
     @classmethod
@@ -53,7 +52,7 @@ class ImageReference(NamedTuple):
         """Parse the reference of an image.
 
         Raises:
-            InvalidImageName: It is none.
+            InvalidImageName: the text is no image reference.
         """
         if _HEXADECIMAL.fullmatch(text):
             raise InvalidImageName(
@@ -91,11 +90,11 @@ class Start:
     """The container's name."""
     image: ImageReference
     command: Sequence[str] = ()
-    """Instead of the image's entrypoint; empty for that."""
+    """The command that replaces the image's entrypoint; empty for the entrypoint."""
     args: Sequence[str] = ()
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
     user: int | None = None
-    """The user id that the pod asks for; None for the image's user."""
+    """The user id in the pod; None for the image's user."""
 
 
 class HttpRequest(NamedTuple):
@@ -104,7 +103,7 @@ class HttpRequest(NamedTuple):
     host: str
     """The Host header."""
     path: str
-    """Without the query."""
+    """The path, without the query."""
     headers: Mapping[str, str]
     """The headers, by lower-case name."""
 
@@ -123,7 +122,7 @@ HttpHandler = Callable[[HttpRequest], HttpResponse]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Running:
-    """The container runs."""
+    """A program that runs."""
 
     ports: Mapping[int, HttpHandler | None] | None = None
     """The TCP ports it listens on, with their HTTP servers; None if they are unknown: all probes succeed."""
@@ -135,7 +134,7 @@ class Running:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exited:
-    """The container ends."""
+    """A program that exits."""
 
     code: int
     log: Sequence[str] = ()
@@ -145,7 +144,7 @@ class Exited:
     after: float | None = None
     """The run time in seconds; None if the container is never seen running."""
     message: str = ""
-    """The container runtime's, for a container that it could not start."""
+    """The container runtime's message, for a container that it could not start."""
 
 
 Program = Callable[[Start], Running | Exited]
@@ -157,7 +156,7 @@ class Image:
 
     program: Program
     user: str = ""
-    """The user that the image names; empty for root."""
+    """The user in the image; empty for root."""
 
 
 # memcached

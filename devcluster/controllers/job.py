@@ -19,11 +19,11 @@ JOB_NAME = "batch.kubernetes.io/job-name"
 """The label that names the Job."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
-"""The annotation with how often pods of the index have failed before this one."""
+"""The annotation with the number of earlier failed pods of the index."""
 
 
 class FailureAction(NamedTuple):
-    """The verdict of a Job's pod failure policy on a failed pod."""
+    """The action of a Job's pod failure policy for a failed pod."""
 
     action: str
     message: str = ""
@@ -56,7 +56,7 @@ def _exit_codes(status: Object, container: str | None) -> Iterator[tuple[str, in
 
 
 def failed_indexes(job: Object, pods: Iterable[Object]) -> set[int]:
-    """Return the indexes that are given up, by the Job's status and its pods."""
+    """Return the failed indexes, from the Job's status and its pods."""
     limit = job["spec"]["backoffLimitPerIndex"]
     found = indexes_from((job.get("status") or {}).get("failedIndexes", ""))
     for pod in pods:
@@ -77,7 +77,7 @@ def _failures(pod: Object) -> int:
 
 
 def matched_success_rule(job: Object, completed: set[int]) -> int | None:
-    """Return the index of the rule by which the completed indexes are enough, or None."""
+    """Return the index of the success policy's rule that the completed indexes meet, or None."""
     for index, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = rule.get("succeededIndexes")
         listed = completed if wanted is None else completed & indexes_from(wanted)
@@ -89,18 +89,18 @@ def matched_success_rule(job: Object, completed: set[int]) -> int | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tally:
-    """The pods of a Job, sorted."""
+    """The pods of a Job, grouped by state."""
 
     active: list[Object]
     succeeded: list[Object]
-    """Ended well, and not counted yet; as `failed`."""
+    """Pods that have succeeded and are not counted yet; `failed` is similar."""
     failed: list[Object]
     terminating: list[Object]
-    """Being deleted before their end."""
+    """Pods that are being deleted and have not ended."""
 
     @classmethod
     def of(cls, pods: Iterable[Object]) -> Tally:
-        """Sort the pods."""
+        """Group the pods by state."""
         tally = cls([], [], [], [])
         for pod in pods:
             phase, metadata = (pod.get("status") or {}).get("phase"), pod["metadata"]
@@ -154,7 +154,7 @@ def indexes_text(indexes: Iterable[int]) -> str:
 
 
 def job_pod(job: Object, index: int | None, pods: Sequence[Object] = ()) -> Object:
-    """Build a pod of a Job, with its completion index if it has one; `pods` are those before it."""
+    """Build a pod of a Job, with its completion index if it has one; `pods` are the earlier pods."""
     name = job["metadata"]["name"]
     prefix = f"{name}-" if index is None else f"{name}-{index}-"
     pod = pod_from(job["spec"]["template"], job, prefix=prefix)
@@ -195,7 +195,7 @@ def _run(first: int, last: int) -> str:
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
 """Seconds from a pod's failure to the next attempt; they double with each further failure."""
 OUTCOMES = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
-"""The final condition for each condition that announces the outcome, once all pods are gone or counted."""
+"""The final condition for each preliminary condition, when all pods are gone or counted."""
 
 
 class JobController(PodController):
@@ -246,7 +246,7 @@ class JobController(PodController):
             if outcome:
                 status["conditions"] = [*status["conditions"], outcome]
         elif (_target(status) or {})["type"] == "SuccessCriteriaMet":
-            failed = status.get("failed", 0)  # the rest is stopped, and has not failed
+            failed = status.get("failed", 0)  # the other pods are stopped, and have not failed
         if _target(status) is not None or job["spec"].get("suspend"):
             await self._stop(job, tally)
         else:
@@ -286,7 +286,7 @@ class JobController(PodController):
         failed: int,
         completed: set[int],
     ) -> Object | None:
-        """Return the condition that announces the Job's outcome, or None while it is open."""
+        """Return the preliminary condition for the Job's result, or None while the result is open."""
         spec = job["spec"]
         rule = matched_success_rule(job, completed)
         if rule is not None:
@@ -330,7 +330,7 @@ class JobController(PodController):
         return float(limit) - (self.clock.now() - parse_time(start)).total_seconds()
 
     async def _stop(self, job: Object, tally: Tally) -> None:
-        """Delete what still runs; it counts as failed when its deletion is seen."""
+        """Delete the running pods; they count as failed after their deletion."""
         for pod in tally.active:
             await self.delete_pod(job, pod)
         tally.terminating.extend(tally.active)
@@ -339,7 +339,7 @@ class JobController(PodController):
     async def _manage(
         self, key: Name, job: Object, tally: Tally, completed: set[int], succeeded: int
     ) -> None:
-        """Have as many pods active as there should be."""
+        """Create or delete pods until the right number is active."""
         spec = job["spec"]
         wanted, completions = spec.get("parallelism", 1), spec.get("completions")
         if completions is not None:
@@ -375,7 +375,7 @@ class JobController(PodController):
         passed = (self.clock.now() - parse_time(times[-1])).total_seconds()
         return min(FIRST_BACKOFF * float(2 ** (min(failed, 20) - 1)), LAST_BACKOFF) - passed
 
-    # Counting: the status first names the pods that are about to be counted, so that none is counted twice.
+    # Counting: the status first lists the pods to be counted, so that no pod is counted twice.
 
     async def _count(self, job: Object, status: Object, tally: Tally, succeeded: int, failed: int) -> Object:
         uncounted: Object = {}
@@ -389,7 +389,7 @@ class JobController(PodController):
         await self._release(tally)
         counts = {"succeeded": succeeded, "failed": failed, "uncountedTerminatedPods": {}}
         if _target(status) is not None and not tally.terminating:
-            # The last counts are written together with the outcome.
+            # The last counts are written together with the result.
             return {**job, "status": {**job["status"], **counts}}
         return await self._write(job, {**status, **counts})
 
@@ -409,11 +409,11 @@ class JobController(PodController):
             self.warn(job, outcome["reason"], outcome["message"])
 
     async def _release(self, tally: Tally) -> None:
-        """Let go of pods that are counted, or never will be."""
+        """Remove the finalizer of pods that are counted, or never will be."""
         await self._untrack(pod["metadata"] for pod in (*tally.succeeded, *tally.failed))
 
     def _left_behind(self, key: Name, job: Object | None) -> list[Object]:
-        """Return the metadata of pods that a Job of that name has made, and that are no Job's any more."""
+        """Return the metadata of orphaned pods that an earlier Job with that name has created."""
         uid = None if job is None else job["metadata"]["uid"]
         selector = {"matchLabels": {JOB_NAME: key[1]}}
         found = [each.decode()["metadata"] for each in self.view.selected(PODS, key[0], selector)]
@@ -440,7 +440,7 @@ class JobController(PodController):
         return await self.update(JOBS, {**job, "status": new}, subresource="status")
 
     async def _expire(self, key: Name, job: Object) -> None:
-        """Delete a Job that has been done for as long as it wants to be seen."""
+        """Delete a finished Job after its ttlSecondsAfterFinished."""
         limit, ended = job["spec"].get("ttlSecondsAfterFinished"), _finished(job)
         if limit is None or ended is None:
             return

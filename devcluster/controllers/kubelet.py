@@ -1,4 +1,4 @@
-"""The simulated kubelet: it starts, restarts and ends the containers of pods, and gives them addresses."""
+"""The simulated kubelet, which starts, restarts and stops containers, and assigns addresses to pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 
 RESERVED = 2
-"""The network itself, and its gateway."""
+"""The addresses of the network itself and of its gateway."""
 
 
 class PodAddresses:
@@ -42,7 +42,7 @@ class PodAddresses:
         self._next: defaultdict[str, int] = defaultdict(int)
 
     def take(self, key: Key, network: str) -> str:
-        """Return the pod's address; assigns one at the first call."""
+        """Return the pod's address; assign one at the first call."""
         known = self._given.get(key)
         if known is not None:
             return known
@@ -72,15 +72,15 @@ FIRST_DELAY, LAST_DELAY = 10, 300
 NOTICED = 1.0
 """Seconds until the kubelet notices a container's end or a failed pull."""
 CONFIG_RETRY = 10.0
-"""Seconds until the kubelet looks again for the objects that a container refers to."""
+"""Seconds until the kubelet looks again for missing objects to which a container refers."""
 PROBE_PERIOD, FAILURE_THRESHOLD = 10, 3
 LOG_LINES, LOG_LENGTH = 80, 2048
-"""The most of a log that becomes a termination message."""
+"""The maximum lines and length of a log that becomes a termination message."""
 
 
 @dataclasses.dataclass(slots=True)
 class Attempts:
-    """The attempts to start a container, remembered between its steps; times are the loop's."""
+    """The attempts to start a container, kept between its steps; times are those of the event loop."""
 
     due: float = 0.0
     """The time of the next attempt, or of the next step towards it."""
@@ -92,13 +92,13 @@ class Attempts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ContainerStep:
-    """The step of a container from its former status to the present one."""
+    """A step of a container from its former status to the current one."""
 
     kubelet: Kubelet
     pod: Object
     container: Object
     former: Object
-    """The container's status so far; empty for none."""
+    """The container's status so far; empty for a new container."""
     policy: str
     """When the container is restarted: `Always`, `OnFailure` or `Never`."""
     attempts: Attempts
@@ -107,15 +107,15 @@ class ContainerStep:
 
     @property
     def timestamp(self) -> str:
-        """The present time for the status."""
+        """The current time for the status."""
         return self.kubelet.clock.timestamp()
 
     def look_again(self, seconds: float) -> None:
-        """Request the next step after at most so many seconds."""
+        """Request the next step after at most this number of seconds."""
         self.kubelet.queue.add_after(key_of(self.pod), seconds)
 
     def take(self, outcome: Outcome) -> Object:
-        """Return the container's present status; `outcome` tells how a start of it goes."""
+        """Return the container's current status; `outcome` returns the result of a start."""
         match outcome:
             case NotStarted():
                 return self._not_started(outcome)
@@ -179,7 +179,7 @@ class ContainerStep:
         return probe(self.container, kind, running, self.pod["status"]["podIP"])
 
     def _is_over(self, seconds: float) -> bool:
-        """Return whether the container has run for its time."""
+        """Return whether the container has reached its run time."""
         if "running" not in self._state:
             return False
         if self.attempts.ends is None:
@@ -190,7 +190,7 @@ class ContainerStep:
         return True
 
     def _ended(self, end: Exited) -> Object:
-        """Return the status of a container that has just ended, perhaps as soon as it was started."""
+        """Return the status of a container that has just ended, possibly right after its start."""
         since = self._state.get("running", {}).get("startedAt", self.timestamp)
         message = end.message
         if message:
@@ -203,7 +203,7 @@ class ContainerStep:
         return {**self._started(), "state": state}
 
     def _held(self) -> Object | None:
-        """Return the status of a container that has ended and is not restarted yet; None for any other."""
+        """Return the status of an ended container before its restart; None for any other container."""
         ended, restarts = self._state.get("terminated"), self.former.get("restartCount", 0)
         if "running" in self._state or not (ended or self.former.get("lastState")):
             return None
@@ -213,7 +213,7 @@ class ContainerStep:
             self.look_again(self.attempts.due - self.now)
             return self.former
         if not ended or not restarts:
-            return None  # the first restart follows at once
+            return None  # the first restart happens at once
         delay = _delay(restarts - 1)
         self._wait(delay)
         name, metadata = self.container["name"], self.pod["metadata"]
@@ -264,7 +264,7 @@ class ContainerStep:
         return str(self._state.get("waiting", {}).get("reason", ""))
 
     def _started(self) -> Object:
-        """Return the status of a container that runs or is started now, without its state."""
+        """Return the status of a running or newly started container, without its state."""
         status = container_status(self.container, self.former, {})
         if "running" not in self._state:
             if "terminated" in self._state:
@@ -306,12 +306,12 @@ STARVED = {
     "inodes": ("327680", "327601", "4711"),
     "pids": ("3276", "3200", "512"),
 }
-"""For each resource under pressure: the eviction threshold, the available amount, and a container's usage."""
+"""For each resource under pressure: eviction threshold, available amount, and a container's usage."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Run:
-    """The state kept for a pod; times are the event loop's."""
+    """The state that the kubelet keeps for a pod; times are those of the event loop."""
 
     uid: str
     since: float
@@ -368,7 +368,7 @@ class Kubelet(Controller):
         try:
             await self.write_status(PODS, pod, changed)
         except StatusError:
-            run.containers.clear()  # the former status has none of the attempts
+            run.containers.clear()  # the former status does not contain the attempts
             raise
 
     def _run_of(self, key: Name, uid: str, now: float) -> _Run:
@@ -378,7 +378,7 @@ class Kubelet(Controller):
         return run
 
     async def _stop(self, key: Name, pod: Object) -> None:
-        """Remove a pod once its containers have stopped, at the latest after its grace period."""
+        """Remove a pod after its containers have stopped, at the latest after its grace period."""
         metadata, now = pod["metadata"], asyncio.get_running_loop().time()
         grace = metadata.get("deletionGracePeriodSeconds")
         if not grace:
@@ -398,7 +398,7 @@ class Kubelet(Controller):
             await self.client.delete("pods", *key, uid=metadata["uid"], grace=0)
 
     def _ended_by_node(self, pod: Object, run: _Run, now: float) -> Object | None:
-        """Return the status of a pod that is evicted or out of time, None for any other."""
+        """Return the status of a pod that is evicted or past its deadline, None for any other."""
         starved, seconds = annotation_of(pod, "evict"), pod["spec"].get("activeDeadlineSeconds")
         text = self.clock.timestamp()
         if starved in STARVED:
@@ -414,7 +414,7 @@ class Kubelet(Controller):
         return None
 
     def _without_volume(self, pod: Object, run: _Run, now: float) -> Object | None:
-        """Return the status of a pod that waits for a volume, None for any other."""
+        """Return the status of a pod that waits for a volume, None for any other pod."""
         asked, volumes = annotation_of(pod, "mount-error"), pod["spec"].get("volumes") or ()
         wanted = [each for each in volumes if asked == "true" or each["name"] == asked]
         status = pod.get("status") or {}
@@ -433,7 +433,7 @@ class Kubelet(Controller):
         return pod_status.of_containers(pod, containers, [], self.clock.timestamp())
 
     def _next(self, pod: Object, run: _Run, now: float) -> Object:
-        """Return the status that the pod has by now."""
+        """Return the pod's current status."""
         status = dict(pod.get("status") or {})
         if "podIP" not in status:
             self._locate(pod, status)
@@ -450,7 +450,7 @@ class Kubelet(Controller):
         return pod_status.of_containers(pod, containers, init, self.clock.timestamp())
 
     def _initialize(self, pod: Object, run: _Run, now: float) -> tuple[list[Object], bool]:
-        """Return the statuses of the init containers, and whether the others may start."""
+        """Return the statuses of the init containers, and whether the other containers may start."""
         known = {each["name"]: each for each in (pod["status"].get("initContainerStatuses") or ())}
         policy = "Never" if pod["spec"].get("restartPolicy") == "Never" else "OnFailure"
         statuses: list[Object] = []
@@ -480,7 +480,7 @@ class Kubelet(Controller):
         return ContainerStep(self, pod, container, former, policy, attempts, now)
 
     def _locate(self, pod: Object, status: Object) -> None:
-        """Fill in the addresses."""
+        """Fill in the addresses of pod and node."""
         node = self.view.get(NODES, "", pod["spec"]["nodeName"]) or {}
         host = node_address(node)
         status.setdefault("hostIP", host)
@@ -507,7 +507,7 @@ class Kubelet(Controller):
             self._addresses.release(change.key)
         elif MARK in change.new.data:
             if change.old is None:
-                # The pod may be from before a restart.
+                # The pod may have started before a restart of devcluster.
                 pod = change.new.decode()
                 address = (pod.get("status") or {}).get("podIP")
                 if address and not pod["spec"].get("hostNetwork"):

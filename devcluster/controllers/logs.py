@@ -1,4 +1,4 @@
-"""Simulated container logs: the same lines each time for the same container, with support for following."""
+"""Simulated container logs: a container always has the same lines; a client can follow the log."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from devcluster.storage import Change, Key, Store
 Object = dict[str, Any]
 
 INTERVAL = datetime.timedelta(seconds=5)
-"""Between the lines of a container that runs."""
+"""Seconds between two lines of a running container."""
 REMEMBERED = 10_000
 """The maximum of a container's log lines; earlier ones are dropped."""
 
 
 class PodLogs:
-    """A line when a container starts, one every five seconds, one when it ends; or a known program's."""
+    """Container logs: a line at the start, every five seconds and at the end; or a known program's output."""
 
     def __init__(self, store: Store, clock: Clock, runtime: ContainerRuntime) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class PodLogs:
         return self._stream(pod, run, options)
 
     def _printed(self, pod: Object, container: str) -> Sequence[str] | None:
-        """Return what a container prints that ends by itself, None for a made-up text."""
+        """Return the output of a container that ends by itself; None for a generated text."""
         for each in pod["spec"]["containers"]:
             if each["name"] == container:
                 outcome = self._runtime.outcome(pod, each)
@@ -110,7 +110,7 @@ class _Run:
         self.finished = datetime.datetime.fromisoformat(ended["finishedAt"]) if ended else None
         self._exit_code = ended["exitCode"] if ended else 0
         self.printed: Sequence[str] | None = None
-        """All lines of a program that is known; None for a made-up text."""
+        """All lines of a known program; None for a generated text."""
 
     @classmethod
     def of(cls, pod: Object, container: str, *, previous: bool) -> _Run:
@@ -137,12 +137,12 @@ class _Run:
         return None
 
     def count(self, now: datetime.datetime) -> int:
-        """Return the number of lines by then, without the last line of an ended container."""
+        """Return the number of lines by that time, without the last line of an ended container."""
         until = self.finished or now
         return max(int((until - self.started) / INTERVAL), 0) + 1
 
     def line(self, number: int) -> _Line:
-        """Return the line of that number."""
+        """Return the line with that number."""
         time = self.started + number * INTERVAL
         if not number:
             return time, f"{self.container}: started from image {self._image}"
@@ -156,7 +156,7 @@ class _Run:
         return self.finished, f"{self.container}: {word}"
 
     def lines(self, now: datetime.datetime) -> Iterator[_Line]:
-        """Return all lines by then."""
+        """Return all lines by that time."""
         if self.printed is not None:
             return ((self.started, line) for line in self.printed)
         count = self.count(now)

@@ -16,9 +16,9 @@ from devcluster.version import KUBERNETES
 
 COUNT = 3
 NOT_READY = "node.kubernetes.io/not-ready"
-"""The taint that a node has until it is ready."""
+"""The taint of a node that is not ready yet."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
-"""The taint of a node that is not heard from."""
+"""The taint of a node whose kubelet is silent."""
 SILENT = "NodeStatusUnknown"
 FIRST_NETWORK = 244
 """The second byte of the first node's pod network: 10.244.0.0/16, then 10.245.0.0/16."""
@@ -72,7 +72,7 @@ class NodeController(Controller):
             await self._mark_pods(key[1], now)
 
     async def _mark_pods(self, name: str, now: str) -> None:
-        """Take the readiness of a lost node's pods."""
+        """Set the pods of a lost node to unready."""
         for stored in self.view.select(PODS):
             pod = stored.decode()
             ready = condition_of(pod, "Ready")
@@ -116,7 +116,7 @@ def node_object(number: int) -> Object:
 
 
 def _lost(node: Object, now: str) -> Object:
-    """Build the status of a node that is not heard from."""
+    """Build the status of a node whose kubelet is silent."""
     unknown = {
         "status": "Unknown",
         "lastTransitionTime": now,
@@ -128,7 +128,7 @@ def _lost(node: Object, now: str) -> Object:
 
 def _ready(node: Object, number: int, now: str) -> Object:
     """Build the status that a node's kubelet reports."""
-    # This is enough for the pods of any test; a test can patch a node to fill it.
+    # This capacity is enough for the pods of any test; a test can patch a node to fill it.
     resources = {"cpu": "1k", "ephemeral-storage": "16Ti", "memory": "16Ti", "pods": "100k"}
     conditions = [
         {
@@ -162,7 +162,7 @@ def _ready(node: Object, number: int, now: str) -> Object:
             "architecture": "amd64",
         },
     }
-    # A node without a kubelet has these too, but empty.
+    # A node without a kubelet has empty values for these fields.
     return {**(node.get("status") or {}), **status, "conditions": conditions}
 
 
@@ -170,7 +170,7 @@ MARK = b'"NoExecute"'
 
 
 class TaintEvictionController(Controller):
-    """The taint eviction controller; its keys are pods."""
+    """The taint eviction controller, whose keys are pods."""
 
     name = "taint-eviction-controller"
 
@@ -178,7 +178,7 @@ class TaintEvictionController(Controller):
         super().__init__(environment)
         self._tainted: set[str] = set()
         self._since: dict[Name, float] = {}
-        """When a pod's node was first seen with the taints; times are the event loop's."""
+        """The time at which each pod's node was first seen with the taints, by the event loop."""
 
     def routes(self) -> Routes:
         return {NODES: self._on_node, PODS: self._on_pod}
@@ -227,7 +227,7 @@ class TaintEvictionController(Controller):
 
 
 def _tolerated_seconds(tolerations: Sequence[Object], taints: Sequence[Object]) -> float | None:
-    """Return how long a pod may stay; None for ever."""
+    """Return the seconds for which a pod may stay; None means for ever."""
     used = []
     for taint in taints:
         matching = [each for each in tolerations if tolerates(each, taint)]

@@ -1,4 +1,4 @@
-"""Common parts of workload controllers: pods of a template, claims to them, revisions."""
+"""Common parts of workload controllers: pods from a template, adoption of pods, revisions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PodController(Controller):
     async def claim(
         self, owner: Object, *, resource: Resource = PODS, fit: Callable[[Object], bool] | None = None
     ) -> list[Object]:
-        """Return what `owner` owns, after adoption and release by its selector; `fit` filters it."""
+        """Return the objects that `owner` owns, after adoption and release; `fit` filters them."""
         metadata, selector = owner["metadata"], owner["spec"]["selector"]
         owned = self.view.owned(resource, metadata["uid"])
         strays = [
@@ -74,18 +74,18 @@ class PodController(Controller):
         return kept
 
     async def create_pod(self, owner: Object, pod: Object) -> Object:
-        """Create it and say so, or why not."""
+        """Create a pod and record an Event, also if the creation fails."""
         try:
             created = await self.create(PODS, pod)
         except StatusError as error:
             self.warn(owner, "FailedCreate", f"Error creating: {error.message}")
             raise
         self.normal(owner, "SuccessfulCreate", f"Created pod: {created['metadata']['name']}")
-        await asyncio.sleep(0)  # an owner of many pods lets others work, too
+        await asyncio.sleep(0)  # an owner of many pods lets other tasks run
         return created
 
     async def delete_pod(self, owner: Object, pod: Object) -> None:
-        """Delete it and say so."""
+        """Delete a pod and record an Event."""
         await self.delete(PODS, pod)
         self.normal(owner, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
         await asyncio.sleep(0)
@@ -115,7 +115,7 @@ class History:
         return next((each for each in self.revisions if each["metadata"]["name"] == name), None)
 
     async def update(self) -> Object:
-        """Return the newest revision, the current template's; creates it or renumbers an old one."""
+        """Return the revision of the current template; create it, or renumber an old one."""
         data = {"spec": {"template": {**copy.deepcopy(self._owner["spec"]["template"]), "$patch": "replace"}}}
         latest = self.revisions[-1]["revision"] if self.revisions else 0
         for revision in reversed(self.revisions):
@@ -128,7 +128,7 @@ class History:
         return await self._create(data, latest + 1)
 
     async def truncate(self, live: Collection[str]) -> None:
-        """Delete the oldest beyond the limit, apart from those that pods have."""
+        """Delete the oldest revisions beyond the limit, except for those that pods have."""
         limit = self._owner["spec"].get("revisionHistoryLimit", 10)
         idle = [each for each in self.revisions if each["metadata"]["name"] not in live]
         for revision in idle[: max(len(idle) - limit, 0)]:

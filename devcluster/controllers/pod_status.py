@@ -110,7 +110,7 @@ INITIALIZING: Object = {"waiting": {"reason": "PodInitializing"}}
 def container_status(
     container: Object, former: Object, state: Object, *, ready: bool = False, started: bool = False
 ) -> Object:
-    """Return the status of a container in a new state; the rest is as in its former status."""
+    """Return the status of a container in a new state; the other fields come from its former status."""
     return {
         "name": container["name"],
         "state": state,
@@ -135,7 +135,7 @@ def terminated(exit_code: int, started: str, finished: str, *, reason: str = "",
 
 
 def has_completed(container: Object) -> bool:
-    """Return whether a container's status says that it has ended well."""
+    """Return whether a container has ended successfully, by its status."""
     ended: Object | None = (container.get("state") or {}).get("terminated")
     return ended is not None and ended["exitCode"] == 0
 
@@ -186,7 +186,7 @@ def of_containers(pod: Object, containers: Sequence[Object], init: Sequence[Obje
 
 
 def failed(pod: Object, reason: str, message: str, now: str, *, disrupted: bool) -> Object:
-    """Return the status of a pod that its node has ended; `disrupted` if that was not the pod's own fault."""
+    """Return the status of a pod that its node has ended; `disrupted` for a cause outside of the pod."""
     former = pod.get("status") or {}
     known = {each["name"]: each for each in former.get("containerStatuses") or ()}
     status = {
@@ -207,7 +207,7 @@ def failed(pod: Object, reason: str, message: str, now: str, *, disrupted: bool)
 
 
 ENDED = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
-"""The phases of a pod that has ended, with the reason for not being ready."""
+"""The phases of ended pods, with the reason for not being ready."""
 
 
 def _phase(containers: Sequence[Object], policy: str) -> str:

@@ -17,7 +17,7 @@ POLICIES = ("admissionregistration.k8s.io", "validatingadmissionpolicies")
 
 
 class PolicyStatusController(Controller):
-    """The controller of the status of policies; it finds no wrong types."""
+    """The base of controllers for policies; it sees only objects with valid types."""
 
     name = "validatingadmissionpolicy-status-controller"
 
@@ -89,7 +89,7 @@ class DisruptionController(Controller):
             self.normal(budget, "NoPods", "No matching pods found")
         former = budget.get("status") or {}
         alive = {pod["metadata"]["name"] for pod in pods if not is_going(pod)}
-        # Pods whose eviction was granted, but that have no deletion time yet.
+        # Pods with a granted eviction but without a deletion time.
         disrupted = {name: at for name, at in (former.get("disruptedPods") or {}).items() if name in alive}
         expected, desired = self._expectation(budget, pods)
         healthy = sum(

@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as they say."""
+"""The ReplicaSet controller, which keeps the desired number of pods."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ReplicaSetController(PodController):
                 await self._manage(replica_set, active)
             except StatusError as error:
                 failure = None if is_namespace_going(error) else error
-        # Count the pods from before this reconcile: new and deleted pods arrive as changes.
+        # Count the pods that existed before this reconcile: changes report new and deleted pods.
         terminating = sum(map(is_terminating, owned))
         status = self._status(replica_set, active, terminating, failure)
         await self.write_status(REPLICA_SETS, replica_set, status)

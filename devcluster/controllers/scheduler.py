@@ -1,4 +1,4 @@
-"""The scheduler: where pods fit, and what they preempt."""
+"""The scheduler, which selects nodes for pods, and preempts other pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
 def refusal(pod: Object, node: Object) -> str:
-    """Return why the pod cannot run on the node; "" if it can."""
+    """Return the reason why the pod cannot run on the node, or ""."""
     tolerations = pod["spec"].get("tolerations") or ()
     if node["spec"].get("unschedulable"):
         cordoned = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -35,7 +35,7 @@ def refusal(pod: Object, node: Object) -> str:
 
 
 def is_eligible(pod: Object, node: Object) -> bool:
-    """Return whether a DaemonSet's pod can run on the node: selector and taints count, a cordon does not."""
+    """Return whether a DaemonSet's pod can run on the node; `unschedulable` is ignored."""
     tolerations = pod["spec"].get("tolerations") or ()
     taints = [each for each in _hard_taints(node) if each["key"] != "node.kubernetes.io/unschedulable"]
     return admits(pod, node) and all(any(tolerates(each, taint) for each in tolerations) for taint in taints)
@@ -71,7 +71,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 class Shortage(NamedTuple):
-    """Why a pod cannot go to a node."""
+    """The reason why a pod does not fit on a node."""
 
     reasons: tuple[str, ...]
     is_final: bool = True
@@ -79,12 +79,12 @@ class Shortage(NamedTuple):
 
 
 def requests_of(spec: Object) -> dict[str, Fraction]:
-    """Return what the scheduler reserves for a pod of that specification."""
+    """Return the resources that the scheduler reserves for a pod with that spec."""
     return {POD_COUNT: Fraction(1), **pod_resources(spec, "requests")}
 
 
 def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node: Object) -> Shortage | None:
-    """Return what the node has too little of for another pod; None if the pod fits."""
+    """Return the resources that the node lacks for another pod; None if the pod fits."""
     allocatable = (node.get("status") or {}).get("allocatable")
     if not allocatable:
         return None
@@ -100,7 +100,7 @@ def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node:
 def unschedulable_message(shortages: Sequence[Shortage], *, preempts: bool = False) -> str:
     """Return the scheduler's message; there is one shortage for each node.
 
-    `preempts` says that other pods make room for this one.
+    `preempts` means that other pods are deleted for this one.
     """
     if not shortages:
         return "no nodes available to schedule pods"
@@ -207,7 +207,7 @@ class Scheduler(Controller):
         if not choices:
             await self._fail(pod, unschedulable_message(shortages), nominated)
             return
-        # The least important victims, then the fewest.
+        # Prefer the victims with the lowest priority, then the fewest victims.
         node, victims = min(
             choices,
             key=lambda each: (max(self._placed[key].priority for key in each[1]), len(each[1]), each[0]),
@@ -223,7 +223,7 @@ class Scheduler(Controller):
         await self._fail(pod, unschedulable_message(shortages, preempts=True), node)
 
     def _leaves_room(self, pod: Object, node: str) -> bool:
-        """Return whether the pod's victims are still on their way."""
+        """Return whether the pod's victims are still terminating."""
         return any(
             (metadata := self.view.metadata(key)) is not None and bool(metadata.deletion_timestamp)
             for key, placed in self._placed.items()
@@ -233,7 +233,7 @@ class Scheduler(Controller):
     def _preemptions(
         self, pod: Object, wanted: Mapping[str, Fraction], full: list[Object]
     ) -> Iterator[tuple[str, list[Key]]]:
-        """Yield each node where pods of a lower priority could make room, with those that have to go."""
+        """Yield each node where deleting pods of a lower priority makes the pod fit, with these pods."""
         priority = pod["spec"].get("priority", 0)
         for node in full:
             name = node["metadata"]["name"]
@@ -308,7 +308,7 @@ class Scheduler(Controller):
             self.enqueue(change)
 
     def _track(self, key: Key, pod: Stored | None) -> None:
-        """Keep count of what the pods on each node request; one that has ended needs nothing."""
+        """Update the sum of the requests on each node; an ended pod needs no resources."""
         known = self._placed.get(key)
         if pod is None or any(mark in pod.data for mark in ENDED):
             if known is not None:

@@ -28,7 +28,7 @@ def ordinal_of(pod: Object, stateful_set: Object) -> int:
 
 
 def revision_of(pod: Object) -> str:
-    """Return the name of the pod's revision."""
+    """Return the name of the pod's ControllerRevision."""
     revision: str = (pod["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
     return revision
 
@@ -195,7 +195,7 @@ class _Visit:
         return (self._set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
 
     async def _ensure(self, ordinal: int, pod: Object | None) -> bool:
-        """Create or replace a pod if needed; return whether to stop here for now."""
+        """Create or replace a pod if needed; return whether the reconcile has to stop after this pod."""
         if pod is None:
             self._replicas[ordinal] = await self._create(ordinal)
             return self._in_order
@@ -220,7 +220,7 @@ class _Visit:
         return False
 
     async def _update(self) -> None:
-        """Replace pods of older revisions, from the last."""
+        """Replace pods of older revisions, beginning with the last pod."""
         if self._strategy != "RollingUpdate":
             return
         newest = self._newest["metadata"]["name"]

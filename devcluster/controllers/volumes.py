@@ -1,4 +1,4 @@
-"""Claims and volumes: binding, provisioning, protection while in use, and deletion."""
+"""PersistentVolumeClaims and volumes: binding, provisioning, protection while in use, deletion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class VolumeController(Controller):
-    """The volume controller; keys are claims, and volumes with an empty namespace."""
+    """The volume controller; its keys are claims, and volumes with an empty namespace."""
 
     name = "persistentvolume-controller"
 
@@ -45,7 +45,7 @@ class VolumeController(Controller):
             if volume is not None:
                 await self._sync_volume(volume)
 
-    # Claims.
+    # Claims
 
     async def _sync_claim(self, claim: Object) -> None:
         if is_going(claim):
@@ -64,7 +64,7 @@ class VolumeController(Controller):
             await self._bind(claim, volume)
 
     def _match(self, claim: Object) -> Object | None:
-        """Return the smallest volume that fits, or one that is reserved for the claim."""
+        """Return the smallest volume that fits, or the volume that is reserved for the claim."""
         spec = claim["spec"]
         wanted = value_of(spec["resources"]["requests"]["storage"])
         selector = LabelSelector.of(spec["selector"]) if spec.get("selector") else None
@@ -138,7 +138,7 @@ class VolumeController(Controller):
         name = volume["metadata"]["name"]
         reference = volume["spec"].get("claimRef")
         if not reference or not reference.get("uid"):
-            if not reference:  # otherwise a user chose the claim, and the volume stays reserved for it
+            if not reference:  # otherwise a user has reserved the volume for the claim
                 annotations = {**(volume["metadata"].get("annotations") or {}), BY_CONTROLLER: "yes"}
                 volume["metadata"]["annotations"] = annotations
             volume["spec"]["claimRef"] = _reference(claim)
@@ -160,7 +160,7 @@ class VolumeController(Controller):
         await self._grow(claim, volume)
 
     async def _grow(self, claim: Object, volume: Object) -> None:
-        """Give a claim what its volume has, and first the volume what the claim asks for."""
+        """Set the volume's size to the claim's request, and then the claim's size to the volume's."""
         wanted = claim["spec"]["resources"]["requests"]["storage"]
         if value_of(volume["spec"]["capacity"]["storage"]) < value_of(wanted):
             volume["spec"]["capacity"] = {**volume["spec"]["capacity"], "storage": wanted}
@@ -180,7 +180,7 @@ class VolumeController(Controller):
         pods = (each.decode() for each in self.view.select(PODS, namespace) if mark in each.data)
         return any(not has_ended(pod) and name in _claim_names(pod) for pod in pods)
 
-    # Volumes.
+    # Volumes
 
     async def _sync_volume(self, volume: Object) -> None:
         reference = volume["spec"].get("claimRef")
@@ -209,7 +209,7 @@ class VolumeController(Controller):
             metadata["finalizers"] = [each for each in finalizers if each != finalizer]
             await self.update(resource, obj)
 
-    # Handlers of changes.
+    # Handlers of changes
 
     def _on_claim(self, change: Change) -> None:
         self.enqueue(change)
@@ -225,7 +225,7 @@ class VolumeController(Controller):
 
     def _on_pod(self, change: Change) -> None:
         stored = change.new or change.old
-        # A new pod may trigger a claim's binding; a deleted or ended one may have been the claim's last user.
+        # A new pod may start a claim's binding; a deleted or ended pod may have been the claim's last user.
         if stored is not None and b'"persistentVolumeClaim"' in stored.data:
             for name in _claim_names(stored.decode()):
                 if self.view.stored(CLAIMS, change.key.namespace, name) is not None:
@@ -238,7 +238,7 @@ def _claim_names(pod: Object) -> set[str]:
 
 
 def _claimed_by(volume: Object, claim: Object) -> bool | None:
-    """Return whether a volume is reserved for the claim; None when it is free."""
+    """Return whether a volume is reserved for the claim; None if it is not reserved."""
     reference = volume["spec"].get("claimRef")
     if not reference:
         return None

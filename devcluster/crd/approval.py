@@ -1,4 +1,4 @@
-"""The approval that definitions in Kubernetes' own groups carry as an annotation."""
+"""The annotation with the approval of CustomResourceDefinitions in Kubernetes' own groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_protected(definition: Mapping[str, Any]) -> bool:
 
 
 def approval_of(definition: Mapping[str, Any]) -> tuple[str, str]:
-    """Return reason and message of the condition that tells the state of the approval."""
+    """Return reason and message of the condition with the state of the approval."""
     value = (definition["metadata"].get("annotations") or {}).get(APPROVAL) or ""
     if not value:
         return "MissingAnnotation", f'protected groups must have approval annotation "{APPROVAL}", {_ABOUT}'

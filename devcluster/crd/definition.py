@@ -34,16 +34,16 @@ def _check(new: Object, old: Object | None) -> list[FieldError]:
 
 
 def _check_and_compile(new: Object, old: Object | None) -> list[FieldError]:
-    """Check a definition, and compile a sound one's schemas: `resources_of` remembers them."""
+    """Check a CustomResourceDefinition, and compile a valid one's schemas, which `resources_of` caches."""
     errors = _check(new, old)
     if not errors:
-        with contextlib.suppress(Exception):  # it fails again, and is logged, when the definition is served
+        with contextlib.suppress(Exception):  # the failure repeats, and is logged, when the CRD is served
             resources_of(new, metadata=schema_of(OBJECT_META))
     return errors
 
 
 def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
-    """Say why the server would refuse to create a definition: each time the field, and the text."""
+    """Return the reasons why the server would refuse a CustomResourceDefinition, each with field and text."""
     try:
         new, _ = convert(definition, _DEFINITION)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Validation of a definition's spec, with the real server's messages.
+"""Validation of a CustomResourceDefinition's spec, with the real server's messages.
 
 The server keeps properties that all versions share (and so those of a single version) at the top of the spec.
 Its errors name them there, `spec.validation` for a schema.
@@ -102,7 +102,7 @@ def _is_shared(versions: Sequence[Object], key: str) -> bool:
 
 
 def _has_schema(old: Object | None, version: Object) -> bool:
-    """Return whether the version had this schema before."""
+    """Return whether the version already had this schema."""
     known = old["spec"].get("versions") or () if old is not None else ()
     return any(
         each.get("name") == version.get("name") and each.get("schema") == version["schema"] for each in known
@@ -151,7 +151,7 @@ def _check_deprecation(warning: Field, *, deprecated: bool) -> None:
 def _check_features(
     version: Object, fields: Mapping[str, Field], old: Object | None, *, any_status: bool
 ) -> None:
-    """Check parts of a version, which are at `fields`: shared ones are at the top of the spec."""
+    """Check a version's properties at the paths in `fields`: shared ones are at the top of the spec."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if "schema" in fields and isinstance(schema, Mapping):
         where = fields["schema"]["openAPIV3Schema"]

@@ -1,4 +1,4 @@
-"""How definitions become served: accepted names, approval, conditions."""
+"""The path of CustomResourceDefinitions from creation to served resources: names, approval, conditions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from devcluster.storage.records import Change, Key, Object, Stored
 from devcluster.storage.store import Store
 
 _PORTION = 200
-"""Objects that are deleted before other requests get their turn."""
+"""The number of objects that are deleted before other requests run."""
 _SINGLE = (("plural", "Plural"), ("singular", "Singular"), ("kind", "Kind"), ("listKind", "ListKind"))
 _KINDS = frozenset({"kind", "listKind"})
 _ORDER = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
@@ -101,7 +101,7 @@ _log = logging.getLogger(__name__)
 
 
 class Establisher:
-    """The source of the served custom resources, running from `start` to `stop`."""
+    """A watcher of CustomResourceDefinitions that serves their resources, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -122,20 +122,20 @@ class Establisher:
         """By definition: the (group, plural) served, the state it was built from, and whether it closes."""
         self._closing: dict[tuple[str, str], str] = {}
         self._removing: dict[tuple[str, str], Iterator[Stored]] = {}
-        """The objects of deleted definitions that are still to be deleted or marked."""
+        """The keys of objects of deleted CustomResourceDefinitions that must still be deleted or marked."""
         self._due: dict[str, None] = {}
         self._scheduled: asyncio.Handle | None = None
         self._unsubscribe: Callable[[], None] | None = None
 
     def start(self) -> None:
-        """Serve what there is, and follow the store."""
+        """Serve the existing CustomResourceDefinitions, and watch the store for changes."""
         self._unsubscribe = self._store.subscribe(self._changed)
         for stored in self._store.select(GROUP, PLURAL):
             self._follow(stored.key.name, stored.decode())
         self.settle()
 
     def stop(self) -> None:
-        """Stop following definitions; their resources remain served."""
+        """Stop watching CustomResourceDefinitions; their resources remain served."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -147,12 +147,12 @@ class Establisher:
             self._scheduled = None
 
     def settle(self) -> None:
-        """Do all that is due: write statuses, remove objects and definitions."""
+        """Do all pending work: write statuses, remove objects and CustomResourceDefinitions."""
         while self._due:
             self._settle_due()
 
     def _settle_due(self) -> None:
-        """Do all that is due now; the event loop comes back for more, after other requests."""
+        """Do the pending work; the event loop calls again for more, after other requests."""
         self._unschedule()
         for name in list(self._due):
             del self._due[name]
@@ -165,7 +165,7 @@ class Establisher:
         if (key.group, key.plural) != (GROUP, PLURAL):
             closing = self._closing.get((key.group, key.plural))
             if closing is not None and None in {change.old, change.new}:
-                if change.old is None:  # of a request that began before the deletion
+                if change.old is None:  # from a request that began before the deletion
                     self._removing.pop((key.group, key.plural), None)
                 self._later(closing)
             return
@@ -177,7 +177,7 @@ class Establisher:
             self._registry.replace(*served[0], ())
             self._closing.pop(served[0], None)
             self._removing.pop(served[0], None)
-        # The deletion has freed names that other definitions may wait for.
+        # Other CustomResourceDefinitions may wait for the names that the deletion has freed.
         for stored in self._group_of(key.name):
             self._later(stored.key.name)
 
@@ -204,7 +204,7 @@ class Establisher:
             return
         try:
             resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
-        except Exception:  # noqa: BLE001 -- a definition that an earlier version of this program let in
+        except Exception:  # noqa: BLE001 -- an earlier version may have accepted an invalid definition
             _log.exception("the definition %s cannot be served", name)
             return
         self._served[name] = state
@@ -229,7 +229,7 @@ class Establisher:
         others = (each.decode() for each in self._group_of(name))
         if accept_names(obj, others, self._clock.timestamp()):
             obj = self._write(name, obj)
-            # A name that one definition gives up may be accepted for another.
+            # Another CustomResourceDefinition may now get a name that this one has given up.
             for each in self._group_of(name):
                 if not is_true(each.decode(), "Established"):
                     self._due[each.key.name] = None
@@ -250,7 +250,7 @@ class Establisher:
         return self._write(name, obj)
 
     def _group_of(self, name: str) -> Iterator[Stored]:
-        """Yield the other definitions of the group; the name says which, as hundreds take long to decode."""
+        """Yield the group's other CRDs, chosen by name: decoding all of hundreds would take long."""
         group = name.partition(".")[2]
         for stored in self._store.select(GROUP, PLURAL):
             if stored.key.name != name and stored.key.name.partition(".")[2] == group:
@@ -281,7 +281,7 @@ class Establisher:
             self._store.delete(_key(name))
 
     def _remove_objects(self, name: str, names: tuple[str, str]) -> None:
-        """Delete a portion of a definition's objects, and mark those with finalizers."""
+        """Delete some of a CustomResourceDefinition's objects, and mark those with finalizers as deleted."""
         if names not in self._removing:
             self._removing[names] = iter(self._store.select(*names))
         portion = list(itertools.islice(self._removing[names], _PORTION))

@@ -1,4 +1,4 @@
-"""The JSON paths of definitions (`.spec.ports[0].name`, `['a.b']`, filters), and the cells they lead to."""
+"""JSON paths in CustomResourceDefinitions (`.spec.ports[0].name`, `['a.b']`, filters), and table cells."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cell(obj: Any, column: Column) -> Any:
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """Return the values at `path`: several for a wildcard, slice or filter, none where a step is missing."""
+    """Return the values at `path`: several for a wildcard, slice or filter, none if a step is missing."""
     values = [obj]
     for step in _compile(path):
         values = [found for value in values for found in step(value)]
@@ -91,7 +91,7 @@ def _step(matched: re.Match[str]) -> Step:
         )
     if kind in {"every", "star"}:
         return _children
-    if kind == "quoted":  # a dot in it separates names too, unless it is escaped
+    if kind == "quoted":  # an unescaped dot in it also separates names
         return lambda value: find(value, f".{text[1:-1]}")
     name = re.sub(r"\\(.)", r"\1", text)
     if kind == "deep":

@@ -1,4 +1,4 @@
-"""The resources that a definition makes: their rules, and conversion between their versions."""
+"""Resources from a CustomResourceDefinition: their rules, and conversion between their versions."""
 
 # ruff: noqa: ARG002 -- all strategies share these signatures
 
@@ -55,12 +55,12 @@ class CustomStrategy(Strategy):
     status_reset = ("spec", "metadata")
 
     def __init__(self, schema: Schema, *, status: bool, scale: ScalePaths | None = None) -> None:
-        """Compile what the schema asks for.
+        """Compile the schema.
 
         Args:
-            schema: Of the version, as the definition has it.
-            status: Whether the status is written apart.
-            scale: Where the scale subresource finds its fields.
+            schema: The version's schema, as in the CustomResourceDefinition.
+            status: Whether there is a status subresource.
+            scale: The paths of the scale subresource's fields.
         """
         self.status_fields = ("status",) if status else ()
         self._schema = schema
@@ -143,7 +143,7 @@ class CustomStrategy(Strategy):
         return found
 
     def _default_status(self, obj: Object) -> None:
-        """Fill in the default of a status that was dropped; the real server does so as it reads an object."""
+        """Fill in the default of a dropped status; the real server does so when it reads an object."""
         if self._fills_status and "status" not in obj and self._fill is not None:
             self._fill(obj)
 
@@ -212,20 +212,20 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def check_embedded(obj: Any, schema: Schema, path: str = "") -> list[FieldError]:
-    """Check the objects within `obj`, which is at `path`."""
+    """Check the embedded objects in `obj`, whose path is `path`."""
     if not (schema.embedded or _has_embedded(schema)):
         return []
     return [error for value, at in _embedded(obj, schema, path) for error in _object(value, at)]
 
 
 def coerce_embedded(obj: Any, schema: Schema) -> list[str]:
-    """Read the metadata of the objects within `obj` as any object's, in place.
+    """Decode the metadata of embedded objects in `obj`, in place.
 
     Returns:
         The paths of fields that metadata does not have.
 
     Raises:
-        ValueError: it cannot be read; the text says what.
+        ValueError: the metadata cannot be decoded; the text has the reason.
     """
     unknown: list[str] = []
     if _has_embedded(schema):
@@ -361,7 +361,7 @@ def _unversioned(obj: Object) -> Object:
 
 
 class _Refused(Exception):
-    """The webhook's answer is no conversion."""
+    """A webhook's response that is no valid conversion."""
 
 
 def _read(answer: Object, identity: str, api_version: str) -> list[Object]:
@@ -404,7 +404,7 @@ def _check(before: Object, after: Any, wanted: str, about: str) -> Object:
         if (metadata.get(key) or "") != (old.get(key) or ""):
             text = f"must have the same {shown}: {old.get(key) or ''} != {metadata.get(key) or ''}"
             raise _failed(f"{about}: {text}")
-    # A conversion may change only labels and annotations of the metadata.
+    # A conversion may change only the labels and annotations in the metadata.
     kept = {key: value for key, value in old.items() if key not in {"labels", "annotations"}}
     for key in ("labels", "annotations"):
         if metadata.get(key):
@@ -422,9 +422,9 @@ def resources_of(
     """Return the resources of an established definition.
 
     Args:
-        definition: The CustomResourceDefinition, its names accepted.
+        definition: The CustomResourceDefinition, with accepted names.
         metadata: The schema of ObjectMeta.
-        call_webhook: Calls conversion webhooks; without it, versions differ in their name only.
+        call_webhook: Calls conversion webhooks; without it, conversion changes only `apiVersion`.
     """
     spec = definition["spec"]
     names = (definition.get("status") or {}).get("acceptedNames") or spec["names"]
@@ -479,7 +479,7 @@ def _parts(version: Object, metadata: Schema | None) -> dict[str, Any]:
 def _made_of(
     source: bytes, metadata: Schema | None, status: bool, scale: ScalePaths | None
 ) -> tuple[Schema, CustomStrategy]:
-    """Parse a definition's schema; cached, since every cluster of a process may have the same definition."""
+    """Parse a CustomResourceDefinition's schema; cached, since a process's clusters may share definitions."""
     bare = _parsed(source)
     schema = bare if metadata is None else parse(bare.source, metadata=metadata)
     return schema, CustomStrategy(bare, status=status, scale=scale)
@@ -512,7 +512,7 @@ def _column(column: Object) -> Column:
 
 def _versions(definition: Object) -> CustomVersions:
     spec, metadata = definition["spec"], definition["metadata"]
-    # Without a change of the definition, or if written after the last one, objects have the current schema.
+    # Objects written after the last change of the CustomResourceDefinition have the current schema.
     changed = metadata.get("generation", 1) > 1
     schemas = {
         f"{spec['group']}/{each['name']}": _parsed(orjson.dumps(_source(each))) for each in spec["versions"]

@@ -1,4 +1,4 @@
-"""Checks of the schemas in a definition."""
+"""Checks of the schemas in a CustomResourceDefinition."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _check(schema: Schema, path: str) -> Iterator[FieldError]:
     try:
         rules = compile_rules(schema, root=schema.embedded)
     except (CompileError, MessageError, WrongResult):
-        return  # reported where the rule is
+        return  # the rule's own check reports it
     if rules is not None:
         for each in rules.validate(schema.default).errors:
             field = path if each.field == "<nil>" else f"{path}.{each.field}"
@@ -114,7 +114,7 @@ _ADVICE = (
 
 
 def multiplied(source: Mapping[str, Any], count: int | None) -> int | None:
-    """Return how often what is below a node may occur, given the count of the node; None without a bound."""
+    """Return how often a node's child may occur, given the count of the node; None without a bound."""
     if source.get("type") == "array":
         most = source.get("maxItems")
     elif source.get("type") == "object" and source.get("additionalProperties") is not None:
@@ -125,7 +125,7 @@ def multiplied(source: Mapping[str, Any], count: int | None) -> int | None:
 
 
 def occurrences(count: int | None, min_size: int) -> int:
-    """Return how often a value may occur: without a bound, as often as it fits into a request."""
+    """Return how often a value may occur: without a bound, as often as a request has room for it."""
     return _REQUEST // (min_size + 1) if count is None else count
 
 
@@ -134,7 +134,7 @@ class Costs:
     """The costs of the rules of one schema, by field."""
 
     limit_each: bool = True
-    """Whether the limit on a single rule applies; it does not for schemas that are stored already."""
+    """Whether to limit the cost of single rules; stored schemas are exempt."""
     total: int = 0
     by_field: list[tuple[str, int]] = dataclasses.field(default_factory=list)
 
@@ -153,7 +153,7 @@ class Costs:
             yield field_forbidden(field, _exceeded(name, cost, RULE_LIMIT))
 
     def together(self, field: str) -> Iterator[FieldError]:
-        """Name the rules that cost most if all together cost too much."""
+        """Report the most expensive rules if the total cost of all rules is too high."""
         if self.total <= CRD_LIMIT:
             return
         text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
@@ -194,22 +194,22 @@ class _Place:
     """The position of a node in a schema, as far as it affects which fields are valid."""
 
     no_defaults: str | None = None
-    """Why there may be no default; None when there may."""
+    """The reason why defaults are forbidden; None if they are allowed."""
     inside_meta: bool = False
     uncorrelated: str = ""
-    """The first node above whose values cannot be told apart between two writes."""
+    """The nearest ancestor whose values cannot be correlated between two writes."""
     count: int | None = 1
     """The maximum number of the node's values in an object; None without a bound."""
 
 
 def check_schema(source: Source, path: str, *, status: bool, stored: bool = False) -> list[FieldError]:
-    """Return what is wrong with the schema at `path`.
+    """Return the errors in the schema at `path`.
 
     Args:
         source: The schema.
-        path: Where it is in the definition.
-        status: Whether the status is written apart.
-        stored: Whether the definition had this very schema before. Then, no rule alone is too expensive.
+        path: The schema's path in the CustomResourceDefinition.
+        status: Whether there is a status subresource.
+        stored: Whether the same schema is already stored; then the cost of single rules is not limited.
     """
     try:
         text = orjson.dumps(source)
@@ -219,7 +219,7 @@ def check_schema(source: Source, path: str, *, status: bool, stored: bool = Fals
 
 
 def estimate_rules(source: Source) -> int:
-    """Return what all rules of a sound schema cost at most, together."""
+    """Return the estimated maximum cost of all rules of a valid schema."""
     costs = Costs(limit_each=False)
     for _ in _rules(source, "", _Place(), costs, root=True):
         pass

@@ -1,1 +1,1 @@
-"""Kinds: their names, schemas and rules, and the registry of all of them."""
+"""Kinds with their names, schemas and rules, and the registry of all kinds."""

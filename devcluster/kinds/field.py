@@ -42,14 +42,14 @@ class Field:
         return Field(value.get(name) if value else None, name, self)
 
     def at(self, path: str, absent: Any = None) -> Field:
-        """Return the field at a path below, with the value `absent` where there is none."""
+        """Return the field at a path below; a missing field has the value `absent`."""
         value = self.value
         for name in path.split("."):
             value = (value or {}).get(name)
         return Field(absent if value is None else value, path, self)
 
     def key(self, name: str, value: Any) -> Field:
-        """Return an entry of a map: `limits[cpu]`."""
+        """Return the field for an entry of a map: `limits[cpu]`."""
         return Field(value, f"[{name}]", self)
 
     def get(self, name: str, absent: Any = None) -> Any:
@@ -57,7 +57,7 @@ class Field:
         return (self.value or {}).get(name, absent)
 
     def given(self, *names: str) -> list[str]:
-        """Return those of the names whose fields are there."""
+        """Return the names of existing fields among `names`."""
         return [name for name in names if self.get(name) is not None]
 
     def __iter__(self) -> Iterator[Field]:
@@ -69,7 +69,7 @@ class Field:
 
     @property
     def is_set(self) -> bool:
-        """Whether the field is there, if only with an empty value."""
+        """Whether the field exists, even with an empty value."""
         return self.value is not None
 
     def required(self, detail: str = "") -> None:
@@ -115,14 +115,14 @@ class Field:
         return not wrong
 
     def check_required(self, rule: Callable[[Any], list[str]], detail: str = "") -> None:
-        """Check by a naming rule a value that has to be there."""
+        """Check a required value by a naming rule."""
         if self:
             self.check(rule)
         else:
             self.required(detail)
 
     def check_given(self, rule: Callable[[Any], list[str]]) -> None:
-        """Check by a naming rule a value that may be missing or empty."""
+        """Check an optional value by a naming rule."""
         if self:
             self.check(rule)
 
@@ -138,19 +138,19 @@ class Field:
             self.invalid("field is immutable")
 
     def one_of(self, supported: Sequence[str]) -> None:
-        """Check a value of an enumeration, which has to be there."""
+        """Check a required value of an enumeration."""
         if not self:
             self.required()
         elif self.value not in supported:
             self.unsupported(supported)
 
     def any_of(self, supported: Sequence[str]) -> None:
-        """Check a value of an enumeration that may be missing."""
+        """Check an optional value of an enumeration."""
         if self.value is not None and self.value not in supported:
             self.unsupported(supported)
 
     def not_negative(self, *names: str) -> None:
-        """Check that the numbers below that are there are not negative."""
+        """Check that the numbers in these fields, if present, are not negative."""
         for name in names:
             value = self.get(name)
             if isinstance(value, int) and value < 0:

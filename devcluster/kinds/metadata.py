@@ -38,16 +38,16 @@ _IMMUTABLE_TEXT = "field is immutable"
 
 
 def wipe(metadata: Metadata) -> None:
-    """Remove what a creator may not say."""
+    """Remove metadata that a creator must not set."""
     for field in _SYSTEM_FIELDS:
         metadata.pop(field, None)
 
 
 def match_namespace(metadata: Metadata, namespace: str) -> None:
-    """Have the object in the namespace of the request, `` for a cluster-scoped one.
+    """Set the object's namespace to the request's, which is empty for a cluster-scoped object.
 
     Raises:
-        StatusError: 400, the object says another one.
+        StatusError: 400, the object has another namespace.
     """
     own = metadata.get("namespace", "")
     if own == namespace:
@@ -63,7 +63,7 @@ def match_namespace(metadata: Metadata, namespace: str) -> None:
 
 
 def dedup_owner_references(metadata: Metadata) -> list[str]:
-    """Drop owner references that are there twice; the uids of those."""
+    """Drop duplicate owner references; return their UIDs."""
     references = metadata.get("ownerReferences")
     if not references or len(references) == 1:
         return []

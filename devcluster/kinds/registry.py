@@ -1,4 +1,4 @@
-"""The served resources: built-in ones, and custom ones while their definition exists."""
+"""The served resources: built-in ones, and custom ones while their CustomResourceDefinition exists."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _STABILITY = {"": 0, "beta": 1, "alpha": 2}
 class Registry:
     """The resources, by group, version, plural and kind.
 
-    Every change raises `generation`, on which documents made of the registry are cached, and calls the
+    Every change increments `generation`, the cache key of documents about the registry, and calls the
     subscribers.
     """
 
@@ -54,17 +54,17 @@ class Registry:
             self._insert(resource)
 
     def add(self, resource: Resource) -> None:
-        """Serve `resource`, in the place of one of the same group, version and plural."""
+        """Serve `resource`; replace a resource with the same group, version and plural."""
         self._insert(resource)
         self._changed()
 
     def remove(self, resource: Resource) -> None:
-        """Serve it no longer; nothing happens if it was not served."""
+        """Stop serving the resource; do nothing if it is not served."""
         if self._discard(resource):
             self._changed()
 
     def replace(self, group: str, plural: str, resources: Iterable[Resource]) -> None:
-        """Serve exactly `resources` as the versions of that resource; none of them takes it away."""
+        """Serve exactly `resources` as the versions of that resource; without any, stop serving it."""
         for old in list(self._versions.get((group, plural), ())):
             self._discard(old)
         for new in resources:
@@ -96,7 +96,7 @@ class Registry:
         return list(self._by_plural.values())
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after each change, synchronously; what is returned ends that."""
+        """Call `callback` after each change, synchronously; return a function that ends the subscription."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
@@ -129,7 +129,7 @@ class Registry:
 
 
 def _acquaint(versions: list[Resource]) -> None:
-    """Let each version of a resource know the schemas of all."""
+    """Give each version of a resource the schemas of all versions."""
     schemas = {each.api_version: each.schema for each in versions}
     for each in versions:
         each.schemas = schemas

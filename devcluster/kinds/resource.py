@@ -1,4 +1,4 @@
-"""A kind as it is served: its names, its schema, its rules."""
+"""A kind in its served form, with names, schema and rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from devcluster.storage.records import Stored
 class Converted:
     """The JSON of objects in one version of their kind, each for as long as the store keeps the object.
 
-    A definition that changes gives its versions new ones, so nothing outlives the rules it was made by.
+    A changed CustomResourceDefinition starts with an empty cache, so no object in it has outdated rules.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Converted:
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 Convert = Callable[[list[dict[str, Any]], str], Awaitable[list[dict[str, Any]]]]
-"""Turn objects of any served version (each says its own `apiVersion`) into those of the one named."""
+"""A function that converts objects of any served version (each has its `apiVersion`) to the named version."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,17 +110,17 @@ class Resource:
     scale: ScalePaths | None = None
     storage_version: str
     store_as: tuple[str, str] | None = None
-    """(group, plural) under which its objects are stored, if another resource's: Events have two groups."""
+    """(group, plural) of another resource under which the objects are stored: Events have two groups."""
     shows: Callable[[Stored], bool] | None = None
-    """Whether an object of `store_as` is one of this resource too; None for all of them."""
+    """Whether an object of `store_as` belongs to this resource too; None if all objects do."""
     convert: Convert | None = None
-    """Between its versions; None when there is one, or `None` conversion (only `apiVersion` differs)."""
+    """The conversion between versions; None if there is one version, or only `apiVersion` differs."""
     custom: bool = False
-    """Defined by a CustomResourceDefinition."""
+    """Whether a CustomResourceDefinition defines the resource."""
     closing: bool = False
     """Whether the definition is being deleted: no object is created, and discovery shows no writing verbs."""
     deprecation: str = ""
-    """The warning that each request gets; empty when the version is not deprecated."""
+    """The warning for each request; empty if the version is not deprecated."""
     selectable_fields: tuple[str, ...] = ()
     """Field selectors beside metadata.name and metadata.namespace, of custom kinds; built-in ones say them by
     `Strategy.fields`."""

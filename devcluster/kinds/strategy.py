@@ -20,7 +20,7 @@ class Context:
 
     store: Store
     now: str
-    """The time of the request, as it stands in objects: `2026-01-31T12:00:00Z`."""
+    """The time of the request, in the format of objects: `2026-01-31T12:00:00Z`."""
     user: User
     subresource: str = ""
     dry_run: bool = False
@@ -62,14 +62,14 @@ class Strategy:
     It starts at 1 and increases with each change outside metadata and status."""
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Drop what a creator may not set, the status among it."""
+        """Drop fields that a creator must not set, such as the status."""
         for field in self.status_fields:
             new.pop(field, None)
         if self.has_generation:
             new["metadata"]["generation"] = 1
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Put back what a writer of the main resource may not change; keep the generation."""
+        """Restore fields that a write of the main resource must not change; update the generation."""
         for field in self.status_fields:
             _keep(new, old, field)
         if self.has_generation:
@@ -78,21 +78,21 @@ class Strategy:
             new["metadata"]["generation"] = generation + 1 if changed else generation
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Keep everything but the status fields (and metadata other than labels, annotations…) as it was."""
+        """Restore everything but the status fields (and metadata such as labels and annotations)."""
         for field in {*new, *old} - {*self.status_fields, "metadata", "apiVersion", "kind"}:
             _keep(new, old, field)
         if "generation" in old["metadata"]:
             new["metadata"]["generation"] = old["metadata"]["generation"]
 
     def spec_of(self, obj: Object) -> Object:
-        """Return the part of an object whose changes raise its generation."""
+        """Return the part of an object whose changes increment its generation."""
         return {key: value for key, value in obj.items() if key not in {"metadata", *self.status_fields}}
 
     def default(self, obj: Object) -> None:
-        """Fill in what was left out. Must be idempotent."""
+        """Fill in defaults; a second call must change nothing."""
 
     def default_applied(self, obj: Object) -> None:
-        """Fill in what an applied configuration left out, before it is checked; by default the same."""
+        """Fill in defaults of an applied configuration, before its check; by default, as `default` does."""
         self.default(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
@@ -125,9 +125,9 @@ class Strategy:
         """Release the resources of `commit` after the object's deletion."""
 
     def prepare_delete(self, obj: Object, context: Context) -> bool:
-        """Mark an object when it is first to be deleted, for a kind that needs more than the usual.
+        """Prepare an object for its deletion, for a kind that needs more than the usual steps.
 
-        True means that it is marked, and that it is written as it is now instead of being removed.
+        True means that the object is written in its current form instead of being removed.
         """
         return False
 

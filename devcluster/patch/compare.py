@@ -29,7 +29,7 @@ _UNOWNED_META: Final = frozenset(
 
 
 class Comparison(NamedTuple):
-    """`changed`: the fields that are new or have another value; `removed`: those that are gone."""
+    """The fields that a write has changed (or added), and the fields that it has removed."""
 
     changed: Fields
     removed: Fields

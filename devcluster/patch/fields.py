@@ -22,10 +22,10 @@ EMPTY: Final[Fields] = {}
 LEAF: Final[Fields] = {}
 """The node of a field that is a member and has no members below."""
 MEMBER: Final = "."
-"""The key by which a node with children is a member itself."""
+"""The key that makes a node with children a member of the set."""
 
 _INTEGERS = 1 << 63
-"""Beyond them a number is not written as a whole one."""
+"""Numbers beyond this limit are not written as integers."""
 
 
 def is_member(node: Fields) -> bool:
@@ -53,7 +53,7 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """Return the fields in `one` but not in `other`; children stay even if their parent goes."""
+    """Return the fields in `one` but not in `other`; children stay if their parent is removed."""
     if not other or not one:
         return one
     rest: Fields = {}

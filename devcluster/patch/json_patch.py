@@ -54,13 +54,13 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
 
 
 def not_applied() -> StatusError:
-    """Build the answer to a patch that cannot be applied; the real server does not reveal the error."""
+    """Build the error for a patch that cannot be applied; the real server does not reveal the reason."""
     message = "the server rejected our request due to an error in our request"
     return StatusError(422, "Invalid", message, details={})
 
 
 class _Refused(Exception):
-    """The operation cannot be done."""
+    """A JSON Patch operation that cannot be applied."""
 
 
 def _apply(document: Any, operation: dict[str, Any]) -> Any:
@@ -98,7 +98,7 @@ def _path(operation: dict[str, Any], name: str = "path") -> str:
 
 
 def _find(document: Any, path: str) -> tuple[Any, str]:
-    """Return the map or list that holds the last step of a path, and that step."""
+    """Return the map or list with the last step of a path, and that step."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
     if len(steps) == 1:
         raise _Refused

@@ -19,7 +19,7 @@ from devcluster.schema.node import Schema
 MAX_UPDATERS: Final = 10
 """The maximum of Update entries; if there are more, the oldest are merged."""
 ANCIENT: Final = "ancient-changes"
-"""The manager of those that were."""
+"""The manager name of merged old entries."""
 
 
 class Identity(NamedTuple):
@@ -28,7 +28,7 @@ class Identity(NamedTuple):
     manager: str
     operation: str
     api_version: str
-    """Empty for the operation Apply."""
+    """The version; empty for the operation Apply."""
     subresource: str
 
     def text(self) -> str:

@@ -29,7 +29,7 @@ from devcluster.schema.node import Schema
 
 
 class Conflicts(Exception):
-    """An apply would change fields of other managers."""
+    """Conflicts with other field managers, whose fields an apply would change."""
 
     def __init__(self, fields: dict[Identity, Fields]) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ def check_applied(config: Any, group: str, version: str, kind: str) -> None:
 
 
 def _start(given: Any, live: Any, subresource: str) -> Entries:
-    """Return the entries that a write starts from: the client's own if valid, else the object's."""
+    """Return the entries before a write: the client's managedFields if valid, otherwise the object's."""
     if not subresource:
         if resets(given):
             return {}
@@ -208,7 +208,7 @@ def _apply(
     mine = Managed(me, write.api_version, fields, last.time if last else "")
     entries = {**entries, me: mine}
     if last is not None:
-        # The configuration also names fields without a lasting owner, such as the name.
+        # The configuration also has fields without a permanent owner, such as the name.
         named = dataclasses.replace(mine, fields=write.without_reset(all_fields(config, shape)))
         after = pruned(after, {**entries, me: named}, last, write)
     comparison = _compare(before, after, write.schema, write)
@@ -229,7 +229,7 @@ def _compare(old: Object | None, new: Object, schema: Schema, write: Write) -> C
 def _yielded(
     entries: Entries, me: Identity | None, comparison: Comparison, old: Object, new: Object, write: Write
 ) -> tuple[Entries, dict[Identity, Fields]]:
-    """Return the entries after their losses to a write, and the fields lost to a new value."""
+    """Return the entries after a write, and the fields that lost their owner to a new value."""
     versions: dict[str, Comparison | None] = {write.api_version: comparison}
     left: Entries = {}
     lost: dict[Identity, Fields] = {}

@@ -77,7 +77,7 @@ def _directed(patch: Object) -> Object:
 
 
 def _retain_keys(original: Object, patch: Object) -> None:
-    """Take the fields out of `original` that the patch does not list as those to keep."""
+    """Remove the fields from `original` that the patch's `$retainKeys` does not list."""
     if RETAIN_KEYS not in patch:
         return
     retained = patch.pop(RETAIN_KEYS)
@@ -90,7 +90,7 @@ def _retain_keys(original: Object, patch: Object) -> None:
 
 
 def _merge_ordered_lists(original: Object, patch: Object, schema: Schema | None) -> None:
-    """Merge the lists for which the patch gives an order, and take them out of it."""
+    """Merge the lists for which the patch has an order, and remove them from the patch."""
     for key in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = patch.pop(key)
         lists.expect_list(order)
@@ -173,7 +173,7 @@ def _named_by(key: str, prefix: str, what: str) -> str:
 
 
 def _take(original: Object, name: str, value: Any) -> None:
-    """Put a value of the patch into the object, unless it is but a directive."""
+    """Set a value from the patch in the object, unless the value is only a directive."""
     if isinstance(value, dict) and DIRECTIVE in value:
         original.pop(name, None)
     else:

@@ -1,4 +1,4 @@
-"""The lists of a strategic merge patch: their items found by key, directives among them, and their order."""
+"""Lists in a strategic merge patch: items by key, directives, and order."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class BadPatch(Exception):
 
 
 def expect_list(value: Any) -> None:
-    """Refuse what is no list."""
+    """Refuse a value that is no list."""
     if not isinstance(value, list):
         raise BadPatch(f"expected a []interface {{}}, but received a {type_name(value)}")
 
 
 def expect_key(item: Any, key: str) -> None:
-    """Refuse an item without the field that tells it from the others."""
+    """Refuse an item without its merge key."""
     if not isinstance(item, dict):
         raise BadPatch(f"expected a map[string]interface {{}}, but received a {type_name(item)}")
     if key not in item:
@@ -53,7 +53,7 @@ def element_type(*several: Items) -> str:
 
 
 def position(items: Items, key: str, value: Any) -> int | None:
-    """Return the index of the item whose `key` has that value, or None."""
+    """Return the index of the item with that value of `key`, or None."""
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise BadPatch(f"value for key {index} is not a map")
@@ -85,7 +85,7 @@ def apply_item_directives(original: Items, patch: Items, key: str) -> tuple[Item
 
 
 def check_order(patch: Items, order: Items, key: str) -> None:
-    """Refuse an order in which the items of the patch are not, or not in that order."""
+    """Refuse an order that does not contain the patch's items in their order."""
     if not patch or not order:
         return
     wanted = [item for item in patch if not (isinstance(item, dict) and item.get("$patch") == "delete")]

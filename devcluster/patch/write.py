@@ -139,9 +139,9 @@ class Write:
     subresource: str = ""
     """The subresource of the request; empty for the object itself."""
     reset: Sequence[Path] = ()
-    """The fields that this kind of write does not change: `("status", ("metadata", "labels"))`."""
+    """The fields that this kind of write cannot change: `("status", ("metadata", "labels"))`."""
     convert: Convert | None = None
-    """For kinds with several versions; entries of versions without a conversion are dropped."""
+    """The conversion for kinds with several versions; entries of other versions are dropped."""
 
     def without_reset(self, fields: Fields) -> Fields:
         """Return the fields that this write can change."""
@@ -158,7 +158,7 @@ class Write:
         return self.moved(obj, api_version, failed=failed)
 
     def moved(self, obj: Object, api_version: str, *, failed: str) -> tuple[Object, Schema] | None:
-        """Convert the object from any version, possibly the same; otherwise like `at`."""
+        """Convert the object from any version, possibly to the same one; raise NotConverted as `at` does."""
         try:
             return self.convert(obj, api_version) if self.convert is not None else None
         except Untypable as error:

@@ -1,4 +1,4 @@
-"""A schema as the rules in it see it: the types of expressions, and the values that JSON writes otherwise."""
+"""A schema in the form for CEL rules: the types of values, and conversions of JSON values."""
 
 from __future__ import annotations
 

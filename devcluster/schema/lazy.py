@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LazyMapping(Mapping[str, T]):
-    """Values by name, each made of its source when it is first asked for: types contain themselves."""
+    """Values by name, each created from its source at the first access, because types may be recursive."""
 
     __slots__ = ("_made", "_make", "_sources")
 

@@ -25,7 +25,7 @@ alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdi
 _CATEGORY_NAMES = """
 C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs
 """
-# The names that every supported Kubernetes knows. The newest version also accepts other spellings, such as
+# Class names that all supported Kubernetes versions accept. The newest version also accepts spellings like
 # `Letter`.
 _SCRIPT_NAMES = """
 Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak Bengali Bhaiksuki
@@ -56,7 +56,7 @@ def compile_pattern(pattern: str) -> Any:
     """Compile the pattern, to be used with `search` and `finditer` as one of Python's.
 
     Raises:
-        ValueError: it is no pattern of Go; with the text for people.
+        ValueError: the pattern is invalid in Go; the message is for users.
     """
     try:
         checked = _Parser(pattern).parse()
@@ -72,7 +72,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 class _Mistake(Exception):
-    """Go refuses the pattern; the error has the reason and the wrong part."""
+    """A pattern that Go refuses, with the reason and the wrong part."""
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(what, where)

@@ -88,7 +88,7 @@ def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type
     """Compile a messageExpression.
 
     Raises:
-        MessageError: it is wrong.
+        MessageError: the expression is invalid.
     """
     try:
         program = compile_expression(expression, variables, estimate=bounds)
@@ -102,11 +102,11 @@ def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type
 
 
 class WrongResult(Exception):
-    """The type of a validation rule is not boolean."""
+    """A validation rule whose type is not boolean."""
 
 
 class MessageError(Exception):
-    """A messageExpression does not compile, or its type is not text."""
+    """A messageExpression that does not compile, or whose type is not string."""
 
 
 @dataclasses.dataclass(slots=True)

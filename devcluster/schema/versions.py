@@ -15,11 +15,11 @@ class CustomVersions:
     """The versions of one kind, as its definition has them at present."""
 
     def __init__(self, schemas: Mapping[str, Schema], *, stale_until: int) -> None:
-        """Begin with what the definition says.
+        """Set up the versions of a CustomResourceDefinition.
 
         Args:
-            schemas: By `apiVersion`, as the definition has them.
-            stale_until: Objects last written at that version of the store may be of another definition.
+            schemas: The schemas by `apiVersion`.
+            stale_until: Objects written up to this store version may have other schemas.
         """
         self._schemas = schemas
         self._like = {
@@ -41,13 +41,13 @@ class CustomVersions:
         return version <= self._stale_until
 
     def tidy(self, obj: Object) -> None:
-        """Drop what the schema of its version does not know, and fill in its defaults; in place."""
+        """Drop unknown fields by the schema of the object's version, and fill in its defaults, in place."""
         if (schema := self._schemas.get(obj.get("apiVersion", ""))) is not None:
             prune(obj, schema)
             default(obj, schema)
 
     def prune(self, obj: Object) -> None:
-        """Drop what the schema of its version does not know; in place."""
+        """Drop unknown fields by the schema of the object's version, in place."""
         if (schema := self._schemas.get(obj.get("apiVersion", ""))) is not None:
             prune(obj, schema)
             drop_nulls(obj, schema, root=True)

@@ -1,4 +1,4 @@
-"""The state of a store in a file, so that it outlives the process."""
+"""A journal, which keeps the state of a store in a file across restarts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Journal:
         """Open the file, or make it. Blocks for a moment.
 
         Raises:
-            JournalFailed: the file cannot be opened, is not one of ours, or is in use.
+            JournalFailed: the file cannot be opened, is not a devcluster file, or is in use.
         """
         self.path = path
         self._queue: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
@@ -108,7 +108,7 @@ class Journal:
             raise JournalFailed(f"{self.path} is damaged: {error}") from error
 
     def write(self, change: Change) -> None:
-        """Take in a change, to be written soon."""
+        """Accept a change, to be written soon."""
         if self._failure is not None:
             return
         if self._thread is None:
@@ -118,10 +118,10 @@ class Journal:
         self._queue.put(change)
 
     async def durable(self, version: int) -> None:
-        """Return once everything up to `version` is in the file.
+        """Return when all changes up to `version` are in the file.
 
         Raises:
-            JournalFailed: it cannot be written.
+            JournalFailed: the file cannot be written.
         """
         if self._failure is not None:
             raise self._failure
@@ -156,7 +156,7 @@ class Journal:
             else:
                 going_on = False
             if changes and not self._write_all(changes):
-                # The file must not have later changes without this one.
+                # The file must not have later changes without the failed one.
                 going_on = False
 
     def _write_all(self, changes: list[Change]) -> bool:
@@ -183,7 +183,7 @@ class Journal:
 
     def _written(self, version: int, failure: JournalFailed | None) -> None:
         if failure is not None:
-            # No later change is durable.
+            # All later changes are refused.
             _log.error("%s; further writes are refused because they cannot be stored", failure)
             self._failure = failure
         else:

@@ -22,7 +22,7 @@ class VersionConflict(Exception):
 
 
 class Expired(Exception):
-    """The history does not reach back to the version asked for; `oldest` is the first it can start from."""
+    """A version that is older than the history; `oldest` is the first available version."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"version {asked} is gone, {oldest} is the oldest")
@@ -31,11 +31,11 @@ class Expired(Exception):
 
 
 class Overflow(Exception):
-    """More changes waited for a watch than it may hold back."""
+    """A watch with more unread changes than its limit."""
 
 
 class JournalFailed(Exception):
-    """The journal cannot be written; the text says why."""
+    """A journal that cannot be written; the text has the reason."""
 
 
 Object = dict[str, Any]
@@ -77,7 +77,7 @@ class Stored:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """A write: `old` is None when it created the object, `new` when it removed it.
+    """A write: `old` is None for a new object, `new` is None for a removed object.
 
     For a removal, `final` is the last state with the version of the removal, as watches report it.
     """

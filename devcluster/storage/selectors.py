@@ -1,4 +1,4 @@
-"""Label and field selectors, as they stand in queries and in objects."""
+"""Label and field selectors, in queries and in objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NODE_OPERATORS = {**_OPERATORS, "Gt": "gt", "Lt": "lt"}
 
 
 class SelectorError(ValueError):
-    """A selector that makes no sense; the text is the API server's."""
+    """An invalid selector; the text is the API server's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Requirement:
 
 
 class LabelSelector:
-    """Requirements for labels; without any, the selector matches everything."""
+    """Requirements for labels; a selector without requirements matches everything."""
 
     __slots__ = ("_matches_nothing", "requirements")
 
@@ -92,7 +92,7 @@ class LabelSelector:
 
     @classmethod
     def equal_to(cls, labels: Mapping[str, str]) -> LabelSelector:
-        """Return the selector for exactly these labels, such as a Service's."""
+        """Return the selector for exactly these labels, as in a Service."""
         return cls([_Requirement(key, "in", frozenset([value])) for key, value in labels.items()])
 
     @property
@@ -136,7 +136,7 @@ class FieldSelector:
         return not self.requirements
 
     def value_of(self, field: str) -> str | None:
-        """Return the value that `field` must have; None when it may have several."""
+        """Return the only value that `field` may have; None if several values match."""
         for name, value, equal in self.requirements:
             if name == field and equal:
                 return value

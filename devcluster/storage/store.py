@@ -57,7 +57,7 @@ class Watch:
         self._wake()
 
     def replay(self, changes: Iterable[Change]) -> None:
-        """Begin with what has been; the history bounds that, so the limits are for what comes after it."""
+        """Start with changes from the history; the limits apply only to changes after these."""
         self._pending += [
             change for change in changes if not self.namespace or change.key.namespace == self.namespace
         ]
@@ -125,13 +125,13 @@ class Table:
         self.paths: list[str] = []
 
     def put(self, path: str, stored: Stored) -> None:
-        """Add or replace."""
+        """Add or replace an object."""
         if path not in self.objects:
             bisect.insort(self.paths, path)
         self.objects[path] = stored
 
     def remove(self, path: str) -> None:
-        """Take out one that is there."""
+        """Remove an existing object."""
         del self.objects[path]
         del self.paths[bisect.bisect_left(self.paths, path)]
 
@@ -147,7 +147,7 @@ class Table:
 
 
 _version = attrgetter("version")
-# Trimming frees this share of the limit at a time, so that it costs little per change.
+# Trimming frees this share of the limit at a time, so that its cost per change is low.
 _TRIM = 0.1
 
 
@@ -159,7 +159,7 @@ class History:
         self.limit = limit
         self.limit_bytes = limit_bytes
         self.oldest = start
-        """The earliest version from which everything that followed is known."""
+        """The earliest version after which all changes are known."""
         self._changes: list[Change] = []
         self._bytes = 0
 
@@ -167,7 +167,7 @@ class History:
         return len(self._changes)
 
     def add(self, change: Change) -> None:
-        """Take in a change, newer than any before."""
+        """Add a change, which must be newer than all earlier changes."""
         self._changes.append(change)
         self._bytes += change.size
         if len(self._changes) > self.limit * (1 + _TRIM) + 1 or self._bytes > self.limit_bytes * (1 + _TRIM):
@@ -213,19 +213,19 @@ class Disk(Protocol):
     """The persistence of a store, such as a `Journal` in a file."""
 
     version: int
-    """The last one that is kept."""
+    """The last version on the disk."""
 
     def load(self) -> Iterable[Stored]:
         """Return all objects."""
 
     def write(self, change: Change) -> None:
-        """Take in a change, to be kept soon."""
+        """Accept a change, to be written soon."""
 
     async def durable(self, version: int) -> None:
-        """Return once everything up to `version` is kept; raises JournalFailed when it cannot be."""
+        """Return when all changes up to `version` are durable; raise JournalFailed if they cannot be."""
 
     async def aclose(self) -> None:
-        """Write all pending changes to the journal, and close it."""
+        """Write all pending changes, and close the disk."""
 
 
 class Store:
@@ -261,7 +261,7 @@ class Store:
                 self._tables[stored.key[:2]].put(path_of(stored.key), stored)
         self._history = History(start=self.version, limit=history, limit_bytes=history_bytes)
 
-    # Reading.
+    # Reading
 
     def get(self, key: Key) -> Stored | None:
         """Return the object with that key, or None."""
@@ -299,13 +299,13 @@ class Store:
         """Return the (group, plural) of resources that have objects."""
         return [names for names, table in self._tables.items() if table.paths]
 
-    # Writing.
+    # Writing
 
     def create(self, key: Key, obj: Object) -> Stored:
         """Store a new object; its metadata.resourceVersion is set in place.
 
         Raises:
-            Exists: there is one already.
+            Exists: the object already exists.
         """
         if self.get(key) is not None:
             raise Exists
@@ -342,10 +342,10 @@ class Store:
         return final
 
     async def durable(self, version: int) -> None:
-        """Return once the change of that version outlives the process; at once without a journal.
+        """Return when the change with that version is in the journal; at once without a journal.
 
         Raises:
-            JournalFailed: it does not, and never will.
+            JournalFailed: the change cannot be written.
         """
         if self._journal is not None:
             await self._journal.durable(version)
@@ -353,13 +353,13 @@ class Store:
     async def settled(self, version: int) -> None:
         """Wait until a kill would not undo `version`; do not report the version to clients before.
 
-        A client that saw an undone write and did nothing would not learn of its loss. With a broken journal
-        no write becomes durable, but reads continue.
+        Otherwise a client that has seen a lost write would not notice the loss. With a broken journal no
+        write becomes durable, but reads continue.
         """
         with contextlib.suppress(JournalFailed):
             await self.durable(version)
 
-    # Following.
+    # Watching
 
     def watch(self, group: str, plural: str, namespace: str = "", *, since: int | None = None) -> Watch:
         """Watch the changes of a resource after the version `since`; None means from now on.
@@ -381,7 +381,7 @@ class Store:
         return watch
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Have `callback` called within each write, after it took effect; returns what ends that.
+        """Call `callback` within each write, after its effect; return a function that ends the subscription.
 
         The callback must not raise, and must not write.
         """
@@ -394,7 +394,7 @@ class Store:
         return self._history.oldest
 
     def expire_history(self) -> None:
-        """Forget the past, as a compaction of etcd does."""
+        """Drop the history, as a compaction of etcd does."""
         self._history.expire()
 
     def _expect(self, key: Key, expected: int | None) -> Stored:

@@ -1,4 +1,4 @@
-"""The types that come with the server: their schemas, and how Go would read and write them."""
+"""The types of built-in kinds: their schemas, and Go's rules for reading and writing them."""
 
 from __future__ import annotations
 

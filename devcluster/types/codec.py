@@ -74,7 +74,7 @@ class DecodeError(Exception):
 
 
 def json_type(value: Any) -> str:
-    """Return the name that Go's errors have for the kind of a JSON value."""
+    """Return the name of a JSON value's type in Go's errors."""
     if isinstance(value, str):
         return "string"
     if isinstance(value, bool):
@@ -89,19 +89,19 @@ class Codec:
     """Reader and writer of one type."""
 
     go: str
-    """The type's Go name in errors."""
+    """The type's Go name, for errors."""
     convert: Callable[[Any, Problems], Any]
-    """Returns the value as Go would write it after reading it; the value is not None.
+    """Converts a value, which is not None, to the form in which Go would write it after reading it.
 
     Raises:
         DecodeError: the value does not fit the type.
     """
     zero: Callable[[], Any] = lambda: None
-    """Returns the value that Go writes for a field that was never set."""
+    """The value that Go writes for an unset field."""
     omits: bool = False
     """Whether `omitempty` drops a value that is false in Python; Go never drops a struct."""
     plain: type | None = None
-    """Every value of just this type is read as it is."""
+    """Whether values of this Python type need no conversion."""
     is_pointer: bool = False
 
 
@@ -143,7 +143,7 @@ def _float(value: Any, _: Problems) -> float:
 
 
 def _bytes(value: Any, _: Problems) -> str:
-    """Read base64; line breaks in it are passed over."""
+    """Decode base64; line breaks are ignored."""
     if type(value) is not str:
         raise _mistyped(value, "[]uint8", "slice")
     text = value.replace("\r", "").replace("\n", "")
@@ -273,7 +273,7 @@ def codec_of(go: str) -> Codec:
 
 
 def _named(go: str, target: Codec) -> Codec:
-    """Return the codec of a type of its own made of another one: the same but for its name in errors."""
+    """Return the codec of a named type: its underlying type's, with another name in errors."""
 
     def convert(value: Any, problems: Problems) -> Any:
         try:
@@ -337,7 +337,7 @@ _Field = tuple[Callable[[Any, Problems], Any], bool, tuple[str, ...], type | Non
 
 
 class _Struct:
-    """A struct: its fields and those of the structs embedded in it."""
+    """A codec of a struct with its fields, including those of embedded structs."""
 
     def __init__(self, name: str) -> None:
         """Set up the codec by OpenAPI name; fields are resolved at first use: types may be recursive."""

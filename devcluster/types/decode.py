@@ -1,4 +1,4 @@
-"""Objects of built-in types as Go would hold them after reading JSON: typed, without unknown fields.
+"""Decoding of built-in objects with the same result as in Go: typed, without unknown fields.
 
 The server stores and returns objects that were read into a Go struct and written again. This drops unknown
 fields, nulls and empty fields with `omitempty`, and adds empty fields without it. Times become UTC,

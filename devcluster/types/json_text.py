@@ -1,4 +1,4 @@
-"""JSON text whose objects name a field twice: legal, but a mistake that field validation reports."""
+"""JSON texts with duplicate fields in an object, which field validation reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 
 
 class Repeated(dict[str, Any]):
-    """An object in whose text a name stood twice; the last value counts."""
+    """An object whose text has a duplicate field; the last value is used."""
 
     __slots__ = ("pairs",)
 

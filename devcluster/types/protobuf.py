@@ -55,7 +55,7 @@ def excerpt(body: bytes) -> str:
 
 
 def _envelope(body: Message, default: tuple[str, str, str]) -> tuple[tuple[str, str, str], Message]:
-    """Group, version and kind, and the message of a runtime.Unknown."""
+    """Return group, version and kind, and the message of a runtime.Unknown."""
     start, rest = body.data[: len(_MAGIC)], body.data[len(_MAGIC) :]
     if start != _MAGIC:
         prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
@@ -96,7 +96,7 @@ def _message(openapi_name: str, message: Message) -> dict[str, Any]:
     """Return the fields of a message of this type.
 
     Raises:
-        BrokenMessage: it is not one.
+        BrokenMessage: the bytes are no such message.
     """
     found: dict[str, Any] = {}
     plan = _plan(openapi_name)
@@ -147,7 +147,7 @@ def _map_into(name: str, read: Read) -> Callable[[dict[str, Any], Field], None]:
 
 
 def _unnamed(go: str) -> str:
-    """Return the underlying type of a named one that has no message of its own."""
+    """Return the underlying type of a named type that has no protobuf message."""
     if go.startswith("io."):
         definition = table.go_type(go)
         if isinstance(definition, str) and definition != "custom" and not definition.startswith("items:"):

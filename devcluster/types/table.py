@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
-"""The prefix of the names of the types that all groups share."""
+"""The name prefix of types that all groups share."""
 
 _OPTIONS = frozenset(
     {"CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"}
@@ -44,7 +44,7 @@ def name_of(group: str, version: str, kind: str) -> str | None:
 
 
 def go_type(name: str) -> list[list[Any]] | str:
-    """Return the Go type: the fields of a struct, or another type's expression, or `custom`."""
+    """Return the type's entry: the fields of a struct, another type's expression, or `custom`."""
     go: list[list[Any]] | str = entries()[name]["go"]
     return go
 
@@ -64,7 +64,7 @@ def go_name(name: str) -> str:
 
 @functools.cache
 def choices(field: str) -> tuple[str, ...]:
-    """Return the sorted values that a field of k8s.io/api may have, as of `core.v1.ServiceSpec.type`."""
+    """Return the sorted values that a field of k8s.io/api may have, such as `core.v1.ServiceSpec.type`."""
     owner, _, name = field.rpartition(".")
     schema = entries()[f"io.k8s.api.{owner}"]["schema"]["properties"][name]
     return tuple(schema["enum"] if "enum" in schema else schema["items"]["enum"])

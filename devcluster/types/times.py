@@ -16,13 +16,13 @@ _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _SUFFIX = re.compile(r"[eEinumkKMGTP]*[-+]?[0-9]*")
 _FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LIMIT = 2**63 - 1
-_TOO_LONG = 1000  # longer numbers are never meant, and would take time
+_TOO_LONG = 1000  # longer numbers would take time, and are never valid
 _DIGITS_KEPT = 18
 _BINARY_DIGITS_KEPT = 15
 
 
 class InvalidQuantity(ValueError):
-    """Not a quantity; the text is the server's."""
+    """An invalid quantity; the text is the server's."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -54,7 +54,7 @@ def canonical(text: str) -> str:
 
 
 def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
-    """Return whether the server takes the text as canonical, even with a sign, a dot or zeros."""
+    """Return whether the server accepts the text as canonical, even with a sign, a dot or zeros."""
     scale = power - len(part)
     shifted = whole + part
     return (
@@ -67,7 +67,7 @@ def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
 
 
 def _is_plain_binary(whole: str, power: int) -> bool:
-    """Return whether a whole number with a binary suffix is canonical already."""
+    """Return whether an integer with a binary suffix is already canonical."""
     return len(whole) + 3 * power < _BINARY_DIGITS_KEPT and int(whole) & 7 != 0
 
 
@@ -135,7 +135,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class InvalidTime(ValueError):
-    """Not a time; the text is the server's."""
+    """An invalid time; the text is the server's."""
 
 
 def normal_time(text: str) -> str:

@@ -12,7 +12,7 @@ _BYTES = 2
 _FIXED32 = 5
 _MAX_VARINT_BITS = 64
 _MAX_DEPTH = 100
-"""Messages within messages, two for a level of a schema's properties; Go's decoders bear 10,000."""
+"""The maximum nesting of messages (two for a level of a schema's properties); Go's decoders allow 10,000."""
 
 
 class Message(NamedTuple):
@@ -32,7 +32,7 @@ class Field(NamedTuple):
 
 
 class BrokenMessage(ValueError):
-    """Not a message of the expected type; the text is Go's."""
+    """An invalid message for the expected type; the text is Go's."""
 
 
 def fields(message: Message) -> Iterator[Field]:

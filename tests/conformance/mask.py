@@ -1,4 +1,4 @@
-"""Replaces what differs between two servers although they agree: identities, versions, times, addresses."""
+"""Replaces values that differ between equivalent servers: identities, versions, times, addresses."""
 
 from __future__ import annotations
 

@@ -368,7 +368,7 @@ def _changes_nothing(step: Step, status: int) -> bool:
 
 
 def _dry_run(step: Step) -> Step | None:
-    """Return the same step as a dry run; None if it has an own condition, or a dry run is not possible."""
+    """Return the step as a dry run; None if a dry run is impossible or the step has its own condition."""
     method, _, target = step.request.partition(" ")
     path = target.partition("?")[0]
     is_conditional = step.until or step.until_not or step.until_status or step.until_warning

@@ -1,6 +1,6 @@
 """Answers of each control plane, compared with the recorded answers of the real server.
 
-But for what is known to differ.
+Known differences are exempt.
 """
 
 from __future__ import annotations

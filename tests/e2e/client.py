@@ -1,4 +1,4 @@
-"""A program for a pod in the cluster, on the standard library alone: it calls Services and prints JSON.
+"""A client program for a pod, with only the standard library: calls Services and prints JSON.
 
 client.py COMMAND ARGUMENT...
 """
@@ -39,7 +39,7 @@ def request(url: str, form: str = "", *headers: str) -> dict[str, Any]:
 
 
 def memcached(host: str, *pairs: str) -> dict[str, str]:
-    """Store KEY=VALUE pairs over one connection, and return what the same connection then gets."""
+    """Store KEY=VALUE pairs, and return the values read over the same connection."""
     with socket.create_connection((host, 11211), PATIENCE) as connection, connection.makefile("rb") as lines:
         stored: dict[str, str] = {}
         for key, value in (pair.split("=", 1) for pair in pairs):

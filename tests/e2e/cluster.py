@@ -142,7 +142,7 @@ def manager_pods() -> list[dict[str, Any]]:
 
 
 def condition(it: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return a condition of the object's current generation. Raises `AssertionError` if it has none."""
+    """Return a condition of the object's current generation; raise `AssertionError` if it is missing."""
     status = it.get("status", {})
     found = {each["type"]: each for each in status.get("conditions", ())}
     assert kind in found, f"{it['kind']} {it['metadata']['name']} has no condition {kind}: {sorted(found)}"

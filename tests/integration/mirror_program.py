@@ -47,11 +47,11 @@ class MirrorOperator(Operator[Foo]):
 
     @webhook.default
     async def note(self, foo: JsonObject, request: AdmissionRequest) -> None:
-        """Change nothing."""
+        """Return the object unchanged."""
 
     @webhook.validate_create
     async def accept(self, foo: Foo, request: AdmissionRequest) -> None:
-        """Refuse nothing."""
+        """Accept every object."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A program with one operator, whose reconciles do not end: each Foo says in which way.
+"""A program whose reconciles do not end; each Foo's spec selects the cause.
 
 python -m tests.integration.stubborn_operator run ...
 """

@@ -1,4 +1,4 @@
-"""Answers of the operators' webhooks, as a kubectl user sees them."""
+"""Webhook decisions of the operators, as kubectl shows them."""
 
 from __future__ import annotations
 

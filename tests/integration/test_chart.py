@@ -59,7 +59,7 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def untouched(module_control_plane: StartControlPlane) -> ControlPlane:
-    """For tests that apply nothing."""
+    """Start a control plane for tests that apply no object."""
     return module_control_plane().require(Feature.WORKLOADS)
 
 

@@ -1,4 +1,4 @@
-"""The client against a real API server: what is sent, what is refused, and what the next read shows."""
+"""The client against a real API server: requests, errors, and the results of later reads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Secret(Resource, group="", version="v1", plural="secrets"):
 
 
 class Bench:
-    """A client with running caches, and a count of what it sent."""
+    """A client with running caches and a request counter."""
 
     def __init__(self, client: Client, cache: Cache, metrics: Metrics, namespace: str) -> None:
         self.client = client

@@ -140,7 +140,7 @@ def test_console_grants_a_token_the_same_rights_as_the_api_server(console: Conso
                 assert answer.headers["WWW-Authenticate"] == "Bearer"
     # A guest may see that there is a search, and finds nothing.
     everywhere = console.ask("/search", tokens["reader"]).text
-    assert f"Name one in which you may: {FOOS}." in everywhere
+    assert f"Enter a namespace in which you may: {FOOS}." in everywhere
     assert NAME not in everywhere
     here = f"/search?namespace={console.namespace}"
     assert NAME not in console.ask(here, tokens["guest"]).text

@@ -70,7 +70,7 @@ def test_page_commands_print_what_the_page_shows_without_a_cluster(page: str, tm
 
 
 def remove_greetings(plane: ControlPlane, definitions: str) -> None:
-    """Delete the kind and its dependents: the garbage collector may miss them once the kind is gone.
+    """Delete the kind and its dependents: the garbage collector may miss dependents of a deleted kind.
 
     Otherwise the next test, whose Greeting has the same name, would find them as foreign objects.
     """

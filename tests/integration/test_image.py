@@ -58,7 +58,7 @@ def why_not() -> str | None:
 
 
 class ImageTree:
-    """The stages of one Dockerfile, built as they are asked for, and without a container engine.
+    """The stages of one Dockerfile, built on demand without a container engine.
 
     Each is a folder. Its steps run in it by chroot, in a mount namespace of their own: the machine's system
     folders lie read-only beneath, and this interpreter's installation stands for the `/usr/local` of the base

@@ -140,7 +140,5 @@ def taken_away(plane: ControlPlane, before: object) -> None:
 
 
 def check_removal_is_logged(manager: ManagerProcess) -> None:
-    told = manager.logs(
-        msg="removed the webhook registration of a killed manager: nothing listens at its URL"
-    )
+    told = manager.logs(msg="removed the webhooks of a killed manager: nothing listens at their URL")
     assert {each["object"] for each in told} == {*REGISTERED, "pets.petstore.example.com"}

@@ -23,7 +23,7 @@ class MemcachedWalk(Walk):
         return self.get("cache.example.com/v1", "memcacheds", name)
 
     def has_ready_nodes(self, count: int, name: str = "memcached-sample") -> None:
-        """Assert that `nodes` names exactly the running pods of that Memcached, all of them ready."""
+        """Assert that `nodes` names exactly the ready pods of the Memcached."""
         status = self.memcached(name)["status"]
         pods = self.plane.api.get(pod_path(self.namespace), labelSelector=f"memcached_cr={name}")["items"]
         running = sorted(

@@ -102,7 +102,7 @@ def stored_versions(plane: ControlPlane) -> Counter[str]:
 
 
 def in_etcd(address: str) -> list[bytes]:
-    """Return the gadgets as they are stored, by the gateway of etcd, which takes JSON over HTTP."""
+    """Return the stored gadgets from etcd, through its JSON gateway."""
     first, end = (base64.b64encode(f"/registry/{GROUP}/{PLURAL}{last}".encode()).decode() for last in "/0")
     body = json.dumps({"key": first, "range_end": end}).encode()
     with urllib.request.urlopen(f"http://{address}/v3/kv/range", data=body, timeout=30.0) as answer:
@@ -133,7 +133,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def home(plane: ControlPlane) -> Iterator[str]:
-    """Create a namespace for one test's gadgets; deletion of their definition removes them."""
+    """Create a namespace for one test's gadgets; the deletion of their CRD removes the gadgets."""
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(plane, name)
     yield name

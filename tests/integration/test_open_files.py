@@ -93,7 +93,7 @@ def test_manager_logs_exhausted_descriptors_once_and_recovers(
     eventually(manager.is_ready)
     assert manager.stop() == 0
     [line] = limit_lines(manager)
-    assert "all of 10 open files" in line
+    assert "all 10 allowed files are open" in line
     assert "stacktrace" not in manager.process.output()
 
 

@@ -1,4 +1,4 @@
-"""One Deployment per operator, each with its own service account and token."""
+"""One Deployment per operator, each with its own service account."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_policy_limits_the_account_of_a_single_operator(plane: ControlPlane, tmp
 
 
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:
-    """Return whether the server does not say 403."""
+    """Return whether the server answers with another status than 403."""
     try:
         access.request(method, path, query={"dryRun": "All"} if body else None, body=body)
     except ApiFailure as failure:

@@ -212,7 +212,7 @@ def before_the_upgrade(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def leave_behind(site: Site, name: str, birthday: str) -> str:
-    """Create a Pet and its record as a v1alpha1-only manager left them; return the record's id."""
+    """Create a Pet and its record in the state of a v1alpha1-only manager; return the record's id."""
     made = site.create(ALPHA, name, birthday=birthday)
     content = ("Thor", "--type=dog", "--birthday=2021-04-01", f"--idempotency-key={made['metadata']['uid']}")
     identity = petstore("add", *content, f"--address={site.store}").stdout.strip()

@@ -1,4 +1,4 @@
-"""Leader election between two replicas: one works, the other is on standby, and never both work."""
+"""Leader election between two replicas: one reconciles and the other is on standby, never both at once."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Crowd:
             plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
 
     def create(self, count: int) -> None:
-        """Make that many more, in all namespaces alike."""
+        """Create `count` more Memcacheds, spread over all namespaces."""
         for namespace in NAMESPACES:
             names = [f"m-{len(self._names) + index:04d}" for index in range(count // len(NAMESPACES))]
             self.plane.api.create_many(memcached_path(namespace), map(memcached, names))
@@ -207,7 +207,7 @@ class Crowd:
 
 
 def is_done(obj: dict[str, Any], deployment: dict[str, Any] | None) -> bool:
-    """Return whether its status is of its latest spec, and its Deployment as that has it."""
+    """Return whether status and Deployment match the latest spec."""
     observed = obj.get("status", {}).get("observedGeneration")
     return (
         observed == obj["metadata"]["generation"]
@@ -258,7 +258,7 @@ def audited_plane(
     run_manager: RunManager,
     tmp_path: Path,
 ) -> Audited:
-    """On a server with the flags that the test says besides."""
+    """Start a control plane with an audit log and the flags of the test's parameter."""
     # A server without audit logs does not start with these flags.
     control_plane_kind.create(tmp_path / "not-started").require(Feature.AUDIT_LOG)
     policy, log = tmp_path / "audit-policy.json", tmp_path / "audit.log"

@@ -16,7 +16,7 @@ from tests.support.memcacheds import memcached, memcached_path
 
 @pytest.fixture
 def gone(tmp_path: Path) -> Iterator[DevclusterControlPlane]:
-    """Start and kill a control plane with the definitions; a test can restart it at its address."""
+    """Start and kill a control plane with the CRDs; a test can restart it at the same address."""
     with DevclusterControlPlane(tmp_path / "plane") as plane:
         install_crds(plane)
         plane.kill("apiserver")

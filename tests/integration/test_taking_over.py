@@ -81,7 +81,7 @@ class Old:
         return found
 
     def is_taken_over(self, name: str) -> bool:
-        """Return whether the object says that its child is available."""
+        """Return whether the object's status reports an available child."""
         conditions = self.get(self.webs, name).get("status", {}).get("conditions", ())
         return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 

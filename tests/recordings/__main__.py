@@ -34,7 +34,7 @@ class Refused(Exception):
 
 
 def main() -> int:
-    """Record; returns the exit code."""
+    """Record the answers; return the exit code."""
     parser = argparse.ArgumentParser(prog="make record", description=__doc__)
     parser.add_argument(
         "--only",
@@ -140,7 +140,7 @@ def _version_text(which: dict[str, Any]) -> str:
 
 
 def _outcomes(wanted: list[Part], folder: Path) -> Iterator[tuple[Part, dict[str, Any] | AssertionError]]:
-    """Each part's answers, or why there are none; one control plane for each group that needs all of it."""
+    """Return the answers of each part, or the error; each group of parts uses one control plane."""
 
     def outcome(part: Part) -> dict[str, Any] | AssertionError:
         try:

@@ -84,7 +84,7 @@ class Server:
         accept: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Answer:
-        """`body` is JSON, or a text as it is."""
+        """Send a request; `body` is JSON or literal text."""
         target = f"{path}?{urlencode(query)}" if query else path
         payload = body if isinstance(body, str | None) else json.dumps(body)
         headers = {**self._headers, "Content-Type": media, "Accept": accept, "User-Agent": "recorder"}

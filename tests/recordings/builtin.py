@@ -28,13 +28,13 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def object_cases() -> dict[str, Json]:
-    """`create` is sent as a dry run; with `change` it is done, and a PUT with the change is the dry run."""
+    """Return cases: a dry run of `create`, or a created object and a dry-run PUT of its `change`."""
     (cases,) = load_cases(OBJECTS)
     return {each["name"]: each for each in cases}
 
 
 def row_cases() -> dict[str, Json]:
-    """`object` is created, and `status`, if any, given to it."""
+    """Return cases that create `object` and set its `status`, if any."""
     (cases,) = load_cases(ROWS)
     count: collections.Counter[str] = collections.Counter()
     found = {}
@@ -172,7 +172,7 @@ def _collection(name: str) -> str:
 
 
 def _typed(name: str, obj: Json) -> Json:
-    """`@` stands for the namespace."""
+    """Return the object with apiVersion and kind, and with the namespace in place of `@`."""
     resource = RESOURCES[name]
     return {"apiVersion": resource.api_version, "kind": resource.kind, **_in_namespace(obj)}
 

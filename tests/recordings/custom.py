@@ -52,7 +52,7 @@ def schemas() -> dict[str, Json]:
 
 
 def object_cases() -> dict[str, Json]:
-    """With the names of the `schema`, and of the one `before`; their own, and the `old` and `new` spec."""
+    """Return cases by name: names of the `schema` and of the schema `before`, and `old` and `new` spec."""
     (cases,) = load_cases(OBJECTS)
     return {
         f"{schema} {number}": {
@@ -68,7 +68,7 @@ def object_cases() -> dict[str, Json]:
 
 
 def rules() -> Json:
-    """`properties` of the object and its `self`."""
+    """Return the file of rule cases: `properties` of an object, its `self`, and rules."""
     (cases,) = load_cases(RULES)
     found: Json = cases
     return found

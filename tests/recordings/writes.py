@@ -35,7 +35,7 @@ def thing_schema() -> Json:
 
 
 def step_cases(part: str) -> dict[str, Json]:
-    """By name: the `body` that `manager` sends; `before`, if any, is what is to differ from what was left."""
+    """Return cases by name: `manager` sends `body`; `before` changes the object of the previous case."""
     (cases,) = load_cases(part)
     return {each["name"]: {**cases.get("common", {}), **each} for each in cases["steps"]}
 

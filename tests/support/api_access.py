@@ -23,7 +23,7 @@ BROKEN = (ConnectionError, ssl.SSLEOFError)
 
 
 class ApiFailure(Exception):
-    """The server answered with an error."""
+    """Error status from the server."""
 
     def __init__(self, status: int, body: str) -> None:
         super().__init__(f"{status}: {body[:500]}")

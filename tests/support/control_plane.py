@@ -1,4 +1,4 @@
-"""Interface of a control plane for integration tests, whichever kind it is."""
+"""Interface of every kind of control plane for integration tests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ControlPlane(abc.ABC):
     """
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is for its files; tests may add theirs."""
+        """Create a control plane with its files in `folder`; tests may add files."""
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         """The administrator's."""
@@ -91,7 +91,7 @@ class ControlPlane(abc.ABC):
         return self._daemons[name]
 
     def check(self) -> None:
-        """Raise DaemonDied unless every part runs, so that no test waits for a dead part."""
+        """Raise DaemonDied unless every part runs."""
         for daemon in self._daemons.values():
             daemon.check()
 
@@ -140,7 +140,7 @@ class ControlPlane(abc.ABC):
         self.stop()
 
     def require(self, *features: Feature) -> Self:
-        """Skip the test, saying why, unless every feature is there."""
+        """Skip the test with a reason unless every feature is available."""
         for feature in features:
             if not self.supports(feature):
                 raise Lacking(f"this control plane has no {feature.value}")

@@ -17,7 +17,7 @@ TAIL_LINES = 20
 
 
 class DaemonDied(Exception):
-    """The program ended when it was expected to run."""
+    """Error: a program ended unexpectedly."""
 
 
 class Daemon:

@@ -52,7 +52,7 @@ async def check_effort(measure: Callable[[], Awaitable[float]], *, below: float,
 
 @functools.cache
 def shortest_unit() -> float:
-    """Processor seconds of the fixed piece at the fastest of five moments, once for this process.
+    """Return the shortest of five measured processor times of the fixed piece, cached for the process.
 
     At another moment the machine may be up to three times as fast.
     """

@@ -105,7 +105,7 @@ class Fault:
 class FaultProxy(LoopThread):
     """Proxy that forwards and counts all requests until a test injects a fault.
 
-    Every command takes hold before it returns. A match without arguments is every request.
+    Every command has taken effect when it returns. A match without arguments is every request.
     """
 
     def __init__(self, upstream: Credentials, *, folder: Path) -> None:
@@ -363,7 +363,7 @@ def _is_accepted(task: asyncio.Task[Any]) -> bool:
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an answer without reading it to its end; a close would linger."""
+    """Abort the connection of an incomplete answer, because a normal close would wait."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -374,7 +374,7 @@ def _end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def reset(connection: web.Request | asyncio.Transport) -> None:
-    """Drop a client's connection the hard way: it sees a reset, not an end."""
+    """Reset a client's connection instead of closing it."""
     transport = connection.transport if isinstance(connection, web.Request) else connection
     if transport is None:
         return

@@ -97,7 +97,7 @@ class Forked:
 
 
 def fork_our_programs() -> None:
-    """Fork our programs from now on; before, each one starts from its file, as for a user."""
+    """Start our programs by forks from now on; before this call, each one starts from its file."""
     _Server.forks = True
 
 
@@ -248,7 +248,7 @@ def _become(request: _Request) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends; elsewhere than on Linux it lives on."""
+    """Let the kernel kill this process when its parent ends; this works only on Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
         if os.getppid() != parent:
@@ -279,7 +279,7 @@ def _import_all() -> None:
 
 
 def main() -> None:
-    """Fork a process per request until the clients are gone; each one becomes the requested program."""
+    """Fork a process per request until all clients have disconnected; each runs the requested program."""
     request = _serve(socket.socket(fileno=int(sys.argv[1])))
     if request is not None:
         _become(request)

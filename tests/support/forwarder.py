@@ -18,7 +18,7 @@ async def _nothing(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
 
 
 class Forwarder:
-    """Serves within an `async with` block, at `port`.
+    """TCP forwarder that listens on `port` within an `async with` block.
 
     Attributes:
         connections: those passed on, by port.

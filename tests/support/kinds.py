@@ -70,7 +70,7 @@ class Port(ApiModel):
 
 
 class Limits(ApiModel):
-    """Between what a widget moves.
+    """Range of a widget's movement.
 
     Both ends are
     included.

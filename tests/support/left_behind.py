@@ -40,7 +40,7 @@ class _NobodyHasSeen(logging.Handler):
 
 
 def pytest_sessionstart() -> None:
-    """Listen to asyncio."""
+    """Install the handler for asyncio's log."""
     logging.getLogger("asyncio").addHandler(_NobodyHasSeen())
 
 

@@ -40,7 +40,7 @@ class Held:
 
 
 class Faults(grpc.aio.ServerInterceptor):
-    """Fails or holds the next calls of a method: "before" their effect, or "after" it, before the answer."""
+    """Injector that fails or holds the next calls of a method "before" or "after" their effect."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[tuple[str, Held | None]]] = {}
@@ -48,7 +48,7 @@ class Faults(grpc.aio.ServerInterceptor):
         """How often each method with one answer was called."""
 
     def hold(self, method: str, when: str = "before") -> Held:
-        """Hold up the next call of `method`, such as "AddPets", until it is released or given up."""
+        """Hold the next call of `method`, such as "AddPets", until its release or cancellation."""
         held = Held()
         self._waiting.setdefault(method, []).append((when, held))
         return held

@@ -34,7 +34,7 @@ class Roles:
     def grant(
         self, *files: str | Path, keep: Callable[[Permission], bool] = lambda permission: True
     ) -> set[Permission]:
-        """Let the user do what these files say, as far as `keep` lets it, and nothing else that they say.
+        """Grant the user the rules in these files that `keep` accepts.
 
         Returns the permissions that were granted.
         """
@@ -85,7 +85,7 @@ class Roles:
 
 
 def is_allowed(plane: ControlPlane, user: str, **attributes: dict[str, str]) -> bool:
-    """Whether the user may do what these attributes, of a resource or of none, say in an access review."""
+    """Return whether an access review with these attributes allows the user's request."""
     body = {"spec": {"user": user, **attributes}}
     review = plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
     return bool(review["status"]["allowed"])

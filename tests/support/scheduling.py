@@ -35,7 +35,7 @@ def has_business_on(item: pytest.Item, *, everything: bool) -> bool:
 
 
 def runs_nowhere_else(item: pytest.Item) -> bool:
-    """Whether a test is where all tests run, and has no mark that brings it to another control plane."""
+    """Return whether a test runs only on the default control plane, without a mark for another one."""
     here = kind_of(item)
     return not (here and here.marks) and not any(
         item.get_closest_marker(mark) for kind in KINDS for mark in kind.marks

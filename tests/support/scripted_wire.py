@@ -117,24 +117,24 @@ class Reply:
 
 @dataclass(frozen=True)
 class Unreached:
-    """No connection can be made."""
+    """Step: no connection can be made."""
 
 
 @dataclass(frozen=True)
 class LostBefore:
-    """The connection breaks before the server has seen the request."""
+    """Step: the connection breaks before the server has received the request."""
 
 
 @dataclass(frozen=True)
 class LostAfter:
-    """The server acts, and the connection breaks before the answer arrives."""
+    """Step: the server acts, and the connection breaks before the answer arrives."""
 
     step: Step = field(default_factory=Reply)
 
 
 @dataclass(frozen=True)
 class Stall:
-    """No answer ever comes."""
+    """Step: the server never answers."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Stream:
         self.feed(orjson.dumps({"type": kind, "object": value}) + b"\n")
 
     def end(self) -> None:
-        """Close in good order."""
+        """Close the stream without an error."""
         self._pieces.put_nowait(None)
 
     def cut(self) -> None:

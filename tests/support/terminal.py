@@ -37,7 +37,7 @@ exec "{program}" "$@"
 
 
 class Terminal:
-    """Runs commands against a control plane, for the length of a `with` block; then what it started ends."""
+    """Shell against a control plane for a `with` block; the end of the block ends its processes."""
 
     def __init__(
         self, folder: Path, plane: ControlPlane | None = None, *, config: Path = ROOT / "config"
@@ -77,7 +77,7 @@ class Terminal:
         (self._folder / name).write_text(text)
 
     def follow(self, command: Command) -> None:
-        """Run a command of a page; it has to succeed, and to print what the page shows."""
+        """Run a command of a page; assert that it succeeds and prints the documented output."""
         if command.in_background:
             self._start(command)
         elif command.text.startswith(ONLY_LOOK):
@@ -151,7 +151,7 @@ _DIFFERS = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as one types it, and what the page shows below it."""
+    """A command, and its documented output."""
 
     where: str
     text: str
@@ -196,7 +196,7 @@ def _without_remark(line: str) -> str:
 
 
 def difference(shown: Iterable[str], came: str) -> str | None:
-    """None when what came is what is shown, apart from what is another each time; else both, for a message.
+    """Return None if the output matches the documented output except for variable parts, else a message.
 
     A shown line of three dots alone stands for any lines, and within a line they stand for anything.
     """

@@ -34,7 +34,7 @@ def tool(name: str) -> Path:
 def output_of(
     *command: str | Path, cwd: Path = ROOT, environ: Mapping[str, str] | None = None, timeout: float = 300
 ) -> str:
-    """Return what a command prints, in this environment or in `environ`; fail with all of it."""
+    """Return the output of a command, with this environment or `environ`; a failure shows all output."""
     done = subprocess.run(
         command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout, check=False
     )

@@ -1,4 +1,4 @@
-"""mypy in the process of the tests."""
+"""Runs mypy in the process of the tests."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ PATIENCE = 30.0
 
 
 class WebhookServer(LoopThread):
-    """Serves within a `with` block, on a port that it keeps; `down` closes it for a while.
+    """Webhook server for a `with` block, on a fixed port; `down` closes the port temporarily.
 
     By default it converts by name alone, allows everything and changes nothing. `conversions` and
     `admissions` are the requests that came, in their order; `callers` are the connections, by path.
@@ -110,7 +110,7 @@ class WebhookServer(LoopThread):
         self.loop.add_reader(listener, self._accept)
 
     def _accept(self) -> None:
-        """Take a connection, with a task for its greeting: one under way when all ends must end as well."""
+        """Accept a connection, with a task for its TLS handshake that ends with the server."""
         assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
@@ -164,7 +164,7 @@ class WebhookServer(LoopThread):
         await asyncio.gather(*handlers, return_exceptions=True)
 
     async def _until_left(self, connection: socket.socket) -> None:
-        """End a connection, and return once the caller has: until then it may send a request into it."""
+        """Close a connection, and return when the client has closed it; until then it may send a request."""
         with connection, contextlib.suppress(OSError, TimeoutError):
             connection.setblocking(False)
             connection.shutdown(socket.SHUT_WR)

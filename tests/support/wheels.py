@@ -38,9 +38,9 @@ _WRITTEN = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 
 @functools.cache
 def dependencies(*projects: str, extra: str = "") -> dict[str, Distribution]:
-    """All that our `projects` need to run, and what that needs in turn, as it is installed here.
+    """Return the installed dependencies, direct and indirect, of our `projects`.
 
-    None is all of them. They themselves are not among it. An `extra` adds what they need for that.
+    Without names, use all projects. The projects are not in the result. `extra` adds its dependencies.
     """
     found: dict[tuple[str, str], Distribution] = {}
     waiting = [
@@ -92,7 +92,7 @@ def pack_all(folder: Path) -> str:
 
 
 def pack(installed: Distribution, folder: Path) -> Path:
-    """Write its wheel into `folder`, with none of the scripts but those that an installer makes."""
+    """Write the distribution's wheel into `folder`, with only the scripts that an installer creates."""
     files = list(_files(installed))
     # Deeper ones may belong to vendored packages.
     (info,) = {path.removesuffix("/METADATA") for path in files if METADATA.fullmatch(path)}
@@ -107,7 +107,7 @@ def pack(installed: Distribution, folder: Path) -> Path:
 
 
 def build_library(folder: Path) -> Path:
-    """Build the library's wheel into `folder`, of a copy of the sources, by what is installed here."""
+    """Build the library's wheel into `folder` from a copy of the sources, with the installed build tools."""
     with tempfile.TemporaryDirectory() as copy:
         for name in (*LIBRARY_PACKAGES, "pyproject.toml", "LICENSE", "README.md"):
             if (ROOT / name).is_dir():

@@ -1,9 +1,8 @@
-"""The Common Expression Language as Kubernetes has it: parsed, checked against the schema's types, and run.
+"""Kubernetes' Common Expression Language: parser, type checks against the schema, and evaluation.
 
-An expression is compiled to Python functions over plain JSON values, because the objects are there as such:
-nothing is converted for a rule to run. The Rust implementation (the package `cel`) converts the whole object
-for each rule (95 µs for a small one, here 1), knows no types, and lacks the optional syntax and the
-functions of Kubernetes.
+An expression is compiled to Python functions over plain JSON values, so that objects need no conversion
+before a rule runs. The Rust implementation (the package `cel`) converts the whole object for each rule (95 µs
+for a small one, here 1), knows no types, and lacks the optional syntax and the functions of Kubernetes.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def compile_expression(
     estimate: Type | None = None,
     types: Collection[str] = (),
 ) -> Program:
-    """Read and check `source`, in which `variables` may stand.
+    """Parse and check `source`, which may use `variables`.
 
     Args:
         source: The text.
@@ -77,8 +77,8 @@ def compile_expression(
         types: The names of types whose values the expression may make: `Object{...}`.
 
     Raises:
-        CompileError: it is wrong; with every issue found, as the server words them.
-        InstantiationError: it is right but for a constant.
+        CompileError: the expression is wrong; the error has all issues in the server's words.
+        InstantiationError: only a constant is wrong.
     """
     compiler = Compiler(source, variables, types)
     try:
@@ -107,16 +107,16 @@ class Compiler:
         """Errors that are reported only for an otherwise valid expression."""
         self.used: set[str] = set()
         self.mixed = False
-        """Whether lists may have items of different types, as the arguments of `format` do."""
+        """Whether lists may have items of different types, as for the arguments of `format`."""
         self.checked = Checked()
         self.constant_issue: str | None = None
-        """Why the first constant that cannot be converted cannot."""
+        """The reason why the first invalid constant cannot be converted."""
         self._constants: set[int] = set()
-        """The conversions of constants, which are constants, by their nodes' identity."""
+        """Conversions of constants, by the identity of their nodes."""
         self._declared = frozenset(variables)
 
     def visit(self, node: syntax.Expr) -> Typed:
-        """Compile any node."""
+        """Compile a node."""
         typed = self._visit(node)
         self.checked.types[id(node)] = typed.type
         return typed
@@ -137,7 +137,7 @@ class Compiler:
         return compilers[type(node)](node)
 
     def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed:
-        """Compile a node in which these variables may stand, too."""
+        """Compile a node that may also use these variables."""
         outer, declared = self.scope, self._declared
         self.scope = {**outer, **names}
         self._declared = declared - names.keys()
@@ -147,7 +147,7 @@ class Compiler:
             self.scope, self._declared = outer, declared
 
     def fail(self, at: int, text: str) -> Typed:
-        """Note an issue and go on with a value that goes with everything."""
+        """Record an issue, and continue with a value that fits all types."""
         self.issues.append((at, text))
         return Typed(ERROR, _never)
 
@@ -337,7 +337,7 @@ class Compiler:
             self.late_issues.append((last.at, f"invalid {name} argument"))
 
     def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed:
-        """Note that there is no such function for such values."""
+        """Record that no function has these parameter types."""
         shown = list(map(str, types))
         applied = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
         return self.fail(at, f"found no matching overload for '{name}' applied to '{applied}'")
@@ -375,7 +375,7 @@ def _fits(overload: Overload, types: list[Type]) -> bool:
 
 
 def _takes_nulls(overload: Overload, types: list[Type]) -> bool:
-    """Return whether no null is given for an object, which the compiler alone allows."""
+    """Return whether null is passed as an object, which only the compiler allows."""
     return all(
         given != NULL or want.variable or want in {NULL, DYN}
         for want, given in zip(overload.params, types, strict=True)

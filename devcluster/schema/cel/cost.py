@@ -66,7 +66,7 @@ class Size(NamedTuple):
     most: int
 
     def __or__(self, other: Size) -> Size:
-        """Return what includes both."""
+        """Return bounds that include both sizes."""
         return Size(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -82,7 +82,7 @@ class _Entries(NamedTuple):
     value: Size
 
     def __or__(self, other: _Entries) -> _Entries:
-        """Return what includes both."""
+        """Return bounds that include both contents."""
         return _Entries(self.kind, self.key | other.key, self.value | other.value)
 
 
@@ -114,7 +114,7 @@ class _Variable(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """An argument of a call, as it was estimated when its cost was."""
+    """An argument of a call, with the size known when the call's cost was estimated."""
 
     type: Type
     size: Size | None

@@ -78,7 +78,7 @@ def _maker(kind: Type, read: Callable[..., Any]) -> Callable[..., Opaque]:
 
 
 def _on(read: Callable[[Any], Any]) -> Callable[[Opaque], Any]:
-    """Return a function of the value in an opaque one."""
+    """Return a function of an opaque value that applies `function` to its content."""
     return lambda of: read(of.value)
 
 
@@ -328,7 +328,7 @@ DECISION = Type("kubernetes.authorization.Decision")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authority:
-    """An authorizer with what is asked so far."""
+    """An authorizer with the attributes of the check so far."""
 
     type_name: ClassVar[str] = AUTHORIZER.name
     decide: Callable[[Mapping[str, str]], tuple[bool, str]]

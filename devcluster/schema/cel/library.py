@@ -6,7 +6,7 @@ from devcluster.schema.cel import kubernetes_library, standard_library
 from devcluster.schema.cel.types import Table
 
 NAMESPACES = frozenset({"format", "ip", "jsonpatch", "lists", "optional", "sets", "strings"})
-"""Names that may stand before a dot without being a variable."""
+"""Names before a dot that are not variables."""
 
 FUNCTIONS: Table = {}
 for _table in (

@@ -26,13 +26,13 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import NONE, Optional, compare
 
 BUDGET = "@budget"
-"""Under this name an environment may have a list of one number: how many turns comprehensions may take."""
+"""The key of an environment's list with the number of remaining loop turns."""
 _TURN = "@turn"
-"""Under this name an environment has the item, index or key that its turn is about."""
+"""The key of an environment's current item, index or key."""
 
 
 class Compiler(Protocol):
-    """The part of the compiler that macros use."""
+    """The compiler's methods that macros use."""
 
     def visit(self, node: syntax.Expr) -> Typed: ...
     def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed: ...
@@ -42,7 +42,7 @@ class Compiler(Protocol):
 
 
 def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:
-    """Compile a call of a macro; None when it is none."""
+    """Compile a call of a macro; return None if the function is no macro."""
     if node.function == "has" and node.target is None and len(node.args) == 1:
         return _has(compiler, node)
     if node.target is None:

@@ -144,7 +144,7 @@ def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict
 
 
 def with_older(newest: dict[str, Output], older: dict[str, Output], version: str) -> dict[str, Output]:
-    """Return the newest kubectl's output, with the older one's differences beside it."""
+    """Return the newest kubectl's output, and the differences of the older kubectl's output."""
     kept = {}
     for label, output in newest.items():
         other = {

@@ -1,4 +1,4 @@
-"""A program with one operator, whose webhooks do what each object asks them to.
+"""A program with one operator, whose webhooks decide as each object's spec requests.
 
 python -m tests.integration.webhook.judged_operator run ...
 """
@@ -56,7 +56,7 @@ class JudgedOperator(Operator[Judged]):
 
     @webhook.validate_create
     async def judge(self, judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
-        """Do as the object asks."""
+        """Decide as `spec.ask` requests."""
         match judged.spec.ask:
             case "refuse":
                 raise Refused(invalid("spec.ask", judged.spec.ask, "must not be asked"))

@@ -75,7 +75,7 @@ def are_asked(plane: ControlPlane) -> None:
 
 
 def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
-    """Assert that a renewal is over: the one authority left is a later one, and signs what is served."""
+    """Assert that a renewal is complete: only a newer authority is trusted, and signs the certificate."""
     [authority] = secret(plane, "ca.crt")
     assert authority.since > than.since
     [serving] = secret(plane, "tls.crt")

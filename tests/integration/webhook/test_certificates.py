@@ -65,7 +65,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
-    """With the configurations as `make deploy` installs them, and no certificate yet."""
+    """Install the webhook configurations as `make deploy` does, without a certificate."""
     install(plane)
     yield plane
     for path in (MUTATING, VALIDATING, SECRET):
@@ -80,7 +80,7 @@ def install(plane: ControlPlane) -> None:
 
 
 def set_bundle(plane: ControlPlane, path: str, bundle: str | None) -> None:
-    """Put a CA bundle, base64, where the conversion of a CRD has it."""
+    """Set the base64 CA bundle in a CRD's conversion webhook."""
     plane.api.patch(path, {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}})
 
 
@@ -198,6 +198,20 @@ async def test_certificate_rotator_restores_ca_bundles_that_an_installer_reset(i
         "CustomResourceDefinition pets.petstore.example.com",
         "ValidatingWebhookConfiguration test-validating-webhook-configuration",
     ]
+
+
+async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
+    with capture_logs() as lines:
+        async with running(plane.kubeconfig) as certificates:
+            # The configurations are missing, and readiness does not depend on them.
+            await eventually_async(lambda: asyncio.to_thread(certificates.source.pair, datetime.now(UTC)))
+            await asyncio.sleep(1.5)
+            missing = [line["reason"] for line in lines if "is not installed" in line.get("reason", "")]
+            assert len(missing) == 2
+            install(plane)
+            await eventually_async(lambda: asyncio.to_thread(all_trust, plane, certificates))
+    for path in (MUTATING, VALIDATING, SECRET):
+        plane.api.delete(path)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Webhooks for Pods and Deployments: the requests that the API server sends, and those that it does not."""
+"""Webhooks for Pods and Deployments: the API server calls them only for matching requests."""
 
 from __future__ import annotations
 

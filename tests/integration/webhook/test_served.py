@@ -1,4 +1,4 @@
-"""Webhooks with certificates from files, from the API server's call to what a person sees."""
+"""Webhooks with certificates from files, from the API server's call to the user's message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VALIDATING = (
 
 
 class Served(NamedTuple):
-    """A manager that serves webhooks, and an API server that was told of it."""
+    """A manager that serves webhooks, and an API server that calls them."""
 
     plane: ControlPlane
     manager: ManagerProcess

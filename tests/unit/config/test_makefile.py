@@ -25,7 +25,7 @@ def test_make_help_lists_the_usual_targets():
 
 
 def test_make_runs_tests_marked_whole_only_in_test_all():
-    # SEEDS is given each time: a make that runs these tests may have it.
+    # Always pass SEEDS, because a make that runs these tests may have set it.
     (quick,), (smoke,), (whole,) = (
         [line for line in make("--dry-run", *goal).stdout.splitlines() if "/pytest " in line]
         for goal in (("test", "SEEDS="), ("test", "SEEDS=300"), ("test-all", "SEEDS="))
@@ -37,7 +37,7 @@ def test_make_runs_tests_marked_whole_only_in_test_all():
 
 
 def test_make_check_runs_quick_unit_tests_and_each_operator_once():
-    # Without a repository there is nothing that differs.
+    # Without a git repository, no file counts as changed.
     files = output_of(sys.executable, QUICK_TESTS, environ={"GIT_DIR": "/nowhere"}).split()
     smoke = [file for file in files if not file.startswith("tests/unit/")]
     text = "".join((ROOT / file).read_text() for file in smoke)

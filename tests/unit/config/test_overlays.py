@@ -144,7 +144,7 @@ def test_per_operator_overlay_has_one_deployment_per_operator_and_one_for_webhoo
     ]
     assert subjects
     assert all((each["name"], each["namespace"]) == (home, SYSTEM) for each in subjects)
-    # No pod belongs to two.
+    # No pod belongs to two Deployments.
     for name, each in managers.items():
         matching = [
             other for other in managers if selected(each["spec"]["selector"]["matchLabels"], labels[other])

@@ -25,7 +25,7 @@ INSTALLED = {
 def test_folders_with_modules_are_packages(package: str):
     folders = {module.parent for module in (ROOT / package).rglob("*.py")}
     assert folders
-    # Without this file a folder is missing in what is installed, and no layer is checked in it.
+    # Without this file the folder is not installed, and import-linter ignores it.
     assert [
         str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()
     ] == []

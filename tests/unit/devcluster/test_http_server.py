@@ -180,7 +180,7 @@ async def test_server_decodes_method_path_query_headers_and_body(client: Client)
         (f"Content-Length: {BODY_LIMIT}", b"a" * BODY_LIMIT, BODY_LIMIT),
         (f"Content-Encoding: gzip\nContent-Length: {len(PACKED)}", PACKED, len(PACKED)),
     ],
-    ids=["chunked", "of the limit", "compressed"],
+    ids=["chunked", "maximum size", "compressed"],
 )
 async def test_server_reads_bodies_that_are_chunked_compressed_or_of_the_maximum_size(
     client: Client, head: str, body: bytes, size: int

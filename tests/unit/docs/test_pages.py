@@ -197,7 +197,9 @@ def test_linter_finds_no_problems_in_example_code(example: ExampleOperator, chec
 # tests/integration/test_library.py runs the tests of the first page alone.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
 def test_example_tests_on_the_pages_pass(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # of ours they need but one
+    monkeypatch.setenv(
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
+    )  # the example tests need only one of our plugins
     options = ("-c", "/dev/null", f"--rootdir={example.folder}", "-o", "asyncio_mode=auto")
     plugin = ("-p", "pytest_asyncio.plugin")
     example.run("pytest", "-q", "--import-mode=importlib", *options, *plugin, "tests")

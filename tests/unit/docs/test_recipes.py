@@ -68,7 +68,7 @@ async def test_called_recipe_shows_the_report_of_another_program(page: Any):
             request = make_mocked_request(
                 "POST", f"/called/default/{name}", match_info={"namespace": "default", "name": name}
             )
-            request._read_bytes = b"well"  # the body of a request that was read
+            request._read_bytes = b"well"  # set the body as if the request had been read
             return int((await operator.called(request)).status)
 
         assert await call("b") == 404

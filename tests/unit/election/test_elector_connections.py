@@ -132,9 +132,11 @@ async def test_elector_reads_a_token_replaced_long_after_the_first_rejection(
         cluster.token = "second"
         await cluster.server.until(lambda: cluster.rejected >= 10)
         file.write_text(cluster.token)
+        before = cluster.rejected
         assert elector._lock.taken
         deadlines = {elector._lock.deadline}
         while len(deadlines) <= 3:  # three renewals
             assert permits(elector.leadership), elector.problem
             await asyncio.sleep(0.01)
             deadlines.add(elector._lock.deadline)
+    assert cluster.rejected <= before + 10, "it reads the file after each rejection"

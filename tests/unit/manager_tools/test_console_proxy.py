@@ -62,7 +62,7 @@ async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
             assert "SameSite=Strict" in cookie
             assert "Domain" not in cookie
         async with session.get(there, headers={"Host": host}) as answer:
-            assert answer.status == 403  # the key is spent
+            assert answer.status == 403  # the key is valid only once
     yield {"Cookie": cookie.partition(";")[0], "Host": host, "Origin": f"http://{host}"}
     await proxy.aclose()
 

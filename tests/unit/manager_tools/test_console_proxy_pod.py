@@ -37,7 +37,7 @@ THERE = (
     pod("evil-too", f"{ACCOUNT}s"),
     pod("ended", phase="Failed"),
     pod("going", deletionTimestamp="2031-01-01T00:00:00Z"),
-    *(pod("\x1b]0;owned\x07"), pod("--as=admin")),  # no names that an API server would give
+    *(pod("\x1b]0;owned\x07"), pod("--as=admin")),  # names that an API server would not accept
     pod("manager-b"),
     pod("manager-a", f"{ACCOUNT}-foo"),
     pod(LONG),

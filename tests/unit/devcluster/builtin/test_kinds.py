@@ -238,7 +238,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def damaged(obj: Json, path: tuple[Any, ...]) -> Iterator[Json]:
-    """Without the field; and with an empty or a null one, which decoding leaves where Go has no omitempty."""
+    """Yield the object with the field at `path` removed, then empty, then null."""
     for replacement in ("gone", "empty", "null"):
         copied = copy.deepcopy(obj)
         at: Any = copied

@@ -131,7 +131,7 @@ def test_chart_without_webhooks_keeps_only_the_conversion_webhook(chart: Path):
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert {each["name"] for each in container["ports"]} == {"health", "metrics"}
     assert not [each for each in made.values() if "cert-manager.io" in str(each["metadata"])]
-    # Reading objects of another version as if nothing had to be converted would lose what differs.
+    # Without conversion, a read in another version would lose fields.
     wanted = {each["metadata"]["name"] for each in manifests() if "conversion" in each.get("spec", {})}
     assert {name for (_, name), each in made.items() if "conversion" in each.get("spec", {})} == wanted
 

@@ -489,7 +489,7 @@ def test_model_source_refuses_text_without_a_crd_in_one_line(text: str, said: st
         {"conditions": {"type": "array", "items": {**object_schema(Condition), "required": None}}},
         {"conditions": {"type": "array", "items": {**object_schema(Condition), "enum": [None, 1, "a", {}]}}},
     ],
-    ids=["a name that is none in Python", "no properties", "nothing required", "values of any kind"],
+    ids=["an invalid Python name", "no properties", "nothing required", "values of any kind"],
 )
 def test_model_source_writes_importable_python_for_odd_properties(properties: Any, tmp_path: Path):
     columns = [{"name": "A", "type": "string", "jsonPath": ".spec.a"}]

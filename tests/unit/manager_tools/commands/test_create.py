@@ -54,7 +54,7 @@ def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command:
     tenant = ("--group=store", "--version=v1", "--kind=Tenant", "--owns=Namespace", "--cluster-scoped")
     assert command("create", "api", *tenant).code == 0
     assert command(*WEBHOOK, *EVERY).code == 0
-    # Both kinds in turn, the stored version later than the other one.
+    # Both kinds in turn; each storage version is added after the other version.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
         assert command("create", "webhook", "--kind=Company", more).code == 0
     [path] = (project / "config/crd/bases").glob("*_companies.yaml")
@@ -151,7 +151,7 @@ def test_create_lists_every_file_that_it_writes_and_git_can_revert_them(
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Copy this repository's own files, and enter the copy."""
     for name in ("apis", "controllers", "config", "petstore"):
-        shutil.copytree(ROOT / name, tmp_path / name)  # with what is compiled
+        shutil.copytree(ROOT / name, tmp_path / name)  # with its compiled files
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path

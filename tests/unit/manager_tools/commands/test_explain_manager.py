@@ -78,7 +78,7 @@ async def answering(
         host, port = server.sockets[0].getsockname()
         yield f"http{'s' if tls else ''}://{host}:{port}"
         if serving:
-            await asyncio.wait(serving)  # until they see that the client is gone
+            await asyncio.wait(serving)  # until the servers notice the disconnected client
 
 
 def page(body: bytes) -> bytes:
@@ -89,7 +89,7 @@ async def test_explain_reads_reconcile_records_and_the_owning_replica_from_the_m
     for manager_answer, owners in (
         ({"controllers": [CONTROLLER], "owners": [OWNER]}, [ShardOwner("pet", 0, 4, "pod_1", here=False)]),
         ({"controllers": [CONTROLLER]}, []),
-        # The object that it knows is another one of that name.
+        # The manager's object has the same name but another UID.
         ({"controllers": [{**CONTROLLER, "uid": "another"}], "owners": [OWNER]}, []),
     ):
         async with answering(page(orjson.dumps(manager_answer))) as manager:
@@ -137,7 +137,7 @@ async def test_explain_reports_the_reason_when_a_manager_does_not_answer(monkeyp
     monkeypatch.setattr(explain, "_LONGEST", 1000)
     async with answering(page(b" " * 2000)) as manager:
         assert "longer than 1000 bytes" in (await asked(manager))[1]
-    assert (await asked(manager))[1].startswith(f"No manager answers at {manager} (")  # nothing listens
+    assert (await asked(manager))[1].startswith(f"No manager answers at {manager} (")  # no server listens
     for status in (302, 403, 404):
         head = b"HTTP/1.1 %d No\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n" % status
         async with answering(head) as manager:

@@ -145,7 +145,7 @@ async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServ
     await run(concurrency=3, page_size=100, rate=5, settle=0)()
     assert most == 3
     sent = [each.at for each in server.wire.sent("PATCH", "/apis/test.example.com/*")]
-    # Three at once, as a burst; from then on five a second.
+    # A burst of three requests, then five requests per second.
     assert sent[-1] - sent[0] >= (10 - 3) / 5
 
 
@@ -187,7 +187,7 @@ async def test_migration_ends_when_the_server_fails_for_every_object(server: Gad
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-# A server that is not there, or not now.
+# Unreachable servers.
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ async def test_migration_runs_when_access_reviews_are_forbidden(server: GadgetSe
     assert await run()() is Outcome.DONE
 
 
-# Trying it.
+# Dry runs.
 
 
 async def test_migration_dry_run_reports_refusals_and_writes_nothing(server: GadgetServer, run: Start):
@@ -296,7 +296,7 @@ async def test_migration_dry_run_reports_refusals_and_writes_nothing(server: Gad
     assert {each.query["dryRun"] for each in server.wire.sent("PATCH")} == {"All"}
 
 
-# Interrupted, overtaken, twice at once: where the next run goes on, and that it may.
+# Interrupted and concurrent runs: the saved position of the next run.
 
 
 async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
@@ -347,7 +347,7 @@ async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServ
         (each.at, each.json()["metadata"]["annotations"]) for each in server.wire.sent("PATCH", DEFINITION)
     ]
     kept = [when for when, annotations in written if annotations[POSITION] is not None]
-    # Thirty seconds of work, and no write for each page.
+    # Thirty seconds of work, with fewer position writes than pages.
     assert len(kept) == 2
     assert all(10 <= later - sooner < 12 for sooner, later in itertools.pairwise(kept))
 
@@ -430,7 +430,7 @@ async def test_migration_position_stays_at_a_refused_object(server: GadgetServer
     assert position["done"] == 150
 
 
-# The definition changes meanwhile.
+# Changes of the CRD during a run.
 
 
 async def test_migration_restarts_when_definition_changes_during_run(server: GadgetServer, run: Start):
@@ -490,7 +490,7 @@ async def test_migration_fails_when_definition_is_deleted(
         await run()()
 
 
-# Two at once.
+# Concurrent runs.
 
 
 async def test_migration_succeeds_when_two_runs_overlap(server: GadgetServer, run: Start):

@@ -71,7 +71,7 @@ QUICK = {"power", "twice", "some_rights", "drift"}
     "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
 def test_simulated_fault_appears_in_the_timeline_and_operators_recover(what: str):
-    for seed in (2, 5, 1, 3, 0, 4):  # that with the fewest steps first
+    for seed in (2, 5, 1, 3, 0, 4):  # the seed with the fewest steps first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
         assert not outcome.violations, story_of(outcome)

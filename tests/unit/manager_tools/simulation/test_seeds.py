@@ -206,7 +206,7 @@ def test_simulation_frees_its_world_after_a_run():
 
 
 def test_assert_holds_accepts_user_defined_operators():
-    # The first of four is watched for half an hour.
+    # Every fourth seed is observed for half an hour.
     assert_holds(GreetingOperator, seeds=range(2), minutes=1)
     assert_holds(LedgerOperator, seeds=range(1, 4), minutes=1)
 

@@ -34,7 +34,7 @@ def turn() -> str:
     ],
 )
 @pytest.mark.long
-@pytest.mark.timeout(1800)  # all points of Wordpress are half a thousand runs
+@pytest.mark.timeout(1800)  # Wordpress has about 500 crash points
 def test_operator_recovers_from_a_crash_before_or_after_any_write(number: int):
     operators = (OPERATORS[number],)
     plan = plan_of(3, operators, minutes=1)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import pytest
 
 from controllers.example import parts, passwords, volumes
@@ -24,6 +25,8 @@ from manager.cache.store import Store
 from manager.certificates import rotation
 from manager.certificates.rotation import Rotation
 from manager.certificates.store import SecretStore
+from manager.client import client
+from manager.client.write import MERGE_PATCH
 from manager.election.coordinator import Leadership
 from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.kube.transport import Transport
@@ -230,6 +233,21 @@ def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None
         ctx.written()
 
     patch.setattr(reconciler.ObjectReconciler, "_remove_finalizers", release)
+
+
+@mutant("memcached", "took away labels spoilt=", took=1)
+def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
+    original = client.Client.apply
+
+    async def apply(self: client.Client, obj: Any, **more: Any) -> Any:
+        applied = await original(self, obj, **more)
+        others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
+        if others:
+            body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
+            await self._send("PATCH", type(obj), obj.key, body, content_type=MERGE_PATCH)
+        return applied
+
+    patch.setattr(client.Client, "apply", apply)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
