@@ -97,7 +97,7 @@ async def test_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene):
         {"conditions": [{"type": "Ready", "status": "False", "reason": "Lied", "lastTransitionTime": NOW}]},
         {"observedGeneration": 7},
     ],
-    ids=["wiped", "no id", "a wrong id", "no conditions", "a lie", "another generation"],
+    ids=["wiped", "no id", "a wrong id", "no conditions", "a false status", "another generation"],
 )
 async def test_check_enqueues_a_pet_whose_status_another_client_changed(scene: Scene, status: dict[str, Any]):
     keys = await scene.settled("thor", "tron")

@@ -84,7 +84,7 @@ async def one_that_vanishes(
     return True
 
 
-@pytest.mark.parametrize("behind", [False, True], ids=["cache is true", "cache is behind"])
+@pytest.mark.parametrize("behind", [False, True], ids=["current cache", "stale cache"])
 @pytest.mark.parametrize("replaced", [False, True], ids=["gone", "replaced"])
 async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_removed(
     server: ApiServer, store: EmbeddedStore, replaced: bool, behind: bool
