@@ -203,7 +203,7 @@ class TestOutcome:
         scene.answers(*replies)
         return await scene.apply(Deployment(metadata=WANTED.metadata, spec=spec))
 
-    @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the process that applied the object"])
+    @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the same process"])
     async def test_outcome_is_restored_when_another_field_manager_has_set_the_field(
         self, scene: Scene, known: bool
     ):
@@ -219,7 +219,7 @@ class TestOutcome:
         assert came.conflicts == (("kubectl", ".spec.replicas"),)
         assert [sent.query["force"] for sent in scene.patches] == ["false", "true"]
 
-    @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the process that applied the object"])
+    @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the same process"])
     async def test_outcome_is_updated_when_the_desired_value_of_our_own_field_changes(
         self, scene: Scene, known: bool
     ):
