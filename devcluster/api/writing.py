@@ -225,7 +225,7 @@ class _Attempt:
         match_namespace(metadata, call.namespace if resource.namespaced else "")
         check_name(call, obj)
         uid = metadata.get("uid")
-        if uid and uid != stored.uid and not call.patches:  # a patch's is checked like any immutable field
+        if uid and uid != stored.uid and not call.patches:  # patches: like any immutable field
             raise _uid_conflict(call, uid, stored.uid)
         if not version or version == "0":
             if not resource.strategy.unconditional_update:
