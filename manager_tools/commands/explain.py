@@ -152,7 +152,7 @@ def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> 
     ):
         told = runner.run(_explain(invocation.program, arguments, model, operators))
     if arguments.output == "json":
-        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")  # names may contain anything
+        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")  # ASCII: names may be in any script
     else:
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         sys.stdout.write(to_text(told, COLOURED if coloured else PLAIN))
