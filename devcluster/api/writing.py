@@ -309,7 +309,7 @@ class _Attempt:
         if info is not None and self._admission is not None:
             info.obj = obj if part is None else part.new
             await self._admission.validate(info)
-            if resource.custom_versions is not None:  # drop fields from webhooks that the schema does not have
+            if resource.custom_versions is not None:  # drop unknown fields from webhooks
                 resource.custom_versions.prune(obj)
         if self._managed:
             self._default(obj)
