@@ -319,14 +319,12 @@ class _Socket:
         self._response = response
 
     async def receive(self) -> bytes | None:
-        """Return the next message, or None when the client sends no more."""
         message = await self._response.receive()
         if message.type is WSMsgType.TEXT:
             return str(message.data).encode()
         return message.data if message.type is WSMsgType.BINARY else None
 
     async def send(self, message: bytes) -> None:
-        """Send a binary message; raise ConnectionError if the client has disconnected."""
         await self._response.send_bytes(message)
 
 

@@ -242,7 +242,7 @@ _NOT_GRANTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersi
 
 
 class Escalation(Plugin):
-    """A check that refuses roles and bindings beyond the writer's rights, except by `escalate` or `bind`."""
+    """A check that refuses roles and bindings beyond the writer's rights, without `escalate` or `bind`."""
 
     def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer

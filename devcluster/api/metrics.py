@@ -242,7 +242,6 @@ class _Stream(AsyncIterator[bytes]):
         return part
 
     async def aclose(self) -> None:
-        """Close the stream."""
         self._end()
         close = getattr(self._stream, "aclose", None)
         if close is not None:

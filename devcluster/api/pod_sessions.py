@@ -113,7 +113,6 @@ class _Channels:
         self.lowest = self._stdout if "stdout" not in discards else self._stderr
 
     async def read(self) -> bytes:
-        """Read as `Session.read` does."""
         if self._ended or "stdin" in self._discards:
             return b""
         piece = await self._pieces.get()
@@ -121,7 +120,6 @@ class _Channels:
         return piece
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
-        """Write as `Session.write` does."""
         if ("stderr" if stderr else "stdout") not in self._discards:
             await self.send(self._stderr if stderr else self._stdout, data)
 

@@ -300,7 +300,6 @@ class _Lines(AsyncIterator[bytes]):
         return self._lines.__anext__()
 
     async def aclose(self) -> None:
-        """Close the watch."""
         self._watch.close()
         await self._lines.aclose()
 

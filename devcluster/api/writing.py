@@ -225,7 +225,7 @@ class _Attempt:
         match_namespace(metadata, call.namespace if resource.namespaced else "")
         check_name(call, obj)
         uid = metadata.get("uid")
-        if uid and uid != stored.uid and not call.patches:  # a patch's is checked like any immutable field
+        if uid and uid != stored.uid and not call.patches:  # patches: like any immutable field
             raise _uid_conflict(call, uid, stored.uid)
         if not version or version == "0":
             if not resource.strategy.unconditional_update:
@@ -309,7 +309,7 @@ class _Attempt:
         if info is not None and self._admission is not None:
             info.obj = obj if part is None else part.new
             await self._admission.validate(info)
-            if resource.custom_versions is not None:  # drop fields that webhooks have added without a schema
+            if resource.custom_versions is not None:  # drop unknown fields from webhooks
                 resource.custom_versions.prune(obj)
         if self._managed:
             self._default(obj)

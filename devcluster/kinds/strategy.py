@@ -96,7 +96,7 @@ class Strategy:
         self.default(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Return the errors in a new object; the caller has checked its metadata."""
+        """Return the errors in a new object, whose metadata is already checked."""
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:

@@ -52,7 +52,7 @@ class Rule:
 
 
 def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estimate: bool = False) -> Rule:
-    """Compile one of a node's rules; with `estimate`, its programs say what they cost at most.
+    """Compile one of a node's rules; with `estimate`, its programs have a maximum cost.
 
     Raises:
         CompileError: it is wrong; the text is what the definition's error says.

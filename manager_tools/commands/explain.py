@@ -127,11 +127,11 @@ class ExplainArguments:
 )
 @pass_invocation
 def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> int:
-    """Tell why an object of one of this program's kinds is not ready.
+    """Explain why an object of one of this program's kinds is not ready.
 
-    That is what blocks it, its conditions, what it owns down to the pods, Events, and, if a manager answers,
-    its last runs, what asked for each, and when and why it is tried again. Where replicas share the work,
-    also which of them works on it.
+    The output has the cause, the object's conditions, its children down to the pods, and Events. If a manager
+    responds, it also has the last reconciles, their triggers, and the time and reason of the next one. With
+    shards, it also names the replica that owns the object.
 
     A KIND is as for kubectl: Pet, pets, pets.petstore.example.com, or a short name. The exit code is 0 if the
     object is ready, and 3 if it is not.
@@ -152,7 +152,7 @@ def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> 
     ):
         told = runner.run(_explain(invocation.program, arguments, model, operators))
     if arguments.output == "json":
-        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")  # names may contain anything
+        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")  # ASCII: names may be in any script
     else:
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         sys.stdout.write(to_text(told, COLOURED if coloured else PLAIN))

@@ -71,9 +71,9 @@ def declared_definitions(
 @_max_description
 @pass_invocation
 def generate(invocation: Invocation, check: bool, max_description: int | None) -> int:
-    """Write what is generated under config/ in this folder, from the operators' declarations.
+    """Write the generated files under config/ in this folder, from the operators' declarations.
 
-    These are definitions, roles and webhooks.
+    The files contain definitions, roles and webhooks.
     """
     config = Path("config")
     if not config.is_dir():

@@ -95,16 +95,17 @@ def migrate_storage(
     context: str | None,
     **options: Any,
 ) -> int:
-    """Have every object stored in the storage version of its definition, and trim status.storedVersions.
+    """Rewrite all objects in the storage version of their definition, and trim status.storedVersions.
 
-    A KIND is one of this program's (Pet, pets, pets.petstore.example.com), or the full name of any other
-    definition on the cluster; without any, all of this program's that are installed. Run it after a version
-    of a kind has become the storage version: until then the old one has to stay in the definition.
+    A KIND is a kind of this program (Pet, pets, pets.petstore.example.com), or the full name of any other
+    definition on the cluster; the default is all installed kinds of this program. Run the command after a
+    version has become the storage version; the old version has to stay in the definition until the migration
+    ends.
 
     The API server rewrites each object that is stored in another version, as it is: no content changes, and
-    concurrent writes of others are kept. Objects that it refuses to write are told with the reason; the
-    stored versions are then left as they are, and the exit code is 1. Interrupt it when you like, and run it
-    again: it goes on where it was, which it keeps in an annotation of the definition.
+    concurrent writes of others are kept. Objects that it refuses to write are printed with the reason; then
+    the stored versions stay unchanged, and the exit code is 1. You can interrupt the command at any time. The
+    next run continues at the same position, which is stored in an annotation of the definition.
     """
     arguments = MigrateArguments(kinds, kubeconfig, context, MigrationOptions(**options))
     operators = invocation.operators()

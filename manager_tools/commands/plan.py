@@ -95,14 +95,14 @@ def plan(
     every: bool,
     timeout: float,
 ) -> int:
-    """Tell what these operators would do to the objects that are there.
+    """Print the changes that these operators would make to existing objects.
 
-    Each object is reconciled once, with every write tried by the API server as a dry run, and the
-    differences are printed as kubectl diff does. Nothing is stored, no Event is recorded, and nothing outside
-    of the cluster is called.
+    Each object is reconciled once, with each write as a dry run of the API server, and the differences are
+    printed as kubectl diff does. The command stores nothing, records no Events, and calls nothing outside of
+    the cluster.
 
-    It takes the flags, variables and settings file of `run`: give it those with which the manager is to run.
-    The exit code is 0 if nothing would change, 3 if something would, and 1 if that is not known.
+    The command has the flags, variables and settings file of `run`: use the same values as for the manager.
+    The exit code is 0 without changes, 3 with changes, and 1 if the result is unknown.
     """
     if every is bool(files):
         raise click.UsageError("either -f FILE or --all is expected")

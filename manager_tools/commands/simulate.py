@@ -74,9 +74,9 @@ def _names(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
 def simulate(invocation: Invocation, /, **flags: Any) -> int:
     """Run the operators in a simulated cluster, in virtual time.
 
-    Meanwhile people change objects and things go wrong: processes die and freeze, connections break, answers
-    get lost, the API server is behind. Each seed is another run, and always the same one. Invariants are
-    checked at every write and in the end; the exit code is 1 when one does not hold.
+    Simulated users change objects, and faults occur: processes die and freeze, connections break, responses
+    get lost, the API server is behind. Each seed gives another run, which is always the same for that seed.
+    Invariants are checked at every write and at the end; the exit code is 1 if one is violated.
     """
     chosen = _chosen(invocation.operators(), flags["only"])
     declared_definitions(chosen, UNPLACED)  # an invalid model is reported in one line

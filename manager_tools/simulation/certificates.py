@@ -14,9 +14,7 @@ import orjson
 
 from devcluster.storage import Change, Key
 from manager.certificates.factory import Certificates, secret_certificates
-from manager.certificates.rotation import (
-    Lifetimes,
-)  # import now, so that no simulated leader waits for the import
+from manager.certificates.rotation import Lifetimes  # no simulated leader waits for this import
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.kube.transport import Transport
 from manager.tls.certificate import Chance, certificates_in
