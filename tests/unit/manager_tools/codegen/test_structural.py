@@ -125,7 +125,7 @@ def test_structural_schema_prefers_field_docstring_to_type_docstring():
     assert spec["properties"]["otherMode"]["description"] == "How hard a widget tries."
     assert spec["properties"]["limits"]["description"] == "Where to stop."
     assert spec["properties"]["spareLimits"]["description"] == (
-        "Between what a widget moves.\n\nBoth ends are included."
+        "Range of a widget's movement.\n\nBoth ends are included."
     )
 
 
