@@ -57,7 +57,7 @@ _DESCRIPTION = "A Kubernetes controller manager: one asyncio process, shared wat
 
 
 class DoesNotFit(Exception):
-    """Manifests of which the cluster would accept only a part; the message names the missing kinds."""
+    """The cluster would not accept all manifests; the message names the missing kinds."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -91,7 +91,7 @@ class ProbeResult(NamedTuple):
 
 
 class _ProbeFailed(Exception):
-    """A probe without a response; the message is that of the kubelet's HTTP client."""
+    """A probe without a response; the message equals the message of the kubelet's HTTP client."""
 
 
 def probe(container: Object, kind: str, running: Running, address: str) -> ProbeResult:

@@ -79,7 +79,7 @@ class ApiModel(BaseModel):
 
 
 def without_defaults(model: ApiModel, wire: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's JSON without the fields that nobody has set and that have their defaults.
+    """Return a model's JSON without the fields that are unset and have their defaults.
 
     An unset field that was changed in place is kept. `wire` is the result of `to_wire`.
     """

@@ -555,7 +555,7 @@ class Controller:
 def _is_meant_for_worker(error: BaseException) -> bool:
     """Return whether the exception ends the worker instead of counting as a failed reconcile."""
     if isinstance(error, asyncio.CancelledError):
-        # If nobody has cancelled this task, a task that the reconciler awaited was cancelled.
+        # If this task was not cancelled itself, a task that the reconciler awaited was cancelled.
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     if isinstance(error, BaseExceptionGroup):

@@ -33,7 +33,7 @@ def as_file(content: bytes, *, name: str) -> Iterator[str]:
 
 
 class CertificateUnusable(OSError):
-    """There is no usable certificate; the one-line message names its source and the problem."""
+    """A missing or unusable certificate; the one-line message names its source and the problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One Deployment per operator, each with its own service account."""
+"""Deployments with one operator each, and a service account of its own."""
 
 from __future__ import annotations
 

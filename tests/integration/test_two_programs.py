@@ -1,4 +1,4 @@
-"""Two programs on the same kinds of a cluster: each writes as its own field manager."""
+"""Programs that share kinds in a cluster: each program writes as its own field manager."""
 
 from __future__ import annotations
 

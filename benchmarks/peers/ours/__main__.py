@@ -29,7 +29,7 @@ def caching(name: str, kind: type[Resource], *, metadata_only: bool = False) -> 
 
 
 class Reading(Operator[Memcached]):
-    """One of ten controllers of a kind, which read their object and do nothing else."""
+    """A controller that only reads its object; ten of them share a kind."""
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
         """Read the object from the cache, and ignore the result."""

@@ -20,7 +20,7 @@ def use(share: float) -> Use:
 
 
 def figures(share: float = 0.34) -> Figures:
-    """Return figures of a run with three replicas, one of which uses `share` of everything."""
+    """Return figures of a run with three replicas; one replica uses `share` of everything."""
     changes = [
         ("one ends by SIGTERM", 2, None, [0.1, 0.4], [1.5, 2.5]),
         ("one comes", 3, use(0.33), [], []),

@@ -98,7 +98,7 @@ def test_field_set_keys_are_encoded_like_go_json():
     assert value_key("a&b") == 'v:"a\\u0026b"'
 
 
-def test_of_paths_returns_the_field_set_of_plain_fields():
+def test_field_set_of_paths_has_plain_fields():
     assert of_paths(["status", ("metadata", "labels")]) == {"f:status": {}, "f:metadata": {"f:labels": {}}}
 
 
