@@ -71,7 +71,7 @@ class Results:
 
     @classmethod
     def begin(cls, run: Run, parts: Iterable[str]) -> Self:
-        """Return empty results for a new run of these parts."""
+        """Return empty results for a new run of some parts of the benchmarks."""
         keys = list(parts)
         return cls({run.date: run}, dict.fromkeys(keys, run.date), {key: [] for key in keys})
 

@@ -278,7 +278,7 @@ class Console:
         return web.answer(_SEE_OTHER, {"Location": web.object_address(key, resource) if key.name else "/"})
 
     def _end_pause(self, spec: WatchSpec, key: ObjectKey) -> None:
-        """Resume a deleted object, so that a later one with its name is not paused."""
+        """Remove the pause of a deleted object, so that a new object of its name is not paused."""
         for controller in self._controllers(spec.gvk):
             if controller.queue is not None:
                 controller.queue.resume(key)

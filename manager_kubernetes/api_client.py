@@ -43,7 +43,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 class TransportApiClient(ApiClient):
-    """The client for the package's API classes: `CoreV1Api(client)`.
+    """The client for the API classes of kubernetes-asyncio, such as `CoreV1Api(client)`.
 
     Its requests use the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Results of
     writes are added to the cache. `close` closes nothing: the transport belongs to the manager.

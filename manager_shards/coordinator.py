@@ -328,7 +328,7 @@ class ShardCoordinator(Coordinator):
     async def release(self) -> None:
         """Leave, and give all shards back: others take over at once. All work must have ended.
 
-        Returns shortly before `run` does, after at most twice the time of `leave`.
+        Returns shortly before `run` does, after at most twice the timeout of `leave`.
         """
         if not self._leaving.is_set():
             self.leave()

@@ -73,7 +73,7 @@ class OwnedShards:
         self._work: Work | None = None
 
     def attach(self, work: Work) -> None:
-        """Start and stop the work on the first shard, and restrict the cache of `work` to owned shards."""
+        """Start `work` with the first shard, stop it after the last, and cache only owned shards."""
         self._work = work
         label = label_key(work.program.name)
         work.cache.make_filter = lambda of_children: ShardFilter(
@@ -147,7 +147,9 @@ class OwnedShards:
                     await shard.idle.wait()
             except TimeoutError:
                 cut, count = True, sum(not at_once for at_once in shard.running.values())
-                _log.warning("reconciles cancelled", shard=number, count=count, grace=self._grace)
+                _log.warning(
+                    "grace period over, reconciles cancelled", shard=number, count=count, grace=self._grace
+                )
                 shard.cancel(waiting=True)
                 await shard.idle.wait()
         if self._work is not None:

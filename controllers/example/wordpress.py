@@ -265,7 +265,7 @@ class WordpressOperator(Operator[Wordpress]):
 
     @webhook.validate_create
     async def warn_of_what_is_open(self, site: Wordpress, _: AdmissionRequest) -> Iterable[str]:
-        """Warn at creation about risks: a password that cannot change, and visitors before the installation.
+        """Warn at creation about risks: a fixed password, and a setup page that every visitor can open.
 
         The CustomResourceDefinition refuses invalid values; its rules need no webhook.
         """

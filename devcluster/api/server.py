@@ -116,7 +116,9 @@ class ApiServer:
         except ConnectionCut:
             raise
         except (RecursionError, orjson.JSONEncodeError) as error:
-            _log.warning("%s %s leads to an object that is too deep: %s", request.method, request.path, error)
+            _log.warning(
+                "%s %s makes an object that is too deeply nested: %s", request.method, request.path, error
+            )
             return negotiation.failure(bad_request(TOO_DEEP), request.headers.get("accept", ""))
         except JournalFailed as error:  # the journal has already logged the error
             return ApiResponse.failure(internal_error(str(error)))

@@ -113,7 +113,7 @@ class Shape:
         return self.key_defaults
 
     def child(self, name: str) -> Shape:
-        """Return the shape under a key; a deduced shape for an unknown key."""
+        """Return the merge rules of the value at a key; deduce the rules for a key without a schema."""
         return self.fields.get(name) or self.element or DEDUCED
 
     def key_of(self, item: Any) -> str:

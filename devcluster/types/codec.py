@@ -347,7 +347,7 @@ class _Struct:
 
     @functools.cached_property
     def _fields(self) -> dict[str, _Field]:
-        """The fields by name."""
+        """The fields of the message, by name."""
         return {
             path[0]: (
                 codec.convert,

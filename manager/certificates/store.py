@@ -64,7 +64,7 @@ class Material:
         return cls(*texts)
 
     def encode(self) -> dict[str, str]:
-        """Return the data of a Secret."""
+        """Return the certificates and keys as the `data` of a Secret."""
         texts = (self.certificate, self.key, self.bundle, self.authority_keys)
         return {name: base64.b64encode(text).decode() for name, text in zip(_ENTRIES, texts, strict=True)}
 

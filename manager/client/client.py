@@ -176,7 +176,7 @@ class _Change:
     dry_run: bool
 
     def repair(self, there: Ownership, *lists: Any) -> Repair:
-        """Return the patch that has the same effect on `there` as the apply; see `Repair`."""
+        """Return a patch that changes `there`, the stored object, as the apply would."""
         shares = there.shares(self.given_up, self.kind.gvk.api_version)
         return Repair(there.live, self.body, *shares, *lists)
 

@@ -300,7 +300,9 @@ class Controller:
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
-            self._log.warning("reconciles cancelled", count=len(self._running), grace=grace)
+            self._log.warning(
+                "grace period over, reconciles cancelled", count=len(self._running), grace=grace
+            )
         # A worker may also wait for the rate limit without reconciling.
         for worker in self._workers:
             worker.cancel()

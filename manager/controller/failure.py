@@ -94,7 +94,7 @@ _particulars = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\W0-9]|[.-])*[0-9][\w.-]
 
 
 class Failure(IntEnum):
-    """The classes of failed reconciles. A group of exceptions has the highest class of its members."""
+    """Kinds of failed reconciles, in rising severity; an exception group has its most severe kind."""
 
     TERMINAL = 0
     """No retry helps: the reconciler says so, or the reconciled object does not fit its model."""

@@ -180,7 +180,7 @@ class Coordinator:
 
     @property
     def leader(self) -> str | None:
-        """Return the identity of the leader, as far as this replica knows; None without a single leader."""
+        """Return the identity of the leader, as far as this replica knows; None if none or several lead."""
         return None
 
     @property

@@ -132,7 +132,7 @@ class Definition(Source):
         await self._open.wait()
 
     async def run(self, queue: WorkQueue[Any]) -> None:
-        """Pause the queue while the CustomResourceDefinition prevents the work."""
+        """Pause the queue while the CustomResourceDefinition is missing or does not fit."""
         self._queues.append(queue)
         if self._pauses:
             queue.paused = True

@@ -46,7 +46,7 @@ class CertificateFiles:
     """Certificate files that another program updates: a mounted Secret, or an administrator's files."""
 
     def __init__(self, certificate: Path, key: Path, *, flag: str = "") -> None:
-        """Create the source; `flag` is the setting of the folder, for messages."""
+        """Create the source; messages name `flag`, the setting of the folder."""
         self._certificate = certificate
         self._key = key
         self._flag = flag

@@ -190,7 +190,7 @@ async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
     """Convert by one step; return the reason why a part of the metadata stays unchanged, or "".
 
     On the way to the hub, for storage, the caller treats the reason as an error. On the way back, an error
-    would hide the whole list.
+    would fail the whole list request.
     """
     convert, api_version, from_hub = step
     result: object = await convert(content)  # type: ignore[func-returns-value]  # authors may return any value

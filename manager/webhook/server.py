@@ -357,7 +357,7 @@ def _waits(request: web.Request) -> float | None:
 
 
 def _failure(request: web.Request, error: Unanswered) -> web.Response:
-    _log.debug("review not answered", webhook=request.path, code=int(error.code), reason=str(error))
+    _log.debug("answered with an HTTP error", webhook=request.path, code=int(error.code), reason=str(error))
     response = web.Response(status=error.code, body=error.body, content_type=_JSON)
     if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = "1"

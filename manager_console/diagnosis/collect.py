@@ -311,8 +311,8 @@ class Collector:
     async def _add_last_line(self, node: Node, pod: Object) -> None:
         """Add the last log line of a terminated container, if its status has no message.
 
-        Used only if the process reads as the user itself: another user's right to read logs is not checked
-        here.
+        Used only if requests have the user's own credentials, because this method does not check the right
+        to read logs.
         """
         health = PodHealth.of(pod, clock.now())
         if not health.silent or self._may_get is not None or self._logs_read >= MOST_LOGS:

@@ -1,4 +1,4 @@
-"""Parts of the recordings: the names of their cases, and the function that records each part."""
+"""The recorded answers by topic: the names of the cases, and the function that records each topic."""
 
 from __future__ import annotations
 

@@ -100,5 +100,5 @@ def rule_groups() -> list[Manifest]:
 
 
 def write_rules(file: Path) -> None:
-    """Write the rules of config/prometheus as a file of Prometheus's own."""
+    """Write the PrometheusRule of config/prometheus as a rule file that Prometheus loads."""
     file.write_text(json.dumps({"groups": rule_groups()}))

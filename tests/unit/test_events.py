@@ -116,7 +116,7 @@ class Bench:
         return value
 
     async def settled(self) -> list[dict[str, Any]]:
-        """Return the Events on the server after time to send them all."""
+        """Wait until all Events are sent, then return the Events on the server."""
         await asyncio.sleep(60)
         return self.server.listed
 

@@ -279,7 +279,7 @@ class TestCacheSelection:
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         assert (len(whole), len(metadata), len(web)) == (1, 1, 0)
 
-    async def test_informers_of_two_selections_end_separately_and_share_metrics(
+    async def test_informers_with_different_selectors_stop_separately_and_share_metrics(
         self, cache: Cache, metrics: Metrics
     ):
         labels = {"kind": "pods", "projection": "full"}

@@ -1,4 +1,4 @@
-"""Operators of a program, of installed packages, and the settings that they declare."""
+"""How the program finds its operators and those of installed packages, and the settings of both."""
 
 from __future__ import annotations
 

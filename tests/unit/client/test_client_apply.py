@@ -94,7 +94,7 @@ async def test_apply_reads_the_server_when_an_existing_object_is_missing_from_th
 
 
 @pytest.mark.parametrize(("manager", "writes"), [("test", 0), ("other", 1)])
-async def test_apply_sends_a_patch_only_when_another_manager_applied_the_fields(
+async def test_apply_of_equal_fields_sends_a_patch_only_when_another_manager_applied_them(
     scene: Scene, manager: str, writes: int
 ):
     scene.there(stored(1, manager))

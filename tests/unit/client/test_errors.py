@@ -77,7 +77,7 @@ def test_name_nearest_suggests_the_most_similar_field(kind: type[Resource], mess
         (Pod, 'strict decoding error: unknown field "spec.nodeSelector.nod"'),
     ],
 )
-def test_name_nearest_leaves_unrelated_messages_unchanged(kind: type[Resource], message: str):
+def test_error_message_without_an_unknown_field_gets_no_suggestion(kind: type[Resource], message: str):
     error = BadRequest(400, "BadRequest", message)
     name_nearest(error, kind)
     assert str(error) == message

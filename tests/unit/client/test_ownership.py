@@ -264,7 +264,7 @@ def test_holds_exactly_distinguishes_true_from_one():
     ],
     ids=["of items that nobody wants", "of one item over and over", "of values"],
 )
-def test_holds_takes_linear_time_for_forged_managed_fields_and_a_long_list(path: str, held: bool):
+def test_ownership_check_takes_linear_time_for_forged_managed_fields_and_a_long_list(path: str, held: bool):
     count = 5_000
     ports: list[Any] = [{"containerPort": number} for number in (*range(20_000, 20_000 + count), 11211)]
     live, wanted = (ports, ports[-1:]) if path[0] == "k" else (list(range(count)), [count - 1])

@@ -227,7 +227,7 @@ class TestReaderSelection:
         with pytest.raises(NotCached, match=r"metadata of Pod is not cached"):
             await world.client.metadata.keys(Pod)
 
-    async def test_selecting_raises_not_cached_when_the_selection_was_not_declared(self, world: World):
+    async def test_list_by_selector_raises_not_cached_when_the_selector_was_not_declared(self, world: World):
         world.cache.informer(Pod)
         with pytest.raises(NotCached, match=r"Pod with label_selector='app=db' is not cached"):
             await world.client.selecting(label_selector="app=db").list(Pod)

@@ -142,7 +142,7 @@ async def test_stop_waits_for_running_reconciles_and_starts_no_further_reconcile
         assert running.controller.ready_problem() == "stopped"
         await running.task
         assert running.sources[0].stopped
-    assert not [line for line in log_lines if line["event"] == "reconciles cancelled"]
+    assert not [line for line in log_lines if line["event"] == "grace period over, reconciles cancelled"]
 
 
 async def test_stop_cancels_unfinished_reconciles_after_the_grace_period(log_lines: LogLines):
@@ -164,7 +164,7 @@ async def test_stop_cancels_unfinished_reconciles_after_the_grace_period(log_lin
         assert cancelled == ["a", "b"]
         await running.task
         assert running.sample("controller_runtime_reconcile_errors_total") == 0
-    [line] = [line for line in log_lines if line["event"] == "reconciles cancelled"]
+    [line] = [line for line in log_lines if line["event"] == "grace period over, reconciles cancelled"]
     assert (line["count"], line["controller"]) == (2, "test")
 
 

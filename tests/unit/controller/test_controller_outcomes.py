@@ -360,7 +360,7 @@ async def test_failure_log_counts_objects_when_every_object_fails_for_the_same_r
     assert failures > 1_000
 
 
-async def test_failure_log_reports_the_end_of_an_error_when_its_objects_succeed_or_fail_differently(
+async def test_failure_log_reports_that_an_error_ended_when_its_objects_succeed_or_have_another_error(
     log_lines: LogLines,
 ):
     async def act(request: Request) -> Result | None:

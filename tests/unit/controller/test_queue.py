@@ -79,7 +79,7 @@ X: dict[str, Any] = {"cause": "x"}
     ],
     ids=str,
 )
-async def test_discard_if_only_keeps_a_key_that_a_different_cause_or_a_delay_added(
+async def test_discarding_keeps_a_key_that_another_cause_or_a_delay_also_added(
     at_work: WorkQueue[Any], adds: list[dict[str, Any]]
 ):
     for how in adds:

@@ -47,7 +47,7 @@ async def test_registered_example_test_on_the_page_passes(page: Any):
     await page.tests.test_registered_keeps_configmap_and_entry()
 
 
-async def test_louder_example_changes_the_volume_in_steps(page: Any):
+async def test_page_example_louder_raises_the_sound_volume_in_steps(page: Any):
     async with operated(page.Louder) as world:
         obj = await world.create(device(page, volume=3))
         await world.until(obj, lambda it: it.status.volume == 3, timeout=10)

@@ -221,7 +221,7 @@ async def test_standby_sends_no_request_until_its_watch_shows_a_release(election
 @pytest.mark.parametrize(
     ("clock", "after_renewal"), [("pod/boot", 15.0), ("pod/other-boot", 25.0), ("", 25.0)]
 )
-async def test_standby_waits_only_the_rest_of_the_lease_after_a_leader_on_the_same_host(
+async def test_standby_waits_only_for_the_rest_of_the_lease_when_the_dead_leader_was_on_its_host(
     election: Election, clock: str, after_renewal: float
 ):
     first = await election.leader("first", clock="pod/boot", seconds=60)

@@ -112,7 +112,7 @@ async def test_wire_raises_connection_lost_and_reconnects_after_an_invalid_respo
     assert script.connections == 2
 
 
-async def test_connection_closed_before_a_later_response_raises_an_error(
+async def test_reused_connection_closed_before_its_second_response_raises_an_error(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(OK, next_request, end_of_answers)

@@ -270,7 +270,7 @@ async def test_requests_are_counted_by_their_outcome(
         ("DELETE", {}, "delete"),
     ],
 )
-async def test_request_is_recorded_by_its_verb(
+async def test_reconcile_record_has_the_verb_of_each_request(
     transport: Transport, wire: ScriptedWire, method: str, options: dict[str, Any], verb: str
 ):
     wire.on(method, "/api", Reply())

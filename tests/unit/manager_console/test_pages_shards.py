@@ -79,7 +79,7 @@ class Part:
         return self.owned.number_of(foo.metadata.uid or "")
 
 
-async def test_object_page_names_its_own_replica_as_the_owner_of_the_shard(serve_pages: ServePages):
+async def test_object_page_names_the_serving_replica_when_it_holds_the_shard(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
         number = await part.number()

@@ -243,7 +243,7 @@ async def test_review_span_joins_the_trace_of_the_caller():
         ("traceparent", "00-" * 2700),
     ],
 )
-async def test_tracer_review_ignores_malformed_trace_headers_at_low_cost(
+async def test_span_of_a_webhook_review_ignores_malformed_trace_headers_at_low_cost(
     name: str, value: str, caplog: pytest.LogCaptureFixture
 ):
     provider = TracerProvider(shutdown_on_exit=False)

@@ -249,7 +249,7 @@ class TestContextApplyExtendedList:
             port = '.spec.template.spec.containers[name="main"].ports[containerPort=8080,protocol="TCP"]'
             assert event["message"] == f"Put Deployment child back as it should be: test-test had set {port}"
 
-    async def test_apply_sends_its_repair_once_when_the_server_refuses_another_part_of_the_change(self):
+    async def test_apply_sends_its_patch_of_managed_fields_once_when_the_server_refuses_the_rest(self):
         asked: list[str] = []
         async with operated(self.operator(self.act, asked), objects=[greeting()]) as world:
             obj, child = await self.started(world)

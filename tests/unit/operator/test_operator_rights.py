@@ -183,7 +183,7 @@ async def test_call_without_a_right_raises_an_error_with_the_code_line_and_the_m
         assert "test_operator_rights.py" in first_error(world, "a")
 
 
-async def test_declared_right_is_granted():
+async def test_operator_may_use_a_right_that_it_declares():
     rights = (rbac(groups="", resources="secrets", verbs="get"),)
     async with operated(doing(read_uncached, rights=rights), objects=[switch()]) as world:
         await world.until(switch(), is_ready)

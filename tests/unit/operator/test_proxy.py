@@ -36,7 +36,7 @@ def test_proxy_values_contain_both_spellings_of_each_variable():
         (f"http://a@{SECRET}://b@proxy", "http://proxy"),
     ],
 )
-def test_proxy_values_and_log_omit_the_password(name: str, url: str, bare: str):
+def test_environment_of_containers_and_log_omit_the_proxy_password(name: str, url: str, bare: str):
     with capture_logs() as lines:
         assert values({name: url}) == {name.upper(): bare, name.lower(): bare}
     [line] = lines

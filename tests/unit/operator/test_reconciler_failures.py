@@ -536,7 +536,7 @@ async def test_failing_cleanup_keeps_the_available_condition():
     ],
     ids=["progressing", "degraded", "ready", "neither"],
 )
-async def test_cleanup_that_continues_clears_its_failure_and_reports_its_progress(
+async def test_unfinished_cleanup_that_fails_no_longer_clears_the_failure_and_reports_progress(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     async def cleanup(self: Doing, obj: Any, ctx: Context) -> Result:

@@ -137,7 +137,7 @@ class TestOwnTurn:
                 tasks.create_task(works(name, 1))
         assert order == ["much", "a", "b", "much", "much"]
 
-    async def test_own_turn_skips_and_removes_a_cancelled_waiter(self):
+    async def test_turn_of_the_event_loop_skips_and_removes_a_cancelled_waiter(self):
         first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
         await asyncio.sleep(0)
         second.cancel()

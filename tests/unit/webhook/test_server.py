@@ -386,7 +386,7 @@ async def test_bodies_admit_the_smallest_waiting_body_first():
 
 
 class Sized:
-    """A request whose body is as long as it says, and empty."""
+    """A request with any Content-Length and an empty body."""
 
     transport = None
 

@@ -215,7 +215,7 @@ async def test_memcached_is_reconciled_without_the_right_to_list_events():
         assert "web" in memcacheds.status("m")["nodes"]
 
 
-async def test_ordinary_start_of_servers_is_never_degraded_and_lists_no_events():
+async def test_memcached_is_not_degraded_while_its_servers_start_as_usual():
     async with seen(MemcachedOperator) as memcacheds:
         pods = Pods(memcacheds)
         await memcacheds.create("m", {"size": 5})

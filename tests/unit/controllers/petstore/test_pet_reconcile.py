@@ -140,7 +140,7 @@ async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
     assert [reason for _, reason in stage.process.events.reasons] == ["Added", "Restored", "Restored"]
 
 
-async def test_pet_adopts_an_equal_record_without_an_idempotency_key(keyed: Stage):
+async def test_pet_adopts_an_equal_record_that_has_no_idempotency_key(keyed: Stage):
     (before,) = await keyed.store.client.add([pet()])
     key = await keyed.created()
     assert keyed.pet(key).status.id == before

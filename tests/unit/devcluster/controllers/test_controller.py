@@ -11,7 +11,7 @@ from devcluster.controllers.controller import WorkQueue
 from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 
-def test_work_queue_delivers_a_key_whose_time_passes_while_its_timer_is_set(monkeypatch: pytest.MonkeyPatch):
+def test_work_queue_delivers_a_key_that_is_due_before_its_timer_starts(monkeypatch: pytest.MonkeyPatch):
     """Simulate a process that pauses between its look at the clock and the timer."""
 
     async def main() -> None:

@@ -100,7 +100,7 @@ async def test_shard_holders_find_the_owner_of_an_object_by_the_shard_of_its_uid
     assert owner_text(shared) == f"shard {number} of {COUNT}, which no replica holds"
 
 
-async def test_shard_holders_read_the_leases_once_for_all_users_and_not_for_own_objects(program: Program):
+async def test_concurrent_pages_share_one_read_of_the_shard_leases(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     (a,) = await program.start("a")

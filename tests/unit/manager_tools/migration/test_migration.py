@@ -168,7 +168,7 @@ async def test_migration_reports_a_refused_object_and_the_next_migration_resumes
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_migration_refuses_object_after_four_server_errors(server: GadgetServer, run: Start):
+async def test_migration_gives_up_on_an_object_after_four_server_errors(server: GadgetServer, run: Start):
     failure = Reply.status(500, "InternalError", "failed calling webhook: no answer")
     server.before = at(gadget_path("g0004"), *[failure] * 99)
     migration = run()

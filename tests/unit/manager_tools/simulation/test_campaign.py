@@ -173,7 +173,7 @@ def test_simulate_fails_when_one_run_creates_no_objects(capsys: pytest.CaptureFi
     assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
 
 
-def test_simulate_refuses_unwritable_matrix_page_before_any_run(tmp_path: Path):
+def test_simulate_refuses_an_unwritable_report_file_before_the_first_run(tmp_path: Path):
     page = tmp_path / "missing" / "faults.md"
     with pytest.raises(click.UsageError, match=f"--matrix {page}: No such file or directory"):
         simulate([f"--matrix={page}"], [EndingOperator])

@@ -137,7 +137,7 @@ def test_not_repeatable_error_names_file_and_line_of_the_call(shown: str):
     assert "\n" not in what
 
 
-def test_guards_allow_the_shard_runtime_to_read_the_clock():
+def test_simulation_lets_manager_shards_read_the_clock():
     assert not run(replace(SHORT, shards=4), [GreetingOperator], compare=False).violations
 
 
