@@ -271,7 +271,8 @@ class Watchdog:
         try:
             last_words()
             if self._before_exit is not None:
-                self._before_exit(min(_LAST_LINES, max(0.0, left) / 2))
+                # After a freeze nothing is left: then `faulthandler` ends the process at once, with its dump.
+                self._before_exit(min(_LAST_LINES, left / 2) if left > 0 else _LAST_LINES)
         finally:
             os._exit(_FORCED)
 

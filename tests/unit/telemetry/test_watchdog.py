@@ -81,12 +81,13 @@ def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
     watchdog.limit("the lease was lost", now + seconds, latest=now + seconds + late, since=now)
 
 
+@pytest.mark.parametrize("late", [LONG, -LONG], ids=["in time", "too late, after a freeze"])
 def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
+    exits: Exits, lines: list[MutableMapping[str, Any]], late: float
 ):
     flushed: list[float] = []
     with Watchdog(before_exit=flushed.append) as watchdog:
-        limit(watchdog, SOON)
+        limit(watchdog, SOON, late=late)
         assert exits.ended.wait(WAIT)
     assert exits.codes == [1]
     [line] = lines
