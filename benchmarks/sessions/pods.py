@@ -1,4 +1,4 @@
-"""Many Pods of typical size, to measure the cost of caching. Nobody changes them."""
+"""Many Pods of typical size that never change, to measure the cost of caching."""
 
 from __future__ import annotations
 
