@@ -10,6 +10,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from tests.conftest import RunManager, StartControlPlane
+from tests.integration.test_deploy import are_taken_up
 from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import object_path, storage_classes
@@ -74,9 +75,7 @@ def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
             plane.kubectl(f"--namespace={namespace_of_samples}", "apply", "--kustomize", SAMPLES)
 
         eventually(samples_are_applied)
-        for sample in manifests("samples"):
-            if sample["apiVersion"] != "v1":
-                eventually(lambda sample=sample: has_status(plane, namespace_of_samples, sample))
+        eventually(lambda: are_taken_up(plane, namespace_of_samples))
         leases = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
         assert {each["metadata"]["name"] for each in leases} == {f"operator-manager-{name}" for name in NAMES}
         for name, manager in managers.items():
@@ -90,13 +89,6 @@ def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
 def namespace_of_samples(plane: ControlPlane) -> str:
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": "samples"}})
     return "samples"
-
-
-def has_status(plane: ControlPlane, namespace: str, sample: dict[str, Any]) -> bool:
-    plurals = {"Memcached": "memcacheds", "Wordpress": "wordpresses"}
-    plural = plurals.get(sample["kind"], f"{sample['kind'].lower()}s")
-    name = sample["metadata"]["name"]
-    return bool(plane.api.get(object_path(sample["apiVersion"], namespace, plural, name)).get("status"))
 
 
 @pytest.mark.contract
