@@ -236,16 +236,10 @@ def _filler(node: dict[str, Any]) -> dict[str, Any]:
         "command": ["sleep", "infinity"],
         "resources": {"requests": {"memory": memory}, "limits": {"memory": memory}},
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"filler-{name}"[:63], "labels": {"filler": ""}},
-        "spec": {
-            "nodeSelector": {"kubernetes.io/hostname": name},
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container],
-        },
-    }
+    place = {"nodeSelector": {"kubernetes.io/hostname": name}, "terminationGracePeriodSeconds": 1}
+    pod = manifest("v1", "Pod", f"filler-{name}"[:63], containers=[container], **place)
+    pod["metadata"]["labels"] = {"filler": ""}
+    return pod
 
 
 def test_status_ignores_evicted_pods():

@@ -91,26 +91,6 @@ def namespace_of_samples(plane: ControlPlane) -> str:
     return "samples"
 
 
-@pytest.mark.contract
-def test_policy_limits_the_account_of_a_single_operator(plane: ControlPlane, tmp_path: Path):
-    plane.require(Feature.ADMISSION_POLICIES)
-    access = ApiAccess(account(plane, "wordpress"), scratch=tmp_path)
-    annotations = {"kubernetes.io/service-account.name": "default"}
-    token = {
-        "metadata": {"name": "token", "annotations": annotations},
-        "type": "kubernetes.io/service-account-token",
-    }
-
-    path = object_path("v1", "kube-system", "secrets")
-    try:
-        # A policy takes the server a moment to learn of.
-        eventually(lambda: not is_allowed(access, "POST", path, token))
-        with pytest.raises(ApiFailure, match="ValidatingAdmissionPolicy"):
-            access.request("POST", path, query={"dryRun": "All"}, body=token)
-    finally:
-        access.close()
-
-
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:
     """Return whether the server answers with another status than 403."""
     try:
