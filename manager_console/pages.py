@@ -23,7 +23,7 @@ from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.operator import AnyOperator
 from manager.process.manager import Manager, Runnable
-from manager.server.access import Access, Answers, Place, User
+from manager.server.access import Access, Answers, Place
 from manager.server.server import Asks, guarded, path_itself, who_asks
 from manager.telemetry.logs import get_logger
 from manager.util.address import is_loopback, split_address
@@ -70,7 +70,7 @@ _AT_ONCE = 4
 """The maximum number of pages that are created at the same time."""
 
 _REST, _LONGEST_REST = 16.0, 2.0
-"""After a page, its slot stays closed for this multiple of the page's CPU time, and for at most these seconds."""
+"""After a page, its slot stays closed for this multiple of the page's CPU time, at most so many seconds."""
 
 _log = get_logger("console")
 
