@@ -451,12 +451,12 @@ ESCALATIONS = {
 
 @pytest.mark.oldest
 @pytest.mark.parametrize("write", HONEST.values(), ids=HONEST)
-def test_policy_admits_the_writes_that_operators_make(thief: ApiAccess, write: Write):
+def test_admission_policy_admits_the_writes_that_operators_make(thief: ApiAccess, write: Write):
     write.by(thief)
 
 
 @pytest.mark.oldest
-async def test_policy_admits_every_object_that_wordpress_operator_creates(thief: ApiAccess):
+async def test_admission_policy_admits_every_object_that_wordpress_operator_creates(thief: ApiAccess):
     written: list[ApiRequest] = []
     async with in_process_cluster() as cluster:
         answer = cluster.handle
@@ -478,7 +478,7 @@ async def test_policy_admits_every_object_that_wordpress_operator_creates(thief:
         each.by(thief)
 
 
-def test_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thief: ApiAccess):
+def test_admission_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thief: ApiAccess):
     authority = plane.credentials.authority
     assert authority is not None
     bundle = base64.b64encode(authority).decode()
@@ -493,7 +493,9 @@ def test_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thie
         for name, write in ESCALATIONS.items()
     ],
 )
-def test_policy_refuses_escalation_with_a_stolen_token(plane: ControlPlane, thief: ApiAccess, write: Write):
+def test_admission_policy_refuses_escalation_with_a_stolen_token(
+    plane: ControlPlane, thief: ApiAccess, write: Write
+):
     with pytest.raises(ApiFailure, match=REFUSED) as refused:
         write.by(thief)
     assert refused.value.status == 403
@@ -502,7 +504,7 @@ def test_policy_refuses_escalation_with_a_stolen_token(plane: ControlPlane, thie
 
 
 @pytest.mark.oldest
-def test_policy_admits_certificate_secret_writes_only_from_the_webhook_account(
+def test_admission_policy_admits_certificate_secret_writes_only_from_the_webhook_account(
     plane: ControlPlane, thief: ApiAccess, tmp_path: Path
 ):
     def write_by(operator: str):
@@ -518,7 +520,7 @@ def test_policy_admits_certificate_secret_writes_only_from_the_webhook_account(
         write_by("wordpress")
 
 
-def test_policy_does_not_cover_rules_of_webhook_configurations(thief: ApiAccess):
+def test_admission_policy_does_not_cover_rules_of_webhook_configurations(thief: ApiAccess):
     # If this test fails, correct the statement in docs/security.md.
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     change = [{"op": "replace", "path": "/webhooks/0/rules", "value": rules}]
@@ -526,7 +528,7 @@ def test_policy_does_not_cover_rules_of_webhook_configurations(thief: ApiAccess)
 
 
 @pytest.mark.oldest
-def test_policy_expressions_type_check_without_warnings(plane: ControlPlane):
+def test_admission_policy_expressions_type_check_without_warnings(plane: ControlPlane):
     def status() -> Any:
         path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
         found = plane.api.get(f"{path}operator-manager-manager-limits")

@@ -109,7 +109,7 @@ async def bench(crds: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
         yield ready
 
 
-async def test_client_reads_its_own_writes(bench: Bench):
+async def test_client_reads_return_the_result_of_the_last_write_of_the_client(bench: Bench):
     client = bench.client
     for number in range(50):
         created = await client.create(bench.config_map(f"c-{number}", value="1"))
@@ -378,7 +378,7 @@ ORDERED: list[tuple[str, str, list[Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("path", "key", "names", "rest"), ORDERED, ids=[each[0] for each in ORDERED])
-async def test_apply_restores_list_order_and_then_writes_no_more(
+async def test_apply_restores_the_order_of_a_list_that_another_client_has_changed(
     bench: Bench, path: str, key: str, names: list[Any], rest: dict[str, Any]
 ):
     def items(deployment: Deployment) -> list[dict[str, Any]]:
@@ -487,7 +487,7 @@ async def test_apply_refuses_duplicate_keys_and_unknown_fields_on_create_and_on_
         await bench.client.apply(bench.deployment("taken", **container))
 
 
-async def test_creating_apply_keeps_an_object_that_another_client_created_first(bench: Bench):
+async def test_apply_raises_already_exists_when_another_client_created_the_object_first(bench: Bench):
     """Use two mounts of one volume: an apply creates an object that might have a key twice."""
 
     def wanted(name: str) -> Deployment:

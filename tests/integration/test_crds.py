@@ -296,7 +296,7 @@ BOUNDARY = "boundary value must be of type integer"
         ({"type": "string", "pattern": r"[\d-z]"}, ""),
     ],
 )
-def test_server_refuses_crd_schemas_that_the_generator_refuses_and_accepts_their_neighbours(
+def test_server_refuses_a_crd_schema_exactly_when_the_generator_refuses_it(
     plane: ControlPlane, schema: dict[str, Any], why: str
 ):
     """Check what no recorded answer of a real server checks (tests/recordings/cases/custom)."""

@@ -70,7 +70,7 @@ def walk(
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_pet_sample_works_end_to_end(walk: PetWalk):
+def test_pet_operator_adds_changes_and_deletes_the_records_of_the_samples(walk: PetWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)
     assert {each["name"] for each in records(walk.store.address)} == {"Thor", "Tron"}

@@ -72,7 +72,9 @@ def last_word(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.contract
-def test_run_error_distinguishes_unauthorized_credentials(control_plane: ControlPlane, tmp_path: Path):
+def test_run_error_says_that_the_server_does_not_accept_the_credentials(
+    control_plane: ControlPlane, tmp_path: Path
+):
     known = control_plane.credentials
     wrong = Credentials(server=known.server, authority=known.authority, token="wrong")
     file = wrong.write(tmp_path / "kubeconfig")

@@ -77,7 +77,7 @@ class Old:
     [(KOPF, MANAGERS, "OpenAPI-Generator"), (GO, '"manager",', "manager")],
     ids=["kopf", "controller-runtime"],
 )
-def test_new_operator_takes_over_objects_as_the_migration_page_says(
+def test_new_operator_takes_over_objects_of_kopf_or_controller_runtime(
     control_plane: ControlPlane,
     namespace: str,
     tmp_path: Path,

@@ -217,7 +217,7 @@ async def test_certificates_report_missing_configurations_once_and_find_them_lat
 @pytest.mark.parametrize(
     "sort", ["mutating", "validating", "written validating", "definition", "written definition"]
 )
-async def test_ca_bundle_write_keeps_concurrent_changes(installed: ControlPlane, sort: str):
+async def test_certificate_target_does_not_overwrite_a_concurrent_change(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
         whole = sort.startswith("written")
         at = AT_URL if whole else AT_SERVICE
@@ -254,7 +254,7 @@ async def test_ca_bundle_write_keeps_concurrent_changes(installed: ControlPlane,
 @pytest.mark.contract
 @pytest.mark.parametrize("applied_before", [False, True])
 @pytest.mark.parametrize("server_side", [False, True])
-async def test_applied_service_replaces_the_url_in_client_configs(
+async def test_webhook_client_config_has_a_service_after_an_apply_replaced_the_url(
     plane: ControlPlane, *, applied_before: bool, server_side: bool
 ):
     installation = manifests(plane)

@@ -41,7 +41,7 @@ HEAD = (
 
 @pytest.mark.last
 @pytest.mark.long
-def test_webhook_server_survives_hostile_callers_and_keeps_its_lease_memory_and_honest_callers(
+def test_manager_keeps_the_lease_and_answers_valid_reviews_in_little_memory_during_hostile_reviews(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, crds=True)

@@ -116,7 +116,7 @@ def test_defaulting_webhook_runs_before_schema_validation(served: Served):
     assert text.endswith(" to CREATE")
 
 
-def test_validating_webhook_refusal_has_the_format_of_an_api_server_refusal(served: Served):
+def test_webhook_refusal_has_the_format_of_an_api_server_refusal(served: Served):
     done = served.plane.kubectl(
         "create", "-f", "-", stdin=json.dumps(judged("refused", "refuse")), check=False
     )
@@ -133,7 +133,7 @@ def test_validating_webhook_refusal_has_the_format_of_an_api_server_refusal(serv
     assert line["uid"]
 
 
-def test_validating_webhook_reviews_updates_and_deletions_and_sends_warnings(served: Served):
+def test_webhook_reviews_updates_and_deletions_and_sends_warnings(served: Served):
     done = served.plane.kubectl("create", "-f", "-", stdin=json.dumps(judged("warned", "warn")))
     assert "Warning: careful with warned" in done.stderr
     with pytest.raises(ApiFailure, match=r"spec\.ask: Forbidden: may not change"):
@@ -225,7 +225,7 @@ def test_webhook_is_called_only_for_objects_that_match_its_selectors(served: Ser
     assert "annotations" in served.plane.api.get(f"{here}/pods/c")["metadata"]
 
 
-def test_webhooks_skip_system_namespaces_whatever_their_labels(served: Served):
+def test_webhooks_skip_system_namespaces_even_when_the_labels_match(served: Served):
     for name in ("kube-system", "of-the-program"):
         labels = {"guarded": "yes"} | (
             {"app.kubernetes.io/name": PROGRAM.name} if name != "kube-system" else {}
@@ -240,7 +240,7 @@ def test_webhooks_skip_system_namespaces_whatever_their_labels(served: Served):
         assert "annotations" not in served.plane.api.create(f"{path}/pods", pod("free"))["metadata"]
 
 
-def test_webhook_validates_subresources_as_their_own_kinds(served: Served, here: str):
+def test_webhook_reviews_exec_eviction_and_status_of_a_pod(served: Served, here: str):
     served.plane.api.create(f"{here}/pods", pod("ours", team="blue"))
     for method in ("GET", "POST"):
         assert "no shell in ours" in refusal(served.plane, f"{here}/pods/ours/exec?command=sh", method=method)
@@ -254,7 +254,7 @@ def test_webhook_validates_subresources_as_their_own_kinds(served: Served, here:
     served.plane.api.patch(f"{here}/pods/ours/status", {"status": {"phase": "Running"}})
 
 
-def test_webhook_validates_scale_subresource_without_its_object(served: Served, here: str):
+def test_webhook_reviews_the_scale_subresource_but_no_other_change_of_a_deployment(served: Served, here: str):
     deployments = here.replace("/api/v1", "/apis/apps/v1") + "/deployments"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
     spec = {"replicas": 9, "selector": {"matchLabels": {"a": "b"}}, "template": template}
