@@ -147,8 +147,7 @@ def pytest_sessionstart() -> None:
     """Start the fork server for our programs, and tell asyncio that loops are set on purpose.
 
     Otherwise asyncio's policy makes a loop when pytest-asyncio asks for the first test's previous loop. That
-    loop
-    stays open, and its warning fails an unrelated test.
+    loop stays open, and its warning fails an unrelated test.
     """
     asyncio.set_event_loop(None)
     fork_our_programs()
