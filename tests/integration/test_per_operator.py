@@ -10,7 +10,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from tests.conftest import RunManager, StartControlPlane
-from tests.integration.test_deploy import are_taken_up
+from tests.integration.test_deploy import samples_have_a_status
 from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import object_path, storage_classes
@@ -73,7 +73,7 @@ def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
 
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "samples"}})
         eventually(lambda: plane.kubectl("--namespace=samples", "apply", "--kustomize", SAMPLES))
-        eventually(lambda: are_taken_up(plane, "samples"))
+        eventually(lambda: samples_have_a_status(plane, "samples"))
         leases = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
         assert {each["metadata"]["name"] for each in leases} == {f"operator-manager-{name}" for name in NAMES}
         for name, manager in managers.items():
