@@ -111,7 +111,7 @@ CHANGES: dict[str, tuple[Change, bool, bool]] = {
         False,
         False,
     ),
-    "owner of a field": (lambda wanted, stored, owned: owned["f:spec"].pop("f:replicas"), True, False),
+    "owner of a field": (lambda wanted, stored, owned: owned["f:spec"].pop("f:replicas"), False, False),
     "field no longer wanted": (lambda wanted, stored, owned: wanted["spec"].pop("replicas"), True, False),
     "list no longer wanted": (lambda wanted, stored, owned: container(wanted).pop("env"), True, False),
     "item no longer wanted": (lambda wanted, stored, owned: container(wanted)["env"].clear(), True, False),
