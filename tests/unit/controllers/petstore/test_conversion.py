@@ -82,12 +82,6 @@ def test_conversion_leaves_a_malformed_birthday_unchanged(birthday: Any):
     assert to_alpha(beta(birthday)) == alpha(birthday)
 
 
-def test_round_trip_keeps_a_birthday_that_only_one_version_accepts():
-    """An admission webhook of v1beta1 sees a v1alpha1 Pet before the schema of v1alpha1 does."""
-    assert to_alpha(to_beta(alpha("2021-04-01"))) == alpha("2021-04-01")
-    assert to_beta(to_alpha(beta(NOON))) == beta(NOON)
-
-
 def test_conversion_to_v1alpha1_keeps_the_owner_in_an_annotation():
     converted = to_alpha(beta(owner=ANN))
     assert converted == alpha(annotations={FROM_V1BETA1: note(owner=ANN)})
