@@ -275,9 +275,7 @@ def test_tiltfile_of_new_project_runs_it_on_a_local_cluster_or_on_devcluster(pro
         ({"conditions": [("Happy", "Unknown")]}, False),
     ],
 )
-def test_demo_of_new_project_judges_readiness_by_the_conditions(
-    status: dict[str, Any], ready: bool
-):
+def test_demo_of_new_project_judges_readiness_by_the_conditions(status: dict[str, Any], ready: bool):
     given = {"reason": "Set", "message": "", "lastTransitionTime": None}
     listed = [{"type": name, "status": holds, **given} for name, holds in status.get("conditions", ())]
     metadata, spec = {"name": "a", "generation": 1}, {"text": "Hello"}
