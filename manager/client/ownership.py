@@ -32,6 +32,7 @@ from typing import Any
 import orjson
 
 from manager.api import Resource
+from manager.cache.record import Change
 from manager.client.errors import FieldConflict
 from manager.client.write import merge_diff
 from manager.kube.decoding import json_object, not_a
@@ -86,6 +87,17 @@ class Ownership:
                 ours.append((2, place))
         # The indexes of our entries; the others are merged into the first: our apply, if it exists.
         self._ours = [place for _, place in sorted(ours)]
+
+    def change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> Change | None:
+        """Return the step to `after`, if only wanted fields have changed; otherwise None."""
+        before, now = (
+            each.live | {"metadata": {**each.metadata, **dict.fromkeys(_SET_BY_EACH_WRITE)}}
+            for each in (self, after)
+        )
+        versions = [str(each.version) for each in (self, after)]
+        if not all(map(str.isdecimal, versions)) or not _changed_only(wanted, before, now):
+            return None
+        return Change(self.uid, *map(int, versions))
 
     def content(self) -> bytes:
         """Return the JSON of all fields that an apply can change, for comparison as a whole."""
@@ -219,6 +231,27 @@ def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
         if not isinstance(entries, list | tuple) or not {*map(type, entries)} <= {dict}:
             raise not_a(what)
     return live
+
+
+def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
+    """Return whether every difference between two JSON values is a wanted value."""
+    if before == after:
+        return True
+    if isinstance(before, dict) and isinstance(after, dict):
+        asked = wanted if isinstance(wanted, dict) else {}
+        return before.keys() <= after.keys() and all(
+            _changed_only(asked.get(name, _UNWANTED), before.get(name, _MISSING), value)
+            for name, value in after.items()
+        )
+    if isinstance(before, list) and isinstance(after, list) and isinstance(wanted, list):
+        return len(wanted) == len(before) == len(after) and all(map(_changed_only, wanted, before, after))
+    return _equal(wanted, after)
+
+
+_UNWANTED = object()
+"""Stands for a field that is not wanted: no value equals it."""
+
+_SET_BY_EACH_WRITE = ("resourceVersion", "generation", "managedFields")
 
 
 def owned_fields(wanted: dict[str, Any]) -> dict[str, Any]:
