@@ -392,7 +392,7 @@ def may_repeat_keys(encoded: bytes) -> bool:
     """
     # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
     # inside a string costs at most a needless check.
-    if b"},{" not in encoded and b"],[" not in encoded:
+    if encoded.find(b"},{") < 0 and encoded.find(b"],[") < 0:  # `in` is slow for bytes in bytes
         longer = [found[1] and _texts_in(found[1]) for found in _longer_lists(encoded)]
         if all(texts and len({*texts}) == len(texts) for texts in longer):
             return False
