@@ -563,7 +563,7 @@ class Client(CachedReader):
             self._settle(live.uid, encoded, after)
             _note_change(live, after, body)
         now = decode_at_once(raw, kind, key, parsed=after.live)
-        if after.content() == live.content():
+        if after.has_content_of(live):
             return Applied(now, None, Outcome.UNCHANGED)  # the write only recorded our ownership
         outcome = Outcome.RESTORED if restores else Outcome.UPDATED
         return Applied(now, decode_at_once(found, kind, key, parsed=live.live), outcome, conflicts)
@@ -780,7 +780,7 @@ class Client(CachedReader):
         uid, candidates, conflict = change.live.uid, refused_lists(refusal.details), None
         if not candidates:
             raise refusal
-        state = hash((change.encoded, change.live.content()))
+        state = hash((change.encoded, orjson.dumps(change.live.content())))
         last_state, until, known = self._refused.get(uid, (_UNKNOWN, 0.0, None))
         if known is not None and last_state == state and until > clock.monotonic():
             raise type(known)(known.status, known.reason, known.message, known.details)

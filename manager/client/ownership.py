@@ -99,16 +99,21 @@ class Ownership:
             return None
         return Change(self.uid, *map(int, versions))
 
-    def content(self) -> bytes:
-        """Return the JSON of all fields that an apply can change, for comparison as a whole."""
+    def content(self) -> dict[str, Any]:
+        """Return all fields that an apply can change."""
         fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
         fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
-        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        return fields
+
+    def has_content_of(self, other: Ownership) -> bool:
+        """Return whether both objects have the same values in all fields that an apply can change."""
+        ours, theirs = self.content(), other.content()
+        return ours == theirs and _equal(ours, theirs)
 
     def state(self) -> int:
         """Return a hash of the content and of our ownership."""
         # Python's own hashes have a random key in each process, so no client can construct collisions.
-        return hash((self.content(), orjson.dumps((self.created or self.applied, self.created_by))))
+        return hash(orjson.dumps((self.content(), self.created or self.applied, self.created_by)))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or a field below one."""
