@@ -14,8 +14,7 @@ from manager.api import Resource, Unstructured
 from manager.client import Client, Outcome
 from manager.kube.errors import Invalid
 from tests.integration.test_client import Bench, running
-from tests.support.control_plane import ControlPlane, Feature
-from tests.support.eventually import eventually_async
+from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract
 
@@ -188,54 +187,6 @@ async def test_apply_makes_one_change_when_another_client_has_extended_its_list(
     before = bench.writes()
     assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
     assert bench.writes() == before
-
-
-@pytest.mark.parametrize("extended", [False, True], ids=["", "extended by another client"])
-async def test_apply_refused_by_an_admission_policy_changes_nothing(
-    bench: Bench, control_plane: ControlPlane, extended: bool
-):
-    control_plane.require(Feature.ADMISSION_POLICIES)
-    api = control_plane.api
-    base = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    rule = {
-        "apiGroups": ["apps"],
-        "apiVersions": ["v1"],
-        "operations": ["UPDATE"],
-        "resources": ["deployments"],
-    }
-    label = "object.metadata.?annotations[?'n'].orValue('') != 'refused'"
-    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": label}]}
-    place = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": bench.namespace}}}
-    binding = {"policyName": bench.namespace, "validationActions": ["Deny"], "matchResources": place}
-    for path, body in ((base, spec), (base.replace("policies", "policybindings"), binding)):
-        api.create(path, {"metadata": {"name": bench.namespace}, "spec": body})
-    try:
-        client = bench.client.named("child")
-        child = (await client.apply(named(bench, "Deployment"))).object
-        probe = await client.uncached.get(type(child), child.key)
-        probe.metadata.annotations["n"] = "refused"
-
-        async def is_refused() -> bool:
-            try:
-                await client.patch(probe, dry_run=True)
-            except Invalid:
-                return True
-            return False
-
-        await eventually_async(is_refused, within=40)
-        if extended:
-            other = await client.uncached.get(type(child), child.key)
-            other.content["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = 8080
-            await bench.client.named("another").patch(other)
-        before = await state(client, child)
-        refused = at("metadata.annotations.n", "refused")
-        for _ in range(2):
-            with pytest.raises(Invalid, match="ValidatingAdmissionPolicy"):
-                await client.apply(named(bench, "Deployment", at(f"{CONTAINER}.image", "image:2"), refused))
-            assert await state(client, child) == before
-    finally:
-        for path in (base, base.replace("policies", "policybindings")):
-            api.delete(f"{path}/{bench.namespace}")
 
 
 async def test_apply_removes_only_those_items_of_other_clients_that_conflict(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 from collections.abc import Callable
 
 import pytest
 import trustme
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,11 +22,11 @@ from tests.unit.kube.servers import (
     LocalServer,
     ScriptedServer,
     Serve,
-    config_for,
     end_of_answers,
     fetch,
     next_request,
     silence,
+    wire_to,
 )
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -67,7 +65,7 @@ async def test_response_without_a_length_ends_when_the_connection_closes(
 
 
 @pytest.mark.parametrize("between", [b"", b"\r\n", b"\r\n\r\n"], ids=len)
-async def test_response_headers_are_those_of_the_final_response_with_repeated_headers_joined(
+async def test_response_headers_come_from_the_final_response_and_repeated_headers_are_joined(
     wire: HttpWire, script: ScriptedServer, between: bytes
 ):
     hint = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + between
@@ -112,7 +110,7 @@ async def test_wire_raises_connection_lost_and_reconnects_after_an_invalid_respo
     assert script.connections == 2
 
 
-async def test_reused_connection_closed_before_its_second_response_raises_an_error(
+async def test_wire_sends_a_request_once_when_the_server_closes_the_reused_connection_before_the_response(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(OK, next_request, end_of_answers)
@@ -149,7 +147,9 @@ async def test_pool_reuses_the_latest_connection_and_closes_idle_connections(
     assert script.connections == 3
 
 
-async def test_unread_stream_applies_back_pressure_to_the_server(wire: HttpWire, script: ScriptedServer):
+async def test_server_must_wait_when_the_client_does_not_read_a_stream(
+    wire: HttpWire, script: ScriptedServer
+):
     size = 400 * READ_AHEAD
     written = 0
 
@@ -189,11 +189,6 @@ LARGE = WireRequest("PUT", "/api", {}, b"x" * 50_000_000)
 """More than all buffers on the way hold."""
 
 
-async def fetch_in_time(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
-    async with asyncio.timeout(10), wire.exchange(request) as response:
-        return response.status, await response.read()
-
-
 def without_end(part: bytes) -> Serve:
     """Send the same bytes repeatedly."""
 
@@ -222,11 +217,11 @@ async def test_connection_with_a_half_sent_request_is_not_reused(wire: HttpWire,
         asked.set()
         assert await response.read() == b"big"
     script.serve = script.take_answers
-    assert await fetch_in_time(wire) == (200, b"ok")
+    assert await fetch(wire) == (200, b"ok")
     assert script.connections == 2
 
 
-async def test_early_response_ends_the_wait_for_the_server_to_read_the_request(
+async def test_wire_returns_an_early_response_when_the_server_stops_reading_the_request(
     wire: HttpWire, script: ScriptedServer
 ):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -239,7 +234,7 @@ async def test_early_response_ends_the_wait_for_the_server_to_read_the_request(
 
     answered = asyncio.Event()
     script.serve = serve
-    assert await fetch_in_time(wire, LARGE) == (413, b"big")
+    assert await fetch(wire, LARGE) == (413, b"big")
     answered.set()
 
 
@@ -252,7 +247,7 @@ async def test_connection_is_reused_after_a_partly_read_response(wire: HttpWire,
         await until(lambda: response.held == READ_AHEAD - 100)
         begun.set()
         await until(lambda: connection.is_idle)
-    assert await fetch_in_time(wire) == (200, b"ok")
+    assert await fetch(wire) == (200, b"ok")
 
 
 async def test_wire_abandons_an_endless_response_beyond_the_size_limit(
@@ -264,7 +259,7 @@ async def test_wire_abandons_an_endless_response_beyond_the_size_limit(
             await response.read(1_000_000)
         assert response.held == 0
     script.serve = script.take_answers
-    assert await fetch_in_time(wire) == (200, b"ok")
+    assert await fetch(wire) == (200, b"ok")
 
 
 @pytest.mark.parametrize(
@@ -278,7 +273,7 @@ async def test_wire_abandons_a_response_with_endless_trailers_or_chunk_extension
         with pytest.raises(ConnectionLost, match="too much besides its body"):
             await response.read()
     script.serve = script.take_answers
-    assert await fetch_in_time(wire) == (200, b"ok")
+    assert await fetch(wire) == (200, b"ok")
 
 
 async def test_response_without_a_length_is_incomplete_after_the_client_resets_the_connection(
@@ -294,7 +289,7 @@ async def test_response_without_a_length_is_incomplete_after_the_client_resets_t
 async def test_cancelled_close_of_the_wire_still_closes_all_connections(
     wire: HttpWire, script: ScriptedServer
 ):
-    assert await fetch_in_time(wire) == (200, b"ok")
+    assert await fetch(wire) == (200, b"ok")
     problems = []
     asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
     closing = asyncio.create_task(wire.aclose())
@@ -306,38 +301,27 @@ async def test_cancelled_close_of_the_wire_still_closes_all_connections(
     assert problems == []
 
 
-@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_request_cancelled_at_any_moment_leaves_no_state_in_the_wire(
-    loop_factory: Callable[[], asyncio.AbstractEventLoop], authority: trustme.CA
+@pytest.mark.each_loop
+@pytest.mark.usefixtures("closing")
+async def test_cancelled_request_leaves_no_state_and_no_socket_in_the_wire(
+    server: LocalServer, authority: trustme.CA
 ):
     """Cancel the request after 0, 1, 2, … turns of the event loop, until a request completes first."""
-
-    async def scenario() -> None:
-        async with LocalServer(authority) as server:
-            server.answer = lambda request: Answer(request.body)
-            wire = HttpWire(config_for(server.url, authority), connections=1)
-            over = False
-            for turns in itertools.count():
-                asking = asyncio.create_task(
-                    fetch_in_time(wire, WireRequest("PUT", "/api", {}, b"x" * 400_000))
-                )
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                over = asking.done()
-                asking.cancel()
-                await asyncio.wait([asking])
-                if over:
-                    break
-                assert await fetch_in_time(wire, WireRequest("PUT", "/api", {}, b"mine")) == (200, b"mine")
-                for connection in list(wire._idle):
-                    connection.abort()
-            await wire.aclose()
-            assert [each for each in wire._sockets if each.fileno() >= 0] == []
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(scenario())
-    asyncio.set_event_loop(None)
-    gc.collect()
+    server.answer = lambda request: Answer(request.body)
+    async with wire_to(server.url, authority, connections=1) as wire:
+        for turns in itertools.count():
+            request = asyncio.create_task(fetch(wire, WireRequest("PUT", "/api", {}, b"x" * 400_000)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            is_over = request.done()
+            request.cancel()
+            await asyncio.wait([request])
+            if is_over:
+                break
+            assert await fetch(wire, WireRequest("PUT", "/api", {}, b"mine")) == (200, b"mine")
+            for connection in list(wire._idle):
+                connection.abort()
+    assert [each for each in wire._sockets if each.fileno() >= 0] == []
 
 
 Outcome = tuple[int, dict[str, str], bytes, str]

@@ -11,9 +11,7 @@ import pytest
 
 from manager.api import GroupVersionKind
 from manager.cache.informer import Informer
-from manager.cache.record import RecordDecoder
 from manager.cache.reflector import Upstream
-from manager.cache.spec import WatchSpec
 from manager.client.child_label import label_of
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -21,7 +19,7 @@ from manager.telemetry.metrics import Metrics
 from manager_shards.cache_filter import NARROW_AFTER, ShardFilter
 from manager_shards.shard_set import ShardSet
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
-from tests.unit.cache.objects import EventLog, Pod, encoded, moments, pod, running
+from tests.unit.cache.objects import EventLog, encoded, moments, pod, pod_informer, running
 from tests.unit.cache.server import Listed, PodServer, bookmark
 
 pytestmark = pytest.mark.virtual_time
@@ -35,19 +33,12 @@ def quiet(log_lines: object) -> None:
 
 
 @pytest.fixture
-async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
+async def make(transport: Transport, mapper: RestMapper, metrics: Metrics, rng: random.Random) -> Make:
     def build(
-        shards: ShardSet,
-        label: str = "",
-        learned: Callable[[], None] = lambda: None,
-        **spec: Any,
+        shards: ShardSet, label: str = "", learned: Callable[[], None] = lambda: None, **spec: Any
     ) -> Informer:
-        return Informer(
-            WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
-            RecordDecoder(Pod.gvk, field_manager="m"),
-            Upstream(transport, RestMapper(transport), metrics, rng),
-            object_filter=ShardFilter(shards, label=label, learned=learned),
-        )
+        shard_filter = ShardFilter(shards, label=label, learned=learned)
+        return pod_informer(Upstream(transport, mapper, metrics, rng), object_filter=shard_filter, **spec)
 
     return build
 
