@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from apis.example.v1.wordpress import Wordpress
 from controllers.example.parts import Trouble
 from controllers.example.wordpress import (
     Sight,
@@ -17,6 +19,8 @@ from manager import Blocked, Result
 from manager.api import ObjectMeta
 from manager_kinds.core_v1 import Service
 from manager_kinds.pod_health import PodHealth
+from manager_tools.testing import without_manager
+from tests.support.admission import request
 from tests.unit.controllers.example.sites import NOW, deployment, site
 from tests.unit.controllers.seen import seen as watched
 from tests.unit.manager_kinds.pods import container, pod, terminated
@@ -163,3 +167,26 @@ async def test_pod_problem_causes_one_event_although_the_last_log_line_changes()
         assert [each for each in await sites.events_of("blog") if each[0] == "CrashLoopBackOff"] == [
             ("CrashLoopBackOff", 1)
         ]
+
+
+async def warning_of(**spec: Any) -> str:
+    """Return the warning of the webhook about a site."""
+    given = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": spec})
+    (warning,) = await without_manager(WordpressOperator).warn_of_what_is_open(given, request(Wordpress))
+    return warning
+
+
+async def test_wordpress_webhook_warns_about_a_plain_text_password_without_quoting_it():
+    warning = await warning_of(serviceType="ClusterIP", sqlrootpassword="correct-horse")
+    assert warning.startswith("spec.sqlrootpassword: ")
+    assert "spec.sqlRootPasswordSecretRef" in warning
+    assert "correct-horse" not in warning
+
+
+@pytest.mark.parametrize("spec", [{"serviceType": "NodePort"}, {"serviceType": "LoadBalancer"}, {}])
+async def test_wordpress_webhook_warns_of_a_site_that_is_public_before_its_installation(spec: dict[str, str]):
+    warning = await warning_of(**spec)
+    opened = spec.get("serviceType", "NodePort")
+    assert warning.startswith(f"spec.serviceType: {opened} lets whoever comes first")
+    assert "kubectl port-forward" in warning
+    assert len(warning) <= 256, "an API server may cut what is longer"
