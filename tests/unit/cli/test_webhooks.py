@@ -55,13 +55,20 @@ async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple
     return served, [line["event"] for line in lines if line["logger_name"] == "webhook"]
 
 
-async def test_webhooks_of_a_disabled_operator_are_served(wire: ScriptedWire):
-    assert await assemble(FILES) == (True, [])
-
-
-@pytest.mark.parametrize("off", [{"enable_webhooks": "false"}, {"webhook_bind_address": "0"}])
-async def test_webhooks_can_be_turned_off(wire: ScriptedWire, off: dict[str, str]):
-    assert await assemble({**FILES, **off}) == (False, ["webhooks are off, as the settings say"])
+@pytest.mark.parametrize(
+    ("flags", "known", "outcome"),
+    [
+        ({}, With, (True, [])),
+        ({"enable_webhooks": "false"}, With, (False, ["webhooks are off, as the settings say"])),
+        ({"webhook_bind_address": "0"}, With, (False, ["webhooks are off, as the settings say"])),
+        ({}, OPERATORS[0], (False, [])),
+    ],
+    ids=["a disabled operator", "off", "no address", "no webhook"],
+)
+async def test_webhooks_are_served_when_any_known_operator_has_webhooks_unless_they_are_off(
+    wire: ScriptedWire, flags: dict[str, str], known: AnyOperator, outcome: tuple[bool, list[str]]
+):
+    assert await assemble({**FILES, **flags}, known=known) == outcome
 
 
 async def test_webhooks_are_off_with_a_logged_hint_when_the_api_server_cannot_reach_this_machine(
@@ -84,7 +91,7 @@ async def test_webhooks_are_off_with_a_logged_hint_when_the_api_server_cannot_re
         ({"webhook_url": "https://dev.example.test:9443", "webhook_bind_address": "127.0.0.1:9443"}, False),
     ],
 )
-async def test_webhook_flags_that_prevent_calls_of_the_api_server_cause_a_warning_with_a_remedy(
+async def test_assembly_warns_of_webhook_flags_that_prevent_calls_of_the_api_server(
     wire: ScriptedWire, flags: dict[str, str], warned: bool, tmp_path: Path
 ):
     served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})
@@ -148,15 +155,6 @@ async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     assert "--webhook-url" in log_lines[-1]["event"]
 
 
-async def test_manager_logs_nothing_about_webhooks_when_no_operator_has_webhooks(wire: ScriptedWire):
-    assert await assemble(FILES, known=OPERATORS[0]) == (False, [])
-
-
-async def test_webhook_server_is_unready_until_it_has_a_certificate(wire: ScriptedWire):
-    async with assembled(PROGRAM, load_settings(FILES), (), SettingValues(), (With,)) as manager:
-        assert "no certificate" in str(manager.health.readiness.problem("webhook"))
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -169,7 +167,7 @@ async def test_webhook_server_is_unready_until_it_has_a_certificate(wire: Script
     ],
     ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )
-async def test_unreadable_client_authority_file_is_reported_at_the_start(
+async def test_assembly_refuses_a_client_authority_file_without_an_authority(
     wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str
 ):
     file = tmp_path / "ca.crt"
@@ -180,7 +178,7 @@ async def test_unreadable_client_authority_file_is_reported_at_the_start(
 
 
 @pytest.mark.parametrize(("operator", "required"), [(With, True), (GadgetOperator, False)])
-async def test_client_certificate_is_required_unless_a_kind_is_converted(
+async def test_webhooks_require_a_client_certificate_unless_a_kind_is_converted(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, operator: AnyOperator, required: bool
 ):
     made: list[bool] = []
