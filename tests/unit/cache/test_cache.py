@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from manager.api import ObjectKey
+from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache import Cache, Informer, index_by
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
@@ -249,6 +249,7 @@ class TestCacheSelection:
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         whole, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
         web = cache.informer(Pod, label_selector="app=web")
+        others = cache.informer(Pod, field_selector="spec.nodeName=n1"), cache.informer(Pod, namespaces=["x"])
         cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
         cache.observe_write(Pod, encoded(pod("b", 6, labels={"app": "db"})))
         assert (len(whole), len(metadata), len(web)) == (2, 2, 1)
@@ -256,6 +257,9 @@ class TestCacheSelection:
         assert (len(whole), len(metadata), len(web)) == (2, 2, 0)
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         assert (len(whole), len(metadata), len(web)) == (1, 1, 0)
+        assert [len(each) for each in others] == [0, 0]
+        (record,) = metadata.list(labels={"app": "db"})
+        assert record.decode(PartialObjectMetadata).model_extra == {}
 
     async def test_cache_metrics_sum_informers_of_a_kind_with_different_selectors(
         self, cache: Cache, metrics: Metrics
