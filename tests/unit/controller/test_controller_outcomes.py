@@ -27,7 +27,7 @@ from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import Numbers, Reconciler, Running, turns
+from tests.unit.controller.doubles import Numbers, Reconciler, Running, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -229,45 +229,23 @@ async def test_controller_survives_a_reconcile_that_raises_a_fatal_exception(fau
         assert not running.task.done()
 
 
-async def hang(request: Request) -> Result | None:
-    await asyncio.sleep(10_000)
-    return None
-
-
-async def test_reconcile_beyond_its_timeout_is_cancelled_counted_logged_and_retried(log_lines: LogLines):
-    async with Running(Reconciler(hang), reconcile_timeout=60) as running:
+@pytest.mark.parametrize(
+    ("how", "times"), [("ends", [0, 60, 120]), ("swallows it", [0, 61, 122]), ("raises", [0, 61, 122])]
+)
+async def test_reconcile_beyond_its_timeout_is_cancelled_counted_logged_and_retried(
+    how: str, times: list[float], log_lines: LogLines
+):
+    reconciler = Reconciler(resisting(how, seconds=1 if how != "ends" else 0))
+    async with Running(reconciler, reconcile_timeout=60) as running:
         running.add("a")
         await asyncio.sleep(150)
-        assert running.reconciler.times == pytest.approx([0, 60, 120], abs=0.1)
+        assert reconciler.times == pytest.approx(times, abs=0.1)
         assert running.sample(TIMEOUTS) == 2
-        assert running.sample(ERRORS) == 2
-        assert running.sample(PANICS) == 0
+        assert running.sample(ERRORS) == running.sample(TOTAL, result="error") == 2
+        assert running.sample(TOTAL, result="success") == running.sample(PANICS) == 0
     line = next(line for line in log_lines if line["event"] == "reconcile timed out")
     assert line["timeout"] == 60
-    assert isinstance(line["exc_info"], TimeoutError)
-
-
-@pytest.mark.parametrize("raises", [False, True])
-async def test_reconcile_timeout_is_counted_when_the_reconcile_swallows_or_replaces_the_cancellation(
-    raises: bool,
-):
-    async def stubborn(request: Request) -> Result | None:
-        try:
-            await asyncio.sleep(10_000)
-        except asyncio.CancelledError:
-            await asyncio.sleep(1)
-            if raises:
-                raise OSError("could not clean up") from None
-        return None
-
-    async with Running(Reconciler(stubborn), reconcile_timeout=60) as running:
-        running.add("a")
-        await asyncio.sleep(100)
-        assert running.sample(TIMEOUTS) == 1
-        assert running.sample(ERRORS) == 1
-        assert running.sample(TOTAL, result="error") == 1
-        assert running.sample(TOTAL, result="success") == 0
-        assert running.reconciler.times == pytest.approx([0, 61], abs=0.1)
+    assert isinstance(line["exc_info"], OSError if how == "raises" else TimeoutError)
 
 
 async def impatient(request: Request) -> Result | None:
@@ -277,7 +255,7 @@ async def impatient(request: Request) -> Result | None:
 
 
 @pytest.mark.parametrize(
-    ("act", "limit", "seconds", "errors"), [(impatient, 60, 1.003, 1), (hang, None, 9_999, 0)]
+    ("act", "limit", "seconds", "errors"), [(impatient, 60, 1.003, 1), (resisting("ends"), None, 900, 0)]
 )
 async def test_reconcile_timeout_metric_ignores_timeouts_other_than_the_reconcile_limit(
     act: Any, limit: float | None, seconds: float, errors: int

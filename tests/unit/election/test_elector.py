@@ -30,8 +30,17 @@ async def lost(candidate: Candidate) -> str:
     return str(caught.value)
 
 
-async def test_leader_renews_once_each_retry_period_and_sends_no_other_request(election: Election):
-    first = await election.leader(seconds=1)
+async def test_first_replica_leads_at_once_and_then_only_renews_once_each_retry_period(election: Election):
+    first = election.candidate("first")
+    assert first.gauge == 0
+    await first.lead()
+    assert now() < 0.1
+    assert (first.gauge, election.spec["leaseDurationSeconds"], election.spec["leaseTransitions"]) == (
+        1,
+        15,
+        0,
+    )
+    await asyncio.sleep(1)
     before = len(first.wire.requests)
     await asyncio.sleep(120)
     assert 60 <= first.renewals() <= 67
@@ -179,18 +188,6 @@ async def taken_over(first: Candidate, second: Candidate) -> float:
 
 
 NOT_ALLOWED = Reply.status(403, "Forbidden", 'leases "election" is forbidden: User "x" cannot do that')
-
-
-async def test_first_replica_creates_the_lease_and_leads_at_once(election: Election):
-    first = election.candidate("first")
-    assert first.gauge == 0
-    await first.lead()
-    assert now() < 0.1
-    assert first.leads
-    assert first.gauge == 1
-    assert election.spec["holderIdentity"] == "first"
-    assert election.spec["leaseDurationSeconds"] == 15
-    assert election.spec["leaseTransitions"] == 0
 
 
 @pytest.mark.parametrize("clock", ["", "pod/boot"])
@@ -523,43 +520,6 @@ async def test_lease_acquisition_without_a_response_is_released_when_the_electio
     assert election.spec["holderIdentity"] == ""
     assert not first.elector.elected.is_set()
     assert first.gauge == 0
-
-
-@pytest.mark.parametrize("claims_again", [False, True])
-async def test_lost_lease_acquisition_is_released_at_stop_when_the_watch_showed_an_earlier_state(
-    election: Election, claims_again: bool
-):
-    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
-    first = election.candidate("first")
-    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
-    first.wire.on("GET", LEASES, Unreached())
-    first.start()
-    await asyncio.sleep(0.5)
-    view = first.elector._lock._view
-    assert (view.holder, election.spec["holderIdentity"]) == ("", "first")
-    assert view.lease is not None
-    view.saw(view.lease, now=now())
-    if claims_again:  # and finds another version
-        await asyncio.sleep(0.1)
-        assert len(first.wire.sent("PUT")) == 2
-    await first.elector.release()
-    assert election.spec["holderIdentity"] == ""
-    assert not first.elector.elected.is_set()
-
-
-async def test_elector_problem_ends_after_another_replica_has_created_the_unreadable_lease(
-    election: Election,
-):
-    first = election.candidate("first")
-    exists = Reply.status(409, "AlreadyExists", "it exists")
-    first.wire.on("POST", LEASES, exists, election.server.answer)
-    first.wire.on("GET", LEASE, election.server.answer, NOT_ALLOWED, election.server.answer)
-    first.start()
-    await asyncio.sleep(0.1)
-    assert "is forbidden" in (first.elector.problem or "")
-    await first.elector.elected.wait()
-    await asyncio.sleep(10)
-    assert first.elector.problem is None
 
 
 async def test_elector_keeps_its_retry_period_when_a_missing_lease_cannot_be_created(election: Election):

@@ -16,7 +16,7 @@ from manager.util.program import Program
 pytestmark = pytest.mark.virtual_time
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-TO = f"{ENDPOINT}=http://localhost:4318"
+TO = f"{ENDPOINT}=http://collector.example"
 
 
 @pytest.mark.parametrize(
