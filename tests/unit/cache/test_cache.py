@@ -132,7 +132,7 @@ class TestCacheOwnedBy:
         assert cache.informers == (children,)
         assert cache.lookup(Pod) is children
 
-    async def test_foreign_objects_get_a_second_informer_when_a_later_user_needs_complete_objects(
+    async def test_cache_adds_a_second_informer_when_a_later_user_needs_complete_foreign_objects(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
@@ -183,7 +183,7 @@ class TestCacheRun:
 
 
 class TestCacheRelease:
-    async def test_release_ends_the_watch_and_frees_the_memory_when_the_last_user_releases(
+    async def test_cache_release_ends_the_watch_and_frees_the_memory_when_the_last_user_releases(
         self, cache: Cache, wire: ScriptedWire
     ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
@@ -203,7 +203,7 @@ class TestCacheRelease:
             gc.collect()
             assert gone() is None
 
-    async def test_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
         cache.release(cache.informer(Pod))
         assert cache.informers == (), "also before the cache has run"
         server = PodServer(wire)

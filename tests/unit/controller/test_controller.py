@@ -41,7 +41,7 @@ async def test_controller_reconciles_nothing_until_every_source_is_synced():
             await running.controller.run()
 
 
-async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
+async def test_controller_ready_problem_names_the_caches_that_are_not_synced():
     first = ManualSource(synced=False, problem="pods: forbidden")
     same = ManualSource(synced=False, problem="pods: forbidden")
     other = ManualSource(synced=False, problem="foos: the CRD is not installed")

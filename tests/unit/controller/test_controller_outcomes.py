@@ -119,7 +119,7 @@ async def test_requeue_after_resets_the_backoff():
     assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
 
 
-async def test_requeue_after_with_jitter_never_fires_early():
+async def test_requeue_after_with_jitter_is_never_earlier_than_requested():
     running = await ran(answering(*[Result(requeue_after=10, jitter=0.5)] * 20))
     gaps = [later - earlier for earlier, later in pairwise(running.reconciler.times)]
     assert len(gaps) == 20
@@ -290,7 +290,9 @@ async def test_failure_log_line_contains_object_reconcile_id_error_and_a_traceba
     assert lines[4]["error"] == "one; two; KeyError", "it names all errors of a group"
 
 
-async def test_conflict_is_logged_as_error_only_after_ten_consecutive_conflicts(log_lines: LogLines):
+async def test_failure_log_reports_a_conflict_as_error_only_after_ten_consecutive_conflicts(
+    log_lines: LogLines,
+):
     async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 13)) as running:
         running.add("a")
         await asyncio.sleep(30)
@@ -298,7 +300,7 @@ async def test_conflict_is_logged_as_error_only_after_ten_consecutive_conflicts(
     assert levels == ["info"] + ["debug"] * 9 + ["error"] + ["debug"] * 2
 
 
-async def test_controller_logs_at_debug_when_the_reconciled_object_is_not_found(log_lines: LogLines):
+async def test_failure_log_is_at_debug_level_when_the_reconciled_object_is_not_found(log_lines: LogLines):
     gone = NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
     running = await ran(answering(gone, gone), seconds=30)
     assert running.sample(ERRORS) == 2
@@ -353,7 +355,9 @@ async def test_failure_log_reports_that_an_error_ended_when_its_objects_succeed_
     assert ended == ["Forbidden"]
 
 
-async def test_failure_log_reports_each_new_error_while_earlier_errors_continue(log_lines: LogLines):
+async def test_failure_log_has_a_line_for_each_new_error_while_few_objects_have_distinct_errors(
+    log_lines: LogLines,
+):
     errors = {
         "a": Unreachable("no route"),
         "b": Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
@@ -361,28 +365,26 @@ async def test_failure_log_reports_each_new_error_while_earlier_errors_continue(
         "d": OSError("disk"),
         "e": KeyError("e"),
     }
+    errors |= {
+        name: Invalid(422, "Invalid", f'Foo "{name}" is invalid: spec.size: Required value')
+        for name in (f"{number}" for number in range(200))
+    }
 
     async def fail(request: Request) -> Result | None:
         raise errors[request.name]
 
+    names = list(errors)
     async with Running(Reconciler(fail)) as running:
-        for name in errors:
+        for name in names[:5]:
             running.add(name)
             await asyncio.sleep(1)
-    assert [line["name"] for line in failure_lines(log_lines)] == list(errors)
-
-
-async def test_failure_log_names_each_object_while_few_objects_have_distinct_errors(log_lines: LogLines):
-    async def fail(request: Request) -> Result | None:
-        raise Invalid(422, "Invalid", f'Foo "{request.name}" is invalid: spec.size: Required value')
-
-    async with Running(Reconciler(fail)) as running:
-        running.add(*(f"{number}" for number in range(20)))
+        assert [line["name"] for line in failure_lines(log_lines)] == names[:5]
+        running.add(*names[5:25])
         await asyncio.sleep(30)
-        assert sorted(int(line["name"]) for line in failure_lines(log_lines)) == list(range(20))
-        running.add(*(f"{number}" for number in range(20, 200)))
+        assert sorted(line["name"] for line in failure_lines(log_lines)) == sorted(names[:25])
+        running.add(*names[25:])
         await asyncio.sleep(20)
-        assert len(failure_lines(log_lines)) < 20 + 30
+        assert len(failure_lines(log_lines)) < 25 + 30
 
 
 async def test_failure_log_is_limited_when_an_object_fails_and_succeeds_alternately(log_lines: LogLines):
@@ -499,7 +501,7 @@ async def test_failure_report_of_a_timed_out_reconcile_contains_its_duration():
 
 
 @pytest.mark.parametrize("problem", ["raises", "hangs", "is cancelled from within"])
-async def test_error_in_a_failure_report_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
+async def test_failure_report_that_fails_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
     async def report() -> None:
         if problem == "raises":
             raise ServiceUnavailable(503)
@@ -515,7 +517,7 @@ async def test_error_in_a_failure_report_is_logged_once_at_debug_level(problem: 
     assert line["log_level"] == "debug"
 
 
-async def test_worker_cancelled_during_a_failure_report_ends():
+async def test_controller_ends_when_cancelled_during_a_failure_report():
     reconciler = Reporting(answering(OSError("no"))._act, lambda: asyncio.sleep(1000))
     async with Running(reconciler) as running:
         running.add("a")

@@ -66,7 +66,7 @@ X: dict[str, Any] = {"cause": "x"}
     ],
     ids=str,
 )
-async def test_discarding_keeps_a_key_that_another_cause_or_a_delay_also_added(
+async def test_discard_if_only_keeps_a_key_that_another_cause_or_a_delay_also_added(
     at_work: WorkQueue[Any], adds: list[dict[str, Any]]
 ):
     for how in adds:
@@ -184,7 +184,7 @@ async def released(queue: WorkQueue[Any]) -> list[tuple[str, float]]:
     return keys
 
 
-async def test_delayed_keys_become_ready_when_due_and_share_one_timer(queue: WorkQueue[Any]):
+async def test_queue_makes_delayed_keys_ready_when_due_with_one_timer(queue: WorkQueue[Any]):
     loop = asyncio.get_running_loop()
     before = len(loop.timers)
     for key, after in [("c", 3.0), ("a", 1.0), ("b", 2.5)]:
@@ -206,7 +206,7 @@ async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(
     assert await released(queue) == [("late", 5.0)]
 
 
-def test_overdue_keys_become_ready_together_on_the_real_event_loop(metrics: Metrics, rng: random.Random):
+def test_queue_makes_overdue_keys_ready_together_on_the_real_event_loop(metrics: Metrics, rng: random.Random):
     # For what is due within the millisecond, uvloop hands out no timer.
     async def taken() -> list[str]:
         queue = WorkQueue[str]("test", metrics=metrics, backoff=KeyBackoff(rng=rng))
@@ -233,7 +233,7 @@ def push(ready: ReadyItems[str], key: str, priority: Priority, *, since: float) 
     ready.push(item)
 
 
-def test_ready_items_pop_one_aged_item_in_every_aged_turn_pops(ready: ReadyItems[str]):
+def test_ready_items_pop_an_aged_item_once_in_a_fixed_number_of_pops(ready: ReadyItems[str]):
     for number in range(1000):
         push(ready, f"low {number}", Priority.LOW, since=0)
     taken = []

@@ -67,7 +67,7 @@ async def test_leadership_guard_cancels_an_effect_when_the_lease_may_have_expire
         await first.run
 
 
-async def test_guarded_effect_keeps_its_own_error_timeout_or_cancellation(election: Election):
+async def test_leadership_guard_passes_on_errors_timeouts_and_cancellation_of_the_effect(election: Election):
     first = await election.leader()
     with pytest.raises(TimeoutError):
         async with first.elector.leadership.held(), asyncio.timeout(1):

@@ -109,7 +109,7 @@ async def test_leader_sends_a_second_renewal_when_the_first_renewal_hangs_is_thr
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_renewal_is_retried_at_once_after_a_conflict(election: Election):
+async def test_lease_renewal_is_retried_at_once_after_a_conflict(election: Election):
     first = await election.leader()
     await asyncio.sleep(60.3)
     election.server.put(NAMESPACE, NAME, {**election.spec, "strategy": "x"})
@@ -340,7 +340,7 @@ async def test_lease_acquisition_does_not_count_when_the_process_was_paused_beyo
     assert len(first.wire.sent("PUT", LEASE)) == 1
 
 
-async def test_work_does_not_start_when_the_election_stops_during_the_write_of_the_shard_count(
+async def test_elector_starts_no_work_when_it_stops_during_the_write_of_the_shard_count(
     election: Election,
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": ""}, annotations={f"{NAME}/shards": "8"})
@@ -416,7 +416,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(
         await asyncio.wait_for(first.elector.elected.wait(), 2.1)
 
 
-async def test_release_ends_the_election_and_frees_the_lease(election: Election):
+async def test_elector_release_ends_the_election_and_frees_the_lease(election: Election):
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
     second = await election.standby()
@@ -438,7 +438,7 @@ async def test_release_ends_the_election_and_frees_the_lease(election: Election)
     await first.transport.request("POST", DATA)  # Events, say
 
 
-async def test_release_sends_the_resource_version_and_never_frees_the_lease_of_another_holder(
+async def test_elector_release_never_frees_the_lease_of_another_holder(
     election: Election,
 ):
     first = await election.leader(seconds=60)
@@ -450,7 +450,7 @@ async def test_release_sends_the_resource_version_and_never_frees_the_lease_of_a
 
 @pytest.mark.parametrize("faults", [("before", "stall"), ("after",)])
 @pytest.mark.parametrize("renewing", [False, True])
-async def test_lost_release_is_verified_and_sent_again(
+async def test_elector_release_is_repeated_when_its_response_was_lost(
     election: Election, faults: tuple[str, ...], renewing: bool
 ):
     first = await election.leader(seconds=60)
@@ -465,7 +465,7 @@ async def test_lost_release_is_verified_and_sent_again(
     assert now() - started <= 5.0
 
 
-async def test_failed_release_ends_within_its_timeout_without_an_exception(election: Election):
+async def test_elector_release_ends_within_its_timeout_when_the_server_is_unreachable(election: Election):
     first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, Unreached())
     started = now()
@@ -475,7 +475,7 @@ async def test_failed_release_ends_within_its_timeout_without_an_exception(elect
     assert election.spec["holderIdentity"] == "first"
 
 
-async def test_release_waits_for_the_renewal_in_flight(election: Election):
+async def test_elector_release_waits_for_the_renewal_in_flight(election: Election):
     first = await election.leader(seconds=60)
     first.wire.on("PUT", LEASE, Delayed(1.0, election.server.answer), election.server.answer)
     await asyncio.sleep(2.0)

@@ -450,7 +450,7 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
     assert told["bob"] == 1
 
 
-async def test_owned_objects_have_pages_and_yaml_without_actions(serve_pages: ServePages):
+async def test_console_pages_of_owned_objects_have_yaml_but_no_actions(serve_pages: ServePages):
     async with serving() as world:
         site = await serve_pages(console_of(world).routes())
         _, text = await get(site, WEB)

@@ -322,7 +322,7 @@ async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_event
     assert program.shares == [4, 4]
 
 
-async def test_leadership_permit_of_an_earlier_term_is_invalid_in_a_later_term(program: Program):
+async def test_write_permit_for_a_released_shard_stays_invalid_after_the_shard_returns(program: Program):
     (a,) = await program.start("a")
     earlier = dict(a.working)
     (b,) = await program.start("b")
@@ -334,7 +334,9 @@ async def test_leadership_permit_of_an_earlier_term_is_invalid_in_a_later_term(p
 
 
 @pytest.mark.parametrize("fault", [Stall, Unreached, lambda: Reply.status(500)])
-async def test_outage_shorter_than_the_renew_deadline_moves_no_shard(program: Program, fault: type[Stall]):
+async def test_coordinator_moves_no_shard_during_an_outage_shorter_than_the_renew_deadline(
+    program: Program, fault: type[Stall]
+):
     a, b = await program.start("a", "b")
     await asyncio.sleep(5)
     before = now()

@@ -83,7 +83,7 @@ async def test_shard_leases_read_names_the_holder_of_each_shard_and_calls_a_cras
     assert await leases.read() is None
 
 
-async def test_concurrent_pages_share_one_read_of_the_shard_leases(program: Program):
+async def test_shard_holders_read_the_leases_once_for_concurrent_pages(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     (a,) = await program.start("a")
@@ -147,7 +147,7 @@ async def test_shard_holders_list_at_most_64_replicas():
     assert not any(row["silent"] for row in told["rows"])
 
 
-async def test_leases_read_ignores_a_lease_without_the_label_under_a_shards_name():
+async def test_shard_leases_read_ignores_a_lease_without_the_label_of_a_shard():
     wire = ScriptedWire()
     foreign = {**lease(1, holderIdentity="x"), "metadata": {"name": f"{NAME}-1", "labels": {}}}
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": [lease(0, holderIdentity="a"), foreign]}))
