@@ -534,12 +534,12 @@ class Store:
     ) -> CacheEvent:
         event = CacheEvent(old, new, meta=meta, initial=initial, handed_over=handed_over)
         if old is not None:
-            self.bytes -= len(old.raw)
+            self.bytes -= old.size
         if new is not None:
             if old is not None:
                 # The store and its indexes already reference these strings.
                 new.key, new.uid = old.key, old.uid
-            self.bytes += len(new.raw)
+            self.bytes += new.size
             self.records[new.key] = new
         elif old is not None:
             del self.records[old.key]
