@@ -302,7 +302,7 @@ class FieldManagers:
 
     def own_entries(self, value: bytes) -> bytes:
         """Return the JSON list of these managers' entries in `managedFields`, empty if there are none."""
-        if not any(value.find(name) >= 0 for name in self._names):
+        if self._find(value) is None:
             return b""
         own = [
             entry

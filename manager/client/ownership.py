@@ -436,7 +436,6 @@ the server checks the keys at the creation, too."""
 
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_texts_in = re.compile(_TEXT).findall
 _longer_lists = re.compile(rb'\[(?=(%b(?:,%b)++\])|%b,|[^][{}"]*,)' % (_TEXT, _TEXT, _TEXT)).finditer
 """Finds lists of several plain values; for lists of strings, the group contains the items."""
 
@@ -450,7 +449,7 @@ def may_repeat_keys(encoded: bytes) -> bool:
     # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
     # inside a string costs at most a needless check.
     if encoded.find(b"},{") < 0 and encoded.find(b"],[") < 0:  # `in` is slow for bytes in bytes
-        longer = [found[1] and _texts_in(found[1]) for found in _longer_lists(encoded)]
+        longer = [found[1] and orjson.loads(b"[" + found[1]) for found in _longer_lists(encoded)]
         if all(texts and len({*texts}) == len(texts) for texts in longer):
             return False
     return _has_repeats(orjson.loads(encoded))
