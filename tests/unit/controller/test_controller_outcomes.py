@@ -288,33 +288,28 @@ async def test_reconcile_timeout_metric_ignores_timeouts_other_than_the_reconcil
         assert (running.sample(TIMEOUTS), running.sample(ERRORS)) == (0, errors)
 
 
-async def test_failure_log_line_contains_object_reconcile_id_and_error(log_lines: LogLines):
-    async with Running(answering(ServiceUnavailable(503, "", "etcd is on holiday"))) as running:
+async def test_failure_log_line_contains_object_reconcile_id_error_and_a_traceback_if_it_is_unexpected(
+    log_lines: LogLines,
+):
+    surprise = RuntimeError("who would have thought")
+    group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
+    outage = ServiceUnavailable(503, "", "etcd is on holiday")
+    async with Running(answering(outage, surprise, TerminalError("no"), OSError("disk"), group)) as running:
         running.add("a")
-        await turns()
-    [line] = [line for line in log_lines if line["event"] == "reconcile failed"]
+        await asyncio.sleep(1)
+        running.add("a")
+        await asyncio.sleep(1)
+    line, *_ = lines = [line for line in log_lines if line["event"] == "reconcile failed"]
     assert line["log_level"] == "error"
     assert (line["controller"], line["namespace"], line["name"]) == ("test", "ns", "a")
     assert (line["error"], line["error_type"]) == ("etcd is on holiday", "ServiceUnavailable")
     assert line["retry_in"] == pytest.approx(0.005, rel=0.2)
     assert line["retries"] == 0
     assert len(line["reconcile_id"]) == 16
-    assert "exc_info" not in line
     assert line["at"].startswith("tests/unit/controller/")
-
-
-async def test_failure_log_has_a_traceback_for_unexpected_exceptions_only(log_lines: LogLines):
-    surprise = RuntimeError("who would have thought")
-    group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
-    async with Running(answering(surprise, TerminalError("no"), OSError("disk"), group)) as running:
-        running.add("a")
-        await asyncio.sleep(1)
-        running.add("a")
-        await asyncio.sleep(1)
-    lines = [line for line in log_lines if line["event"] == "reconcile failed"]
-    assert [line.get("exc_info") for line in lines] == [surprise, None, None, group]
-    assert "retry_in" not in lines[1]
-    assert lines[3]["error"] == "one; two; KeyError", "it names all errors of a group"
+    assert [line.get("exc_info") for line in lines] == [None, surprise, None, None, group]
+    assert "retry_in" not in lines[2]
+    assert lines[4]["error"] == "one; two; KeyError", "it names all errors of a group"
 
 
 async def test_conflict_is_logged_as_error_only_after_ten_consecutive_conflicts(log_lines: LogLines):
@@ -463,7 +458,9 @@ async def test_event_to_reconcile_metric_measures_from_the_watch_event():
         assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)
 
 
-async def test_failure_log_is_limited_when_every_error_message_is_different(log_lines: LogLines):
+async def test_failure_log_and_failure_groups_are_limited_when_every_error_message_is_different(
+    log_lines: LogLines,
+):
     letters = random.Random(1)
 
     async def fail_for_an_hour(request: Request) -> Result | None:
@@ -478,6 +475,7 @@ async def test_failure_log_is_limited_when_every_error_message_is_different(log_
         failures = running.sample(ERRORS)
         assert failures > 1_500
         during = failure_lines(log_lines)
+        assert len(running.controller._failing._groups) <= 65
     assert 64 < len(during) < 64 + 60 + 10
     assert sum(line.get("times", 1) for line in during) > failures / 2  # the log counts suppressed lines
     assert any("objects" in line for line in during)

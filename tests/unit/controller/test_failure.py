@@ -225,15 +225,3 @@ async def test_controller_probes_with_another_object_when_the_probing_object_is_
         running.add("a", "b")
         await asyncio.sleep(OUTAGE / 2 + 30)
         assert server.done.keys() == {"c"}
-
-
-async def test_failing_objects_are_grouped_by_error_type_when_there_are_too_many_causes():
-    async def fail(request: Request) -> Result | None:
-        raise ServiceUnavailable(503, "", f"request {'x' * int(request.name)} failed")
-
-    async with Running(Reconciler(fail)) as running:
-        running.add(*(f"{number}" for number in range(80)))
-        await asyncio.sleep(1)
-        failing = running.controller._failing
-        assert len(failing) == 80
-        assert len(failing._groups) <= 65

@@ -21,18 +21,6 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-async def test_queue_delays_each_rate_limited_add_longer_until_forget(queue: WorkQueue[Any]):
-    delays = []
-    for _ in range(4):
-        delays.append(queue.add_rate_limited("a"))
-        await asyncio.sleep(delays[-1])
-    assert delays == pytest.approx([0.005, 0.01, 0.02, 0.04])
-    assert queue.retries("a") == 4
-    queue.forget("a")
-    assert queue.retries("a") == 0
-    assert queue.add_rate_limited("a") == 0.005
-
-
 async def test_queue_item_contains_its_priority_and_first_triggers(queue: WorkQueue[Any]):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
@@ -171,19 +159,14 @@ async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(queue: WorkQ
     assert shown() == [1, 49]
 
 
-def test_key_backoff_grows_separately_for_each_key(rng: random.Random):
-    backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
-    delays = [backoff.next_delay("a", now=0), backoff.next_delay("a", now=1), backoff.next_delay("b", now=1)]
-    assert delays == [1, 2, 1]
-    assert (backoff.retries("a"), backoff.retries("b"), backoff.retries("c")) == (2, 1, 0)
-
-
-def test_key_backoff_returns_the_remaining_delay_when_called_before_the_delay_has_passed(rng: random.Random):
+def test_key_backoff_doubles_the_delay_of_a_key_only_after_the_delay_has_passed(rng: random.Random):
     backoff = KeyBackoff[str](base=8, cap=100, jitter=0, rng=rng)
     assert backoff.next_delay("a", now=10) == 8
     assert [backoff.next_delay("a", now=now) for now in (11, 12, 17)] == [7, 6, 1]
-    assert backoff.retries("a") == 1
     assert backoff.next_delay("a", now=18) == 16
+    assert backoff.next_delay("b", now=18) == 8
+    assert [backoff.retries(key) for key in "abc"] == [2, 1, 0]
+    backoff.forget("b")
     backoff.forget("a")
     backoff.forget("never seen")
     assert (len(backoff), backoff.next_delay("a", now=18)) == (0, 8)
@@ -226,14 +209,6 @@ async def test_delayed_keys_become_ready_when_due_and_share_one_timer(
     assert (queue.delayed, loop_timers()) == (3, 1)
     assert await released(queue) == [("a", 1.0), ("b", 2.5), ("c", 3.0)]
     assert (queue.delayed, loop_timers()) == (0, 0)
-
-
-async def test_queue_returns_a_delayed_key_once_at_its_earliest_time(queue: WorkQueue[Any]):
-    queue.add("a", after=5)
-    queue.add("a", after=1)
-    queue.add("a", after=3)
-    assert queue.delayed == 1
-    assert await released(queue) == [("a", 1.0)]
 
 
 async def test_queue_frees_heap_entries_of_delayed_keys_that_became_ready_early(queue: WorkQueue[Any]):
@@ -295,15 +270,20 @@ def test_ready_items_pop_the_longest_waiting_aged_item_first(ready: ReadyItems[s
     assert [key for key in taken if not key.startswith("high")] == ["normal", "low"]
 
 
-async def test_shut_down_ends_every_get_and_drops_waiting_and_new_keys(queue: WorkQueue[Any]):
+async def test_queue_shut_down_ends_every_get_and_drops_waiting_and_new_keys(queue: WorkQueue[Any]):
     queue.add("in progress")
     await queue.get()
-    getting = [asyncio.create_task(queue.get()) for _ in range(3)]
+    getting = [asyncio.create_task(queue.get()) for _ in range(4)]
     await asyncio.sleep(1)
+    for number in range(100):
+        queue.add(f"{number}", after=1 + number)
+        queue.add_rate_limited(f"failed {number}")
     queue.paused = True
     queue.add("waiting")
     queue.shut_down()
     assert queue.is_shut_down
+    assert not asyncio.get_running_loop().timers
+    getting.pop().cancel()
     queue.add("a")
     queue.add("b", after=1)
     queue.add_rate_limited("c")
@@ -312,19 +292,4 @@ async def test_shut_down_ends_every_get_and_drops_waiting_and_new_keys(queue: Wo
     assert await asyncio.gather(*getting) == [None, None, None]
     assert await queue.get() is None
     assert len(queue) == 0
-
-
-async def test_shut_down_leaves_no_timer_item_or_getter(queue: WorkQueue[Any]):
-    loop = asyncio.get_running_loop()
-    for number in range(100):
-        queue.add(f"{number}", after=1 + number)
-        queue.add_rate_limited(f"failed {number}")
-    waiting = asyncio.create_task(queue.get())
-    await asyncio.sleep(0)
-    queue.shut_down()
-    assert not loop.timers
-    waiting.cancel()
-    await asyncio.wait([waiting])
-    assert not queue._items
-    assert not queue._getters
-    assert not queue._in_progress
+    assert (queue._items, list(queue._getters), queue._in_progress) == ({}, [], {})

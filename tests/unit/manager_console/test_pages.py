@@ -290,8 +290,8 @@ async def test_console_pages_load_no_foreign_resources_and_run_no_foreign_script
                 assert answer.status == 200
 
 
-@pytest.mark.parametrize("token", ["", "ann", "ann-{}"], ids=["this machine", "a user", "by many tokens"])
-async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
+@pytest.mark.parametrize("token", ["", "ann"], ids=["this machine", "a user"])
+async def test_console_creates_at_most_four_pages_at_the_same_time(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch, token: str
 ):
     looking = most = 0
@@ -311,13 +311,10 @@ async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
         for number in range(12):
             foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
             await world.until(await world.create(foo), lambda it: it.status.conditions)
-        bearer = [{"Authorization": f"Bearer {token.format(each)}"} if token else {} for each in range(12)]
-        answers = await asyncio.gather(
-            *(get(site, f"{PATH}-{number}", **each) for number, each in enumerate(bearer))
-        )
-    assert {status for status, _ in answers} <= {404, 429}
-    assert sum(status == 404 for status, _ in answers) > 5
-    assert most == (1 if token else 4)
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        answers = await asyncio.gather(*(get(site, f"{PATH}-{number}", **bearer) for number in range(12)))
+    assert {status for status, _ in answers} == {404}
+    assert most == 4
 
 
 def test_bundled_third_party_files_are_unchanged():
