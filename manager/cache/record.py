@@ -504,8 +504,9 @@ _current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default
 def own_writes_from_here() -> set[Change]:
     """Return a set that collects the later writes of the calling task, and of tasks that it starts.
 
-    It contains only writes for which the server has ruled out any change between `before` and `after`:
-    creates, and writes that required a version. Collecting ends when the caller drops the set.
+    It contains only writes without a change by another client between `before` and `after`: creates, writes
+    that required a version, and applies that changed only wanted fields. Collecting ends when the caller
+    drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))

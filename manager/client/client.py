@@ -24,7 +24,7 @@ from manager.api import (
     Unstructured,
 )
 from manager.cache import Cache, metadata_of
-from manager.cache.record import CUT, MOST_KEPT
+from manager.cache.record import CUT, MOST_KEPT, note_own_write
 from manager.client.child_label import ChildLabel, label_of
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther, name_nearest
 from manager.client.kubernetes import api_client_on, pod_streams_on
@@ -561,8 +561,9 @@ class Client(CachedReader):
         after = self._ownership(decoded(kind, raw))
         if not dry_run:
             self._settle(live.uid, encoded, after)
+            _note_change(live, after, body)
         now = decode_at_once(raw, kind, key, parsed=after.live)
-        if after.content() == live.content():
+        if after.has_content_of(live):
             return Applied(now, None, Outcome.UNCHANGED)  # the write only recorded our ownership
         outcome = Outcome.RESTORED if restores else Outcome.UPDATED
         return Applied(now, decode_at_once(found, kind, key, parsed=live.live), outcome, conflicts)
@@ -779,7 +780,7 @@ class Client(CachedReader):
         uid, candidates, conflict = change.live.uid, refused_lists(refusal.details), None
         if not candidates:
             raise refusal
-        state = hash((change.encoded, change.live.content()))
+        state = hash((change.encoded, orjson.dumps(change.live.content())))
         last_state, until, known = self._refused.get(uid, (_UNKNOWN, 0.0, None))
         if known is not None and last_state == state and until > clock.monotonic():
             raise type(known)(known.status, known.reason, known.message, known.details)
@@ -946,6 +947,12 @@ def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
     # The server does not distinguish missing and empty fields.
     fields["metadata"] = {name: metadata[name] for name in APPLIED_METADATA if metadata.get(name)}
     return fields
+
+
+def _note_change(live: Ownership, after: Ownership, wanted: Mapping[str, Any]) -> None:
+    """Record a change as our own write, unless it may include a change by another client."""
+    if (change := live.change_to(after, wanted)) is not None:
+        note_own_write(change)
 
 
 def _refuse_foreign(

@@ -32,6 +32,7 @@ from typing import Any
 import orjson
 
 from manager.api import Resource
+from manager.cache.record import Change
 from manager.client.errors import FieldConflict
 from manager.client.write import merge_diff
 from manager.kube.decoding import json_object, not_a
@@ -87,16 +88,32 @@ class Ownership:
         # The indexes of our entries; the others are merged into the first: our apply, if it exists.
         self._ours = [place for _, place in sorted(ours)]
 
-    def content(self) -> bytes:
-        """Return the JSON of all fields that an apply can change, for comparison as a whole."""
+    def change_to(self, after: Ownership, wanted: Mapping[str, Any]) -> Change | None:
+        """Return the step to `after`, if only wanted fields have changed; otherwise None."""
+        before, now = (
+            each.live | {"metadata": {**each.metadata, **dict.fromkeys(_SET_BY_EACH_WRITE)}}
+            for each in (self, after)
+        )
+        versions = [str(each.version) for each in (self, after)]
+        if not all(map(str.isdecimal, versions)) or not _changed_only(wanted, before, now):
+            return None
+        return Change(self.uid, *map(int, versions))
+
+    def content(self) -> dict[str, Any]:
+        """Return all fields that an apply can change."""
         fields = {name: value for name, value in self.live.items() if name not in ("status", "metadata")}
         fields["metadata"] = {name: self.metadata.get(name) for name in APPLIED_METADATA}
-        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        return fields
+
+    def has_content_of(self, other: Ownership) -> bool:
+        """Return whether both objects have the same values in all fields that an apply can change."""
+        ours, theirs = self.content(), other.content()
+        return ours == theirs and _equal(ours, theirs)
 
     def state(self) -> int:
         """Return a hash of the content and of our ownership."""
         # Python's own hashes have a random key in each process, so no client can construct collisions.
-        return hash((self.content(), orjson.dumps((self.created or self.applied, self.created_by))))
+        return hash(orjson.dumps((self.content(), self.created or self.applied, self.created_by)))
 
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether we own any of the fields, or a field below one."""
@@ -219,6 +236,27 @@ def decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
         if not isinstance(entries, list | tuple) or not {*map(type, entries)} <= {dict}:
             raise not_a(what)
     return live
+
+
+def _changed_only(wanted: Any, before: Any, after: Any) -> bool:
+    """Return whether every difference between two JSON values is a wanted value."""
+    if before == after:
+        return True
+    if isinstance(before, dict) and isinstance(after, dict):
+        asked = wanted if isinstance(wanted, dict) else {}
+        return before.keys() <= after.keys() and all(
+            _changed_only(asked.get(name, _UNWANTED), before.get(name, _MISSING), value)
+            for name, value in after.items()
+        )
+    if isinstance(before, list) and isinstance(after, list) and isinstance(wanted, list):
+        return len(wanted) == len(before) == len(after) and all(map(_changed_only, wanted, before, after))
+    return _equal(wanted, after)
+
+
+_UNWANTED = object()
+"""Stands for a field that is not wanted: no value equals it."""
+
+_SET_BY_EACH_WRITE = ("resourceVersion", "generation", "managedFields")
 
 
 def owned_fields(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -359,7 +397,7 @@ def may_repeat_keys(encoded: bytes) -> bool:
     """
     # Every creation calls this, and few objects have long lists, so search for these without decoding. A list
     # inside a string costs at most a needless check.
-    if b"},{" not in encoded and b"],[" not in encoded:
+    if encoded.find(b"},{") < 0 and encoded.find(b"],[") < 0:  # `in` is slow for bytes in bytes
         longer = [found[1] and _texts_in(found[1]) for found in _longer_lists(encoded)]
         if all(texts and len({*texts}) == len(texts) for texts in longer):
             return False

@@ -10,6 +10,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from tests.conftest import RunManager, StartControlPlane
+from tests.integration.test_deploy import are_taken_up
 from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import object_path, storage_classes
@@ -74,9 +75,7 @@ def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
             plane.kubectl(f"--namespace={namespace_of_samples}", "apply", "--kustomize", SAMPLES)
 
         eventually(samples_are_applied)
-        for sample in manifests("samples"):
-            if sample["apiVersion"] != "v1":
-                eventually(lambda sample=sample: has_status(plane, namespace_of_samples, sample))
+        eventually(lambda: are_taken_up(plane, namespace_of_samples))
         leases = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
         assert {each["metadata"]["name"] for each in leases} == {f"operator-manager-{name}" for name in NAMES}
         for name, manager in managers.items():
@@ -90,33 +89,6 @@ def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
 def namespace_of_samples(plane: ControlPlane) -> str:
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": "samples"}})
     return "samples"
-
-
-def has_status(plane: ControlPlane, namespace: str, sample: dict[str, Any]) -> bool:
-    plurals = {"Memcached": "memcacheds", "Wordpress": "wordpresses"}
-    plural = plurals.get(sample["kind"], f"{sample['kind'].lower()}s")
-    name = sample["metadata"]["name"]
-    return bool(plane.api.get(object_path(sample["apiVersion"], namespace, plural, name)).get("status"))
-
-
-@pytest.mark.contract
-def test_policy_limits_the_account_of_a_single_operator(plane: ControlPlane, tmp_path: Path):
-    plane.require(Feature.ADMISSION_POLICIES)
-    access = ApiAccess(account(plane, "wordpress"), scratch=tmp_path)
-    annotations = {"kubernetes.io/service-account.name": "default"}
-    token = {
-        "metadata": {"name": "token", "annotations": annotations},
-        "type": "kubernetes.io/service-account-token",
-    }
-
-    path = object_path("v1", "kube-system", "secrets")
-    try:
-        # A policy takes the server a moment to learn of.
-        eventually(lambda: not is_allowed(access, "POST", path, token))
-        with pytest.raises(ApiFailure, match="ValidatingAdmissionPolicy"):
-            access.request("POST", path, query={"dryRun": "All"}, body=token)
-    finally:
-        access.close()
 
 
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta, OwnerReference
-from manager.cache import Cache
+from manager.cache import Cache, own_writes_from_here
 from manager.client import Applied, ApplyConflict, Client, Outcome, OwnedByOther
 from manager.client.ownership import creator_name
 from manager.controller.failure import Failure
@@ -250,6 +250,31 @@ class TestOutcome:
         scene.there(Reply.json(object_))
         came = await self.apply(scene, stored(1), replicas=1)
         assert came.outcome is (Outcome.RESTORED if same else Outcome.UPDATED)
+
+
+@pytest.mark.parametrize(
+    ("before", "answer", "is_own"),
+    [
+        (
+            {"spec": {"replicas": 5, "ports": [{"a": 1}]}},
+            {"spec": {"replicas": 1, "ports": [{"a": 1}]}},
+            True,
+        ),
+        ({"spec": {"paused": True}}, {"spec": {"paused": True, "replicas": 1}}, True),
+        ({"spec": {"replicas": 5}}, {"spec": {"replicas": 1, "paused": True}}, False),
+        ({"spec": {"replicas": 5, "paused": True}}, {"spec": {"replicas": 1}}, False),
+        ({"spec": {"replicas": 5}}, {"spec": {"replicas": 1}, "status": {"replicas": 5}}, False),
+        ({"spec": {"replicas": 5}}, {"spec": {"replicas": 2}}, False),
+    ],
+)
+async def test_apply_counts_as_own_write_when_only_wanted_fields_have_changed(
+    scene: Scene, before: dict[str, Any], answer: dict[str, Any], is_own: bool
+):
+    written = own_writes_from_here()
+    scene.there(Reply.json({"metadata": {**METADATA, "resourceVersion": "5"}, **before}))
+    scene.answers(Reply.json({"metadata": {**METADATA, "resourceVersion": "7"}, **answer}))
+    await scene.apply(WANTED)
+    assert written == ({("u", 5, 7)} if is_own else set())
 
 
 async def test_apply_dry_run_migrates_no_managed_fields_and_is_not_remembered(scene: Scene):

@@ -9,8 +9,8 @@ import pytest
 
 from manager.election.coordinator import LeadershipLost
 from tests.support.scripted_wire import Reply
-from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE
-from tests.unit.election.program import EVERYTHING, SEEDS, Leader, Program, Replica, permits, program
+from tests.unit.election.conftest import EVERYTHING, LEASE, LEASES, NAME, NAMESPACE
+from tests.unit.election.program import SEEDS, Leader, Program, Replica, permits, program
 
 __all__ = ["program"]
 
@@ -82,8 +82,7 @@ async def test_replica_with_shards_does_not_retry_in_a_tight_loop_when_it_cannot
     program: Program,
 ):
     await program.start("a")
-    b = Replica(program, "b")
-    program.replicas.append(b)
+    b = program.begin("b")
     b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
     await asyncio.sleep(30)
     # Four shards and its own Lease are renewed, once each retry period of 2 s.

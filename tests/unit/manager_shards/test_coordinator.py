@@ -16,8 +16,8 @@ from manager.util.clock import monotonic as now
 from manager_shards.coordinator import balance
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
-from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.election.program import COUNT, DATA, EVERYTHING, SEEDS, Program, Replica, permits, program
+from tests.unit.election.conftest import EVERYTHING, LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, DATA, SEEDS, Program, Replica, permits, program
 
 __all__ = ["program"]
 
@@ -73,10 +73,6 @@ def test_balance_stays_the_same_while_shards_move_to_their_assigned_replicas(
             case "taken":
                 holders[number] = who
     assert balance(count, members, holders) == wanted
-
-
-def test_balance_assigns_no_shard_without_members():
-    assert balance(16, (), {1: "a"}) == {}
 
 
 async def test_shard_balance_gives_new_replicas_shards_with_few_moves(program: Program):
@@ -146,7 +142,7 @@ async def test_coordinator_rarely_rebalances_while_every_replica_renews(
 
 async def test_shard_is_released_only_after_the_next_owner_has_listed_its_objects(program: Program):
     (a,) = await program.start("a")
-    program.replicas.append(b := Replica(program, "b", prepares=8.0))
+    b = program.begin("b", prepares=8.0)
     await asyncio.sleep(7)
     assert (a.permitted, b.permitted) == (set(range(COUNT)), set())
     await asyncio.sleep(3)
@@ -176,7 +172,7 @@ async def test_stopping_replica_works_until_the_next_owners_have_listed_its_obje
 
 async def test_replica_releases_shards_when_the_next_owner_never_finishes_its_list(program: Program):
     (a,) = await program.start("a")
-    program.replicas.append(Replica(program, "b", prepares=1000.0))
+    program.begin("b", prepares=1000.0)
     await asyncio.sleep(40)
     assert len(a.permitted) == COUNT // 2
 
@@ -299,8 +295,7 @@ async def test_shard_is_unowned_for_less_than_2_seconds_during_a_rolling_update(
 
 async def test_shard_acquisition_with_a_lost_response_is_detected_and_used(program: Program):
     (a,) = await program.start("a")
-    b = Replica(program, "b")
-    program.replicas.append(b)
+    b = program.begin("b")
     for path in program.server.leases:
         b.wire.on("PUT", path, LostAfter(program.server.answer), program.server.answer)
     await asyncio.sleep(20)
@@ -311,8 +306,7 @@ async def test_shard_acquisition_with_a_lost_response_is_detected_and_used(progr
 async def test_lost_shard_acquisition_is_repeated_despite_many_events_of_other_shards(
     program: Program,
 ):
-    a = Replica(program, "a")
-    program.replicas.append(a)
+    a = program.begin("a")
     answer = program.server.answer
     # It makes itself known, and takes the first shard; no Lease of the next one is there to be told of.
     a.wire.on("POST", LEASES, answer, answer, Unreached(), answer)
@@ -327,8 +321,7 @@ async def test_shard_with_an_expired_lease_is_acquired_from_a_live_replica(progr
         name = f"{NAME}-{number}" if number else NAME
         notes = {f"{NAME}/shards": f"{COUNT}"}
         program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
-    b, a = Replica(program, "b"), Replica(program, "a", prepares=3.0)
-    program.replicas += [a, b]
+    b, _ = program.begin("b"), program.begin("a", prepares=3.0)
     await asyncio.sleep(10)
     assert b.permitted == set(range(4, COUNT)), "the others are a's in its eyes, and in a's they are b's"
     await asyncio.sleep(10)
@@ -337,8 +330,7 @@ async def test_shard_with_an_expired_lease_is_acquired_from_a_live_replica(progr
 
 async def test_replica_repeats_a_refused_first_list_despite_frequent_watch_events(program: Program):
     await program.start("a")
-    b = Replica(program, "b")
-    program.replicas.append(b)
+    b = program.begin("b")
     refused = [Reply.status(403, "Forbidden", "it cannot list")]
 
     def answer(sent: Sent) -> Any:
@@ -379,8 +371,7 @@ async def test_replica_without_the_right_to_create_leases_reports_a_problem_and_
     program: Program,
 ):
     await program.start("a")
-    b = Replica(program, "b")
-    program.replicas.append(b)
+    b = program.begin("b")
     b.wire.on("POST", EVERYTHING, Reply.status(403, "Forbidden", "leases is forbidden: it cannot create"))
     await asyncio.sleep(30)
     assert program.shares == [0, 8]
@@ -412,19 +403,6 @@ async def test_replica_acquires_shards_despite_many_large_foreign_leases(program
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_replica_keeps_foreign_annotations_of_a_large_lease_that_it_acquires(program: Program):
-    note = {"note": "x" * 20_000}
-    program.server.put(
-        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels={f"{NAME}/lease": "shard"}, annotations=note
-    )
-    await program.start("a")
-    assert program.shares == [8]
-    assert (
-        program.server.leases[program.server.path(NAMESPACE, f"{NAME}-3")]["metadata"]["annotations"] == note
-    )
-
-
-@pytest.mark.usefixtures("short_answers")
 @pytest.mark.parametrize("size", [0, 20_000])
 async def test_shard_of_a_dead_owner_is_acquired_in_time_even_when_its_lease_is_large(
     program: Program, size: int
@@ -445,19 +423,20 @@ async def test_shard_of_a_dead_owner_is_acquired_in_time_even_when_its_lease_is_
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_unreadable_large_lease_causes_no_tight_loop_of_reads(program: Program):
-    labels, path = {f"{NAME}/lease": "shard"}, program.server.path(NAMESPACE, f"{NAME}-3")
-    program.server.put(
-        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations={"note": "x" * 20_000}
-    )
-    a = Replica(program, "a")
-    program.replicas.append(a)
+async def test_replica_reads_a_large_lease_at_intervals_until_it_acquires_it_with_foreign_annotations(
+    program: Program,
+):
+    path, note = program.server.path(NAMESPACE, f"{NAME}-3"), {"note": "x" * 20_000}
+    labels = {f"{NAME}/lease": "shard"}
+    program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels=labels, annotations=note)
+    a = program.begin("a")
     a.wire.on("GET", path, *[Reply.status(403)] * 100, program.server.answer)
     await asyncio.sleep(20)
     assert 2 <= len(a.wire.sent("GET", path)) <= 20
     a.wire.on("GET", path, program.server.answer)
     await asyncio.sleep(20)
     assert program.shares == [8]
+    assert program.server.leases[path]["metadata"]["annotations"] == note
 
 
 async def test_coordinator_ends_with_the_error_of_a_failed_shard_release(

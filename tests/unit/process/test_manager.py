@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from manager.controller import Request, Result
 from manager.election.coordinator import LeadershipLost
-from manager.process.manager import Runnable, Runnables
+from manager.process.manager import CannotStart, Lifespan, Runnable
 from manager_tools.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import turns
@@ -20,36 +21,24 @@ from tests.unit.manager_house import House, begin, now
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
-class Recorded:
-    """Runnables that record their starts and ends."""
-
-    def __init__(self) -> None:
-        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.runnables = Runnables(self.failure)
-        self.notes: list[str] = []
-
-    def start(self, name: str, *, slow_end: float = 0.0) -> None:
-        async def run() -> None:
-            self.notes.append(f"{name} started")
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await asyncio.sleep(slow_end)
-                self.notes.append(f"{name} ended")
-
-        self.runnables.start(Runnable(name, run))
+async def fail_later() -> None:
+    await asyncio.sleep(7)
+    raise OSError("the disk is full")
 
 
-async def fail() -> None:
-    raise ValueError("broken")
-
-
-async def end() -> None:
-    pass
+async def fail_at_its_stop() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        raise OSError("the disk is full")
 
 
 async def cancel_itself() -> None:
     raise asyncio.CancelledError
+
+
+def no_coroutine() -> Coroutine[Any, Any, None]:
+    raise TypeError("no coroutine")
 
 
 def ignoring_cancellation(may_end: asyncio.Event) -> Callable[[Request], Coroutine[Any, Any, None]]:
@@ -61,75 +50,19 @@ def ignoring_cancellation(may_end: asyncio.Event) -> Callable[[Request], Corouti
     return act
 
 
-async def test_runnables_stop_one_by_one_newest_first_even_after_a_cancelled_stop():
-    recorded = Recorded()
-    recorded.start("first")
-    recorded.start("second", slow_end=5.0)
-    await asyncio.sleep(0)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(1):
-            await recorded.runnables.stop()
-    assert recorded.notes == ["first started", "second started"]
-    await recorded.runnables.stop()
-    assert recorded.notes[2:] == ["second ended", "first ended"]
-    assert not recorded.failure.done()
-
-
-@pytest.mark.parametrize(
-    ("run", "failure"),
-    [
-        (fail, ValueError("broken")),
-        (cancel_itself, RuntimeError("odd was cancelled, but not by its owner")),
-        (end, None),
-    ],
-)
-async def test_runnable_failure_or_cancellation_is_reported_and_other_runnables_continue(
-    run: Callable[[], Coroutine[Any, Any, None]], failure: Exception | None
-):
-    recorded = Recorded()
-    recorded.start("good")
-    recorded.runnables.start(Runnable("odd", run))
-    await asyncio.sleep(1)
-    assert repr(recorded.failure.exception() if recorded.failure.done() else None) == repr(failure)
-    assert recorded.notes == ["good started"]
-    await recorded.runnables.stop()
-
-
-async def test_runnables_report_a_failure_during_stop():
-    recorded = Recorded()
-
-    async def fail_at_the_end() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise ValueError("broken")
-
-    recorded.runnables.start(Runnable("bad", fail_at_the_end))
-    await asyncio.sleep(0)
-    await recorded.runnables.stop()
-    with pytest.raises(ValueError, match="broken"):
-        await recorded.failure
-
-
-@pytest.mark.parametrize("runnable", [end, fail, cancel_itself])
-async def test_runnable_that_never_ran_is_stopped_without_failure(
-    runnable: Callable[[], Coroutine[Any, Any, None]],
-):
-    recorded = Recorded()
-    recorded.runnables.start(Runnable("idle", runnable))
-    await recorded.runnables.stop()
-    assert not recorded.failure.done()
-
-
 async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_lifespans_in_order():
     house = House(elect=True)
     house.lifespan("metrics")
     house.lifespan("channel")
     house.runnable("helper")
+    house.runnable("newer helper")
     house.runnable("led", leader_only=True)
     _, source = house.controller("worker", seconds=5.0)
     await house.start(elected=True)
-    assert house.notes == ["metrics opened", "channel opened", "helper began", "election began", "led began"]
+    assert house.notes == [
+        *("metrics opened", "channel opened", "helper began", "newer helper began"),
+        *("election began", "led began"),
+    ]
     await begin(source)
     house.notes.clear()
     await house.stopped()
@@ -140,6 +73,7 @@ async def test_manager_opens_lifespans_first_and_stops_work_election_events_and_
         "released",
         "election ended",
         "events flushed",
+        "newer helper ended",
         "helper ended",
         "channel closed",
         "metrics closed",
@@ -251,42 +185,40 @@ async def test_reconciles_of_all_controllers_are_cancelled_after_one_shared_grac
         assert house.notes.index(how) < house.notes.index("released" if elect else last)
 
 
+@pytest.mark.parametrize(
+    ("run", "error"),
+    [
+        (fail_later, OSError("the disk is full")),
+        (fail_at_its_stop, OSError("the disk is full")),
+        (cancel_itself, RuntimeError("odd was cancelled, but not by its owner")),
+        (no_coroutine, TypeError("no coroutine")),
+    ],
+)
 @pytest.mark.parametrize("leader_only", [False, True])
 async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
-    leader_only: bool, log_lines: LogLines
+    run: Callable[[], Coroutine[Any, Any, None]], error: Exception, leader_only: bool, log_lines: LogLines
 ):
     house = House(elect=True)
-
-    async def fail() -> None:
-        await asyncio.sleep(7)
-        raise OSError("the disk is full")
-
-    house.manager.add(Runnable("fragile", fail, leader_only=leader_only))
-    _, source = house.controller("worker", seconds=10.0)
-    await house.start(elected=True)
-    source.add("a")
-    with pytest.raises(OSError, match="the disk is full"):
-        await house.ended()
-    assert now() == pytest.approx(10)
-    assert "worker reconciled a" in house.notes
-    assert "released" in house.notes
-    [line] = [line for line in log_lines if line["event"] == "stopping"]
-    assert line["reason"] == "the disk is full"
-
-
-async def test_manager_raises_the_error_of_a_runnable_that_cannot_be_created():
-    house = House()
     house.lifespan("health")
     house.runnable("helper")
-
-    def broken() -> Coroutine[Any, Any, None]:
-        raise TypeError("no coroutine")
-
-    house.manager.add(Runnable("broken", broken))
-    await house.start()
-    with pytest.raises(TypeError, match="no coroutine"):
+    house.manager.add(Runnable("odd", run, leader_only=leader_only))
+    _, source = house.controller("worker", seconds=10.0)
+    assert house.watchdog.due() is None
+    await house.start(elected=True)
+    source.add("a")
+    if run is fail_at_its_stop:
+        await asyncio.sleep(7)
+        house.stop.set()
+    with pytest.raises(type(error), match=str(error)):
         await house.ended()
-    assert house.notes[-1] == "health closed"
+    assert house.watchdog.due() is not None
+    assert house.notes[-2:] == ["helper ended", "health closed"]
+    assert "released" in house.notes
+    lines = [line.get("reason") for line in log_lines if line["event"] == "stopping"]
+    assert lines == ["asked to" if run is fail_at_its_stop else str(error)]
+    if run is fail_later:
+        assert now() == pytest.approx(10)
+        assert "worker reconciled a" in house.notes
 
 
 @pytest.mark.parametrize(
@@ -395,30 +327,6 @@ async def test_manager_keeps_lease_and_logs_no_stop_while_a_reconcile_does_not_e
     assert "stopped" in [line["event"] for line in log_lines]
 
 
-@pytest.mark.parametrize("how", ["a signal", "a failure", "a cancellation"])
-async def test_manager_sets_the_watchdog_limit_for_every_kind_of_stop(how: str):
-    house = House()
-    failing = asyncio.Event()
-
-    async def fail() -> None:
-        await failing.wait()
-        raise ValueError("broken")
-
-    house.manager.add(Runnable("fragile", fail))
-    await house.start()
-    assert house.watchdog.due() is None
-    match how:
-        case "a signal":
-            house.stop.set()
-        case "a failure":
-            failing.set()
-        case _:
-            house.task.cancel()
-    with contextlib.suppress(ValueError, asyncio.CancelledError):
-        await house.ended()
-    assert house.watchdog.due() is not None
-
-
 async def test_manager_is_not_alive_while_all_workers_of_a_controller_are_stuck():
     house = House()
     may_end = asyncio.Event()
@@ -488,3 +396,117 @@ async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_runs
     await again.wait()
     assert most == 1
     await house.stopped()
+
+
+def add_failing(house: House, error: Exception, *, name: str | None = None) -> None:
+    @asynccontextmanager
+    async def failing() -> AsyncIterator[None]:
+        raise error
+        yield
+
+    house.manager.add(Lifespan(failing, name=name))
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "told"),
+    [
+        (OSError("address in use"), None, "address in use"),
+        (OSError("no route"), "the store's channel", "cannot start the store's channel: no route"),
+        (TimeoutError(), "the store's channel", "cannot start the store's channel: TimeoutError"),
+        (KeyError("x"), "the store's channel", "cannot start the store's channel: KeyError: 'x'"),
+        (KeyError("x"), None, "KeyError: 'x'"),
+    ],
+)
+async def test_manager_raises_cannot_start_when_a_lifespan_fails_to_open(
+    error: Exception, name: str | None, told: str
+):
+    house = House()
+    house.lifespan("first")
+    house.runnable("helper")
+    add_failing(house, error, name=name)
+    house.lifespan("last")
+    await house.start()
+    with pytest.raises(CannotStart) as raised:
+        await house.ended()
+    assert str(raised.value) == told
+    assert raised.value.__cause__ is error
+    assert house.notes == ["first opened", "first closed"]
+
+
+async def test_manager_stops_cleanly_while_a_lifespan_is_opening():
+    house = House()
+    house.lifespan("first")
+    house.runnable("helper")
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[None]:
+        house.notes.append("slow began")
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            house.notes.append("slow gave up")
+        yield
+
+    house.manager.add(Lifespan(slow))
+    await house.start()
+    await house.stopped()
+    assert house.notes == ["first opened", "slow began", "slow gave up", "first closed"]
+    assert asyncio.get_running_loop().time() == pytest.approx(0)
+
+
+async def test_lifespan_opens_and_closes_in_the_same_task():
+    house = House()
+    tasks: list[asyncio.Task[Any] | None] = []
+
+    @asynccontextmanager
+    async def channel() -> AsyncIterator[None]:
+        tasks.append(asyncio.current_task())
+        yield
+        tasks.append(asyncio.current_task())
+
+    house.manager.add(Lifespan(channel))
+    await house.start()
+    await house.stopped()
+    assert tasks == [house.task, house.task]
+
+
+@pytest.mark.parametrize(
+    ("takes", "error", "fails", "seconds"),
+    [
+        (0.0, OSError("stuck"), False, 0),
+        (0.0, OSError("stuck"), True, 0),
+        (1.0, TimeoutError("its own"), False, 1),
+        (3600.0, None, False, 5),
+    ],
+)
+async def test_manager_reports_or_abandons_a_lifespan_that_fails_to_close(
+    takes: float, error: Exception | None, fails: bool, seconds: float, log_lines: LogLines
+):
+    house = House()
+    house.lifespan("first")
+
+    @asynccontextmanager
+    async def stuck() -> AsyncIterator[None]:
+        yield
+        await asyncio.sleep(takes)
+        if error is not None:
+            raise error
+
+    async def broken() -> None:
+        raise ValueError("broken")
+
+    house.manager.add(Lifespan(stuck, name="the connection to the store"))
+    if fails:
+        house.run_beside("broken", broken)
+    await house.start()
+    house.stop.set()
+    if error is None:
+        await house.ended()
+    else:
+        with pytest.raises(ValueError if fails else type(error)) as raised:
+            await house.ended()
+        assert (raised.value.__cause__ if fails else raised.value) is error
+    assert asyncio.get_running_loop().time() == pytest.approx(seconds)
+    assert house.notes[-1] == "first closed"
+    late = [line["what"] for line in log_lines if line["event"] == "resource not closed in time"]
+    assert late == ([] if error else ["the connection to the store"])

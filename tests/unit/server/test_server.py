@@ -130,24 +130,13 @@ async def test_server_refuses_clients_without_tls_1_2(
             await presented(address, client, "localhost")
 
 
-@pytest.mark.each_loop
-async def test_server_reports_a_missing_certificate_in_one_sentence(tmp_path: Path):
-    certificate = ServedCertificate(CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
-    with pytest.raises(CannotServe) as error:
-        async with serving("metrics", ANY_PORT, {}, certificate=certificate):
-            pytest.fail("it was served")
-    assert str(error.value) == (
-        f"cannot serve metrics on 127.0.0.1:0: {tmp_path}/tls.crt cannot be read: No such file or directory"
-    )
-
-
 async def fetch(address: BindAddress, host: str) -> str:
     async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{address.port}/") as answer:
         return await answer.text()
 
 
 @pytest.mark.parametrize("has_ipv6", [socket.has_dualstack_ipv6(), False])
-async def test_serve_listens_on_every_interface_without_a_host(
+async def test_serve_listens_on_every_interface_when_the_address_has_no_host(
     has_ipv6: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: has_ipv6)
@@ -166,10 +155,12 @@ async def test_serve_error_names_a_port_in_use(host: str):
     assert str(error.value) == f"cannot serve metrics on {taken}: Address already in use"
 
 
-@pytest.mark.parametrize("any_port", [False, True])
-async def test_serve_error_names_an_address_of_another_machine(any_port: bool):
-    with pytest.raises(CannotServe, match=r"on 192\.0\.2\.1:0: Cannot assign"):
-        async with serving("metrics", BindAddress("192.0.2.1", 0), {}, any_port=any_port):
+@pytest.mark.parametrize(
+    ("host", "problem"), [("192.0.2.1", "Cannot assign requested address"), ("nowhere.invalid", "")]
+)
+async def test_serve_error_names_a_host_that_is_not_this_machine(host: str, problem: str):
+    with pytest.raises(CannotServe, match=f"^cannot serve metrics on {host}:0: {problem}"):
+        async with serving("metrics", BindAddress(host, 0), {}, any_port=True):
             pytest.fail("it was served")
 
 
@@ -187,16 +178,6 @@ async def test_serve_uses_another_port_when_the_address_is_only_a_default(host: 
     )
 
 
-async def test_server_reports_an_unknown_host_in_one_sentence(monkeypatch: pytest.MonkeyPatch):
-    async def unknown(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
-    with pytest.raises(CannotServe, match="cannot serve metrics on nowhere:80: Name or service not known"):
-        async with serving("metrics", BindAddress("nowhere", 80), {}):
-            pytest.fail("it was served")
-
-
 async def test_server_port_is_free_again_at_once():
     async with serving("pages", ANY_PORT, {"/": hello}) as address:
         await fetch(address, "127.0.0.1")
@@ -204,7 +185,7 @@ async def test_server_port_is_free_again_at_once():
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
-async def test_stopping_server_closes_each_connection_after_its_response():
+async def test_server_closes_each_connection_after_its_response_when_it_is_about_to_stop():
     leaving = False
 
     async def sends_itself(request: web.Request) -> web.StreamResponse:
@@ -225,7 +206,7 @@ async def test_stopping_server_closes_each_connection_after_its_response():
                     assert answer.headers.get("Connection") == ("close" if leaving else None)
 
 
-async def test_endless_request_does_not_delay_the_server_stop():
+async def test_server_stop_ends_a_request_that_takes_longer_than_the_drain_limit():
     started = asyncio.Event()
 
     async def stuck(request: web.Request) -> web.StreamResponse:

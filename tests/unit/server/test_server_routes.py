@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import random
-from collections.abc import AsyncIterator, MutableMapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -27,6 +26,7 @@ from manager.util.program import Program
 from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import ScriptedWire
+from tests.unit.conftest import LogLines
 from tests.unit.server.test_connection import client, refuses, site
 
 HERE = BindAddress("127.0.0.1", 0)
@@ -63,15 +63,15 @@ class Callbacks:
         with capture_logs() as lines:
             running = asyncio.create_task(self.manager.run(self.stop))
             try:
-                await eventually_async(partial(serves, lines))
-                yield next(line["address"] for line in lines if line["event"] == "serving")
+                yield await eventually_async(partial(served_address, lines))
             finally:
                 self.stop.set()
                 await running
 
 
-async def serves(lines: Sequence[MutableMapping[str, Any]]) -> bool:
-    return any(line["event"] == "serving" for line in lines)
+async def served_address(lines: LogLines) -> str:
+    """Return the first address that the log names as served."""
+    return str(next(line for line in lines if line["event"] == "serving")["address"])
 
 
 async def answered(url: str, data: bytes | io.BytesIO | None = None) -> tuple[int, str]:
@@ -129,7 +129,10 @@ async def test_response_headers_contain_no_server_version_and_forbid_content_sni
 
 
 @pytest.mark.each_loop
-async def test_routes_on_a_separate_server_are_served_until_the_manager_has_stopped():
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_routes_on_a_separate_server_are_served_until_the_manager_has_stopped(
+    scheme: str, tmp_path: Path
+):
     entered, answer = asyncio.Event(), asyncio.Event()
 
     async def waits(request: web.Request) -> web.Response:
@@ -137,37 +140,31 @@ async def test_routes_on_a_separate_server_are_served_until_the_manager_has_stop
         await answer.wait()
         return web.Response(text="done")
 
+    files = {}
+    if scheme == "https":
+        files = {"cert_file": tmp_path / "tls.crt", "key_file": tmp_path / "tls.key"}
+        issued = trustme.CA().issue_cert("localhost")
+        issued.cert_chain_pems[0].write_to_path(str(files["cert_file"]))
+        issued.private_key_pem.write_to_path(str(files["key_file"]))
     callbacks = Callbacks()
-    server = HttpServer(name="callbacks", address=HERE, limits=Limits(drain=LONG))
+    server = HttpServer(name="callbacks", address=HERE, limits=Limits(drain=LONG), **files)
     async with callbacks.running(server, web.get("/wait", waits)) as address:
-        assert await answered(f"http://{address}/hello/ann") == (200, "hello ann")
-        waiting = asyncio.create_task(answered(f"http://{address}/wait"))
+        assert await answered(f"{scheme}://{address}/hello/ann") == (200, "hello ann")
+        waiting = asyncio.create_task(answered(f"{scheme}://{address}/wait"))
         await entered.wait()
         callbacks.stop.set()
         await eventually_async(lambda: refuses(BindAddress(HERE.host, int(address.rpartition(":")[2]))))
         answer.set()
         assert await waiting == (200, "done")
+    assert callbacks.manager.certificates.keys() == ({"callbacks"} if files else set())
 
 
-async def test_routes_on_a_separate_server_are_served_over_https_with_key_and_certificate(tmp_path: Path):
-    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    issued = trustme.CA().issue_cert("localhost")
-    issued.cert_chain_pems[0].write_to_path(str(certificate))
-    issued.private_key_pem.write_to_path(str(key))
-    callbacks = Callbacks()
-    server = HttpServer(name="callbacks", address=HERE, cert_file=certificate, key_file=key)
-    async with callbacks.running(server) as address:
-        assert await answered(f"https://{address}/hello/ann") == (200, "hello ann")
-    assert "callbacks" in callbacks.manager.certificates
-
-
-async def test_server_without_an_address_serves_nothing():
+async def test_http_server_without_an_address_serves_nothing(log_lines: LogLines):
     callbacks = Callbacks()
     callbacks.manager.add_routes(routes, server=HttpServer(name="callbacks", address=None))
     callbacks.stop.set()
-    with capture_logs() as lines:
-        await callbacks.manager.run(callbacks.stop)
-    assert not await serves(lines)
+    await callbacks.manager.run(callbacks.stop)
+    assert [line for line in log_lines if line["event"] == "serving"] == []
 
 
 async def test_manager_cannot_start_when_the_port_of_a_server_is_in_use():
