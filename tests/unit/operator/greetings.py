@@ -77,7 +77,7 @@ LAST: list[Doing] = []
 def doing(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[Doing]:
     """Return an operator of that kind whose reconcile calls `act`."""
     kept = {"act": staticmethod(act), "kind": kind, "name": kind.gvk.kind.lower()}
-    if kind is Greeting:
+    if kind.gvk == Greeting.gvk:
         kept["conditions"] = ("Available", "Progressing", "Degraded")
     return type("Doing", (Doing,), {**kept, **attributes})
 
@@ -126,12 +126,12 @@ async def idle(operator: Doing, obj: Greeting, ctx: Context) -> None:
     """Do nothing."""
 
 
-async def settled(world: World) -> int:
-    """Wait until no more writes arrive; return the number of writes."""
+async def settled(world: World, *, pause: float = 0.05) -> int:
+    """Wait until no write arrives during a pause; return the number of writes."""
     version = -1
     while version != writes(world):
         version = writes(world)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(pause)
     return version
 
 

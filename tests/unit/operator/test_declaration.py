@@ -197,20 +197,33 @@ def test_operator_that_overrides_a_method_of_its_mixin_is_refused():
         class Wrong(Operator[Gadget], Ready): ...
 
 
-def test_operator_with_an_invalid_event_source_is_refused():
-    for source, told in (
-        (Watch(Pod, label="a", on=True), r"^Bad: on of Watch\(Pod\) is called with \(event\), and is True$"),  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
         (
-            Watch(Pod, label="a", on=lambda: True),
-            r"^Bad: on of Watch\(Pod\) is called with \(event\), and is a function$",
-        ),  # type: ignore[arg-type,misc]
+            {"watches": (Watch(Pod, label="a", on=True),)},  # type: ignore[arg-type]
+            "on of Watch(Pod) is called with (event), and is True",
+        ),
         (
-            Watch(Pod, enqueue=lambda meta: []),
-            r"^Bad: enqueue of Watch\(Pod\) is called with \(meta, objects\)$",
-        ),  # type: ignore[misc,arg-type]
-    ):
-        with pytest.raises(TypeError, match=told):
-            type("Bad", (Operator,), {"kind": Gadget, "watches": (source,)})
+            {"watches": (Watch(Pod, label="a", on=lambda: True),)},  # type: ignore[arg-type,misc]
+            "on of Watch(Pod) is called with (event), and is a function",
+        ),
+        (
+            {"watches": (Watch(Pod, enqueue=lambda meta: []),)},  # type: ignore[misc,arg-type]
+            "enqueue of Watch(Pod) is called with (meta, objects)",
+        ),
+        (
+            {"owns": (Owns(Pod, indexes={"it": lambda obj: ()}),)},  # type: ignore[misc,arg-type,dict-item]
+            "Owns(Pod).indexes['it'] is called with (record, meta)",
+        ),
+        ({"indexes": {"it": lambda obj: ()}}, "indexes['it'] is called with (record, meta)"),
+    ],
+)
+def test_operator_with_an_unsuitable_function_of_an_event_source_or_index_is_refused(
+    members: dict[str, Any], told: str
+):
+    with pytest.raises(TypeError, match=rf"^Bad(: |\.){re.escape(told)}$"):
+        type("Bad", (Operator,), {"kind": Gadget, **members})
 
 
 def test_status_model_with_a_condition_without_type_is_refused():
@@ -307,41 +320,20 @@ def test_index_of_a_missing_field_is_refused(kind: type[Resource], path: str, sa
             type("Some", (Operator,), members)
 
 
-def test_index_function_that_does_not_take_record_and_metadata_is_refused():
-    for members, where in (
-        ({"indexes": {"it": lambda obj: ()}}, "Some.indexes"),
-        ({"owns": (Owns(Pod, indexes={"it": lambda obj: ()}),)}, "Some: Owns(Pod).indexes"),
-    ):
-        with pytest.raises(TypeError, match=rf"^{re.escape(where)}\['it'\] is called with \(record, meta\)$"):
-            type("Some", (Operator,), {"kind": Gadget, **members})
-
-
-def test_operator_without_a_kind_is_refused():
-    class Lost(Operator[Any]):
-        """Operator without a kind."""
-
-    with pytest.raises(TypeError, match=r"^Lost has no kind: class Lost\(Operator\[Kind\]\)$"):
-        without_manager(Lost)
-
-
-def test_operator_without_reconcile_and_webhook_is_refused():
-    class Idle(Operator[Gadget]):
-        """Operator without reconcile and webhooks."""
-
-    with pytest.raises(TypeError, match=r"^Idle has no reconcile, and no webhook"):
-        add_controller(without_manager(Idle))
-
-
-def test_operator_with_finalizers_and_without_reconcile_is_refused():
-    class Idle(Operator[Gadget]):
-        """Operator with finalizers but without a reconcile that could remove the finalizers."""
-
-        former_finalizers = ("old",)
-
-        def setup(self) -> None: ...
-
-    with pytest.raises(TypeError, match=r"^Idle has no reconcile, so it removes no finalizer$"):
-        add_controller(without_manager(Idle))
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({}, r"Bad has no kind: class Bad\(Operator\[Kind\]\)$"),
+        ({"kind": Gadget}, "Bad has no reconcile, and no webhook"),
+        (
+            {"kind": Gadget, "former_finalizers": ("old",), "setup": lambda _: None},
+            "Bad has no reconcile, so it removes no finalizer$",
+        ),
+    ],
+)
+def test_operator_without_kind_or_reconcile_is_refused(attributes: dict[str, Any], told: str):
+    with pytest.raises(TypeError, match=f"^{told}"):
+        add_controller(without_manager(type("Bad", (Operator,), attributes)))
 
 
 @pytest.mark.parametrize(

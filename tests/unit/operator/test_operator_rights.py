@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from pydantic import Field
 
 from manager import Context, Operator, Owns, TerminalError, rbac
-from manager.api import ApiModel, ObjectKey, ObjectMeta, Resource, Status, crd, is_crd
+from manager.api import ObjectKey, ObjectMeta, Resource, is_crd
 from manager.api.rights import RbacRule
 from manager.controller.failure import describe
 from manager.kube.errors import Forbidden
@@ -20,57 +18,46 @@ from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.simulation import assert_holds
 from manager_tools.testing import World, operated
+from tests.unit.operator.greetings import (
+    Act,
+    Doing,
+    Greeting,
+    WideGreeting,
+    deployment,
+    doing,
+    greeting,
+    said,
+)
 
 pytestmark = pytest.mark.virtual_time
 
 
-class SwitchSpec(ApiModel):
-    on: bool = True
+NAMED = ObjectKey("default", "hello")
+STORED = greeting(namespace="default")
 
 
-class SwitchStatus(Status, conditions={"Ready": "all is as wanted"}):
-    seen: int = 0
+def acting(act: Act, kind: type[Resource] = Greeting, **attributes: Any) -> type[Doing]:
+    """Return an operator that calls `act`, and then sets the condition of a Greeting."""
 
-
-@crd()
-class Switch(Resource, group="demo.example.com", version="v1", plural="switches"):
-    spec: SwitchSpec = Field(default_factory=SwitchSpec)
-    status: SwitchStatus = Field(default_factory=SwitchStatus)
-
-
-@crd()
-class Board(Resource, group="demo.example.com", version="v1", plural="boards", namespaced=False):
-    spec: SwitchSpec = Field(default_factory=SwitchSpec)
-    status: SwitchStatus = Field(default_factory=SwitchStatus)
-
-
-Act = Callable[[Any, Any, Context], Awaitable[None]]
-
-
-def doing(act: Act, kind: type[Resource] = Switch, **attributes: Any) -> type[Operator[Any]]:
     async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
         await act(self, obj, ctx)
         if is_crd(kind):
-            ctx.condition("Ready", True, "Done")
+            ctx.condition("Available", True, "Done")
 
-    return type("Acts", (Operator,), {"kind": kind, "name": "acts", "reconcile": reconcile, **attributes})
-
-
-def switch(name: str = "a", **spec: Any) -> Switch:
-    return Switch(metadata=ObjectMeta(name=name, namespace="default"), spec=SwitchSpec(**spec))
+    return doing(reconcile, kind, **{"owns": (), "name": "acts", **attributes})
 
 
 def child(of: Resource, kind: type[Resource] = ConfigMap) -> Any:
     return kind(metadata=ObjectMeta(name=of.metadata.name, namespace=of.metadata.namespace or "default"))
 
 
-def is_ready(obj: Any) -> bool:
-    return any((each.type, each.status) == ("Ready", "True") for each in obj.status.conditions)
+def is_available(obj: Any) -> bool:
+    return said(obj).get("Available", ("", ""))[0] == "True"
 
 
-def first_error(world: World, name: str = "web") -> str:
+def first_error(world: World, key: ObjectKey = NAMED) -> str:
     """Return the error of the first reconcile that failed."""
-    runs = world.manager.history.of("acts").of(ObjectKey("default", name))
+    runs = world.manager.history.of("acts").of(key)
     return next(each.error for each in runs if each.error)
 
 
@@ -92,25 +79,25 @@ async def confirm(_: Any, obj: Any, ctx: Context) -> None:
 )
 async def test_context_can_delete_children_of_owned_kinds(declared: Any):
     async def delete(_: Any, obj: Any, ctx: Context) -> None:
-        if obj.spec.on:
+        if obj.spec.name == "you":
             await ctx.apply(child(obj))
         elif (found := await ctx.client.uncached.find(ConfigMap, obj.key)) is not None:
             await ctx.delete(found)
 
-    async with operated(doing(delete, owns=(declared,)), objects=[switch()]) as world:
-        made = await world.until(switch(), is_ready)
-        await world.get(ConfigMap, "a")
-        await world.update(made, lambda it: setattr(it.spec, "on", False))
+    async with operated(acting(delete, owns=(declared,)), objects=[greeting()]) as world:
+        made = await world.until(STORED, is_available)
+        await world.get(ConfigMap, "hello")
+        await world.update(made, lambda it: setattr(it.spec, "name", "nobody"))
         await world.until_gone(child(made))
 
 
 @pytest.mark.parametrize("act", [annotate, confirm])
-@pytest.mark.parametrize("kind", [Switch, Board])
+@pytest.mark.parametrize("kind", [Greeting, WideGreeting])
 async def test_context_can_patch_and_confirm_an_object_of_the_operator_kind(kind: type[Resource], act: Act):
-    namespace = "default" if kind is Switch else ""
-    obj = kind(metadata=ObjectMeta(name="a", namespace=namespace))
-    async with operated(doing(act, kind), objects=[obj]) as world:
-        found = await world.until(obj, is_ready)
+    namespace = "default" if kind is Greeting else ""
+    obj = kind(metadata=ObjectMeta(name="hello", namespace=namespace))
+    async with operated(acting(act, kind), objects=[obj]) as world:
+        found = await world.until(obj, is_available)
         assert found.metadata.annotations == ({"seen": "yes"} if act is annotate else {})
 
 
@@ -152,6 +139,10 @@ async def in_a_group(_: Any, obj: Any, ctx: Context) -> None:
         group.create_task(ctx.client.uncached.find(Secret, obj.key))
 
 
+async def run_a_command(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.exec("web", ["ls"])
+
+
 CALLS: list[tuple[Act, str, str, str]] = [
     (read_uncached, "", "secrets", "get"),
     (list_uncached, "", "secrets", "list"),
@@ -162,6 +153,7 @@ CALLS: list[tuple[Act, str, str, str]] = [
     (watch, "", "secrets", "list"),
     (in_another_task, "", "secrets", "get"),
     (in_a_group, "", "secrets", "get"),
+    (run_a_command, "", "pods/exec", "get"),
 ]
 
 
@@ -173,20 +165,14 @@ async def test_call_without_a_right_raises_an_error_with_the_code_line_and_the_m
 ):
     code: Any = act
     line = code.__code__.co_firstlineno
-    async with operated(doing(act, owns=(ConfigMap, Deployment)), objects=[switch()]) as world:
-        failed = await world.until(switch(), lambda it: it.status.conditions)
-        [condition] = [each for each in failed.status.conditions if each.type == "Ready"]
-        assert (condition.status, condition.reason) == ("False", "Forbidden")
+    async with operated(acting(act, owns=(ConfigMap, Deployment)), objects=[greeting()]) as world:
+        failed = await world.until(STORED, lambda it: it.status.conditions)
+        [condition] = [each for each in failed.status.conditions if each.type == "Degraded"]
+        assert (condition.status, condition.reason) == ("True", "Forbidden")
         lines = (f"/test_operator_rights.py:{each}" for each in (line + 1, line + 2))
         assert any(each in condition.message for each in lines), condition.message
         assert f'rbac(groups="{group}", resources="{resource}", verbs="{verb}")' in condition.message
-        assert "test_operator_rights.py" in first_error(world, "a")
-
-
-async def test_operator_may_use_a_right_that_it_declares():
-    rights = (rbac(groups="", resources="secrets", verbs="get"),)
-    async with operated(doing(read_uncached, rights=rights), objects=[switch()]) as world:
-        await world.until(switch(), is_ready)
+        assert "test_operator_rights.py" in first_error(world)
 
 
 async def test_forbidden_error_of_an_admission_webhook_suggests_no_rights():
@@ -207,20 +193,13 @@ def test_forbidden_status_write_error_names_the_extends_status_declaration():
 
 def test_simulation_reports_a_call_without_a_right():
     with pytest.raises(AssertionError, match=r"has no right.*test_operator_rights.py:\d+ sends this request"):
-        assert_holds(doing(read_uncached), seeds=range(1))
+        assert_holds(acting(read_uncached), seeds=range(1))
 
 
 # Kinds of others
 
 
-def deployment(**metadata: Any) -> Deployment:
-    labels = {"app": "web"}
-    container = {"name": "c", "image": "nginx"}
-    spec = {
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-    }
-    return Deployment(metadata=ObjectMeta(name="web", namespace="default", **metadata), spec=spec)
+CHILD = ObjectKey("default", "child")
 
 
 async def nothing(_: Any, obj: Any, ctx: Context) -> None:
@@ -235,13 +214,13 @@ async def block(_: Any, obj: Any, ctx: Context) -> None:
     raise Blocked("Waits", "it waits")
 
 
-async def reconciled(world: World, runs: int = 1) -> None:
+async def reconciled(world: World) -> None:
     await asyncio.sleep(10)
-    assert len(world.manager.history.of("acts").of(ObjectKey("default", "web"))) >= runs
+    assert world.manager.history.of("acts").of(CHILD)
 
 
 def written_by(world: World) -> set[str]:
-    stored = world.cluster.client.peek("deployments.apps", "default", "web")
+    stored = world.cluster.client.peek("deployments.apps", "default", "child")
     assert stored is not None
     return {each["manager"] for each in stored["metadata"]["managedFields"]}
 
@@ -249,32 +228,32 @@ def written_by(world: World) -> set[str]:
 @pytest.mark.parametrize("act", [nothing, fail, block])
 @pytest.mark.parametrize("extends", [False, True])
 async def test_operator_of_a_foreign_kind_writes_nothing_to_its_objects(act: Act, extends: bool):
-    operator = doing(act, Deployment, owns=(ConfigMap,), extends_status=extends)
+    operator = acting(act, Deployment, owns=(ConfigMap,), extends_status=extends)
     async with operated(operator, objects=[deployment()]) as world:
         await reconciled(world)
         assert not any("acts" in each for each in written_by(world))
-        told = {"ScalingReplicaSet"} ^ {*await world.events(await world.get(Deployment, "web"))}
+        told = {*await world.events(await world.get(Deployment, "child"))}
         assert told == {fail: {"TerminalError"}, block: {"Waits"}}.get(act, set())
 
 
 def test_operator_of_a_foreign_kind_has_no_right_to_write_it():
-    operator = doing(nothing, Deployment, owns=(ConfigMap,))
+    operator = acting(nothing, Deployment, owns=(ConfigMap,))
     assert verbs_of(operator, "deployments") == {"get", "list", "watch"}
     assert verbs_of(operator, "deployments/status") == set()
-    assert verbs_of(doing(nothing, Deployment, extends_status=True), "deployments/status") == {"patch"}
+    assert verbs_of(acting(nothing, Deployment, extends_status=True), "deployments/status") == {"patch"}
 
 
 async def test_extends_status_writes_the_condition_and_no_observed_generation():
     async def report(_: Any, obj: Any, ctx: Context) -> None:
         ctx.condition("Scanned", True, "Scanned")
 
-    operator = doing(report, Deployment, extends_status=True)
+    operator = acting(report, Deployment, extends_status=True)
     async with operated(operator, objects=[deployment()]) as world:
         await world.until(
             deployment(),
             lambda it: any(each["type"] == "Scanned" for each in it.status.get("conditions", ())),
         )
-        stored = world.cluster.client.peek("deployments.apps", "default", "web")
+        stored = world.cluster.client.peek("deployments.apps", "default", "child")
         assert stored is not None
         [ours] = [each for each in stored["metadata"]["managedFields"] if "acts" in each["manager"]]
         assert ours["fieldsV1"]["f:status"].keys() == {"f:conditions"}
@@ -295,33 +274,33 @@ async def set_condition(_: Any, obj: Any, ctx: Context) -> None:
 
 @pytest.mark.parametrize("act", [set_status, write_status, set_condition])
 async def test_changed_status_of_a_foreign_kind_is_refused_with_an_error_that_names_the_declaration(act: Act):
-    async with operated(doing(act, Deployment), objects=[deployment()]) as world:
+    async with operated(acting(act, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
-        assert "extends_status" in first_error(world)
+        assert "extends_status" in first_error(world, CHILD)
         assert not any("acts" in each for each in written_by(world))
 
 
 async def test_undeclared_patch_of_a_foreign_kind_is_refused_without_a_request():
-    async with operated(doing(annotate, Deployment), objects=[deployment()]) as world:
+    async with operated(acting(annotate, Deployment), objects=[deployment()]) as world:
         await reconciled(world)
-        assert 'rbac(groups="apps", resources="deployments", verbs="patch")' in first_error(world)
+        assert 'rbac(groups="apps", resources="deployments", verbs="patch")' in first_error(world, CHILD)
     rights = (rbac(groups="apps", resources="deployments", verbs="patch"),)
-    async with operated(doing(annotate, Deployment, rights=rights), objects=[deployment()]) as world:
+    async with operated(acting(annotate, Deployment, rights=rights), objects=[deployment()]) as world:
         await world.until(deployment(), lambda it: it.metadata.annotations.get("seen") == "yes")
 
 
 def test_extends_status_is_refused_for_an_own_kind_and_for_a_kind_without_status():
-    with pytest.raises(TypeError, match="extends_status: Switch is its own kind"):
-        doing(nothing, extends_status=True)
+    with pytest.raises(TypeError, match="extends_status: Greeting is its own kind"):
+        acting(nothing, extends_status=True)
     with pytest.raises(TypeError, match="extends_status: ConfigMap has no field `status`"):
-        doing(nothing, ConfigMap, extends_status=True)
+        acting(nothing, ConfigMap, extends_status=True)
 
 
 async def test_ensure_finalizer_is_refused_without_cleanup():
     async def ensure(_: Any, obj: Any, ctx: Context) -> None:
         await ctx.ensure_finalizer()
 
-    async with operated(doing(ensure), objects=[switch()]) as world:
-        failed = await world.until(switch(), lambda it: it.status.conditions)
+    async with operated(acting(ensure), objects=[greeting()]) as world:
+        failed = await world.until(STORED, lambda it: it.status.conditions)
         assert failed.metadata.finalizers == []
-        assert "has no cleanup" in first_error(world, "a")
+        assert "has no cleanup" in first_error(world)

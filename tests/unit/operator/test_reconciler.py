@@ -161,35 +161,6 @@ async def test_reconcile_record_of_a_failure_contains_error_and_attempt():
     assert all(run.why.startswith("retry after the back-off") for run in runs[1:])
 
 
-async def test_blocked_object_is_reconciled_again_after_retry_after():
-    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        if len(operator.seen) < 3:
-            raise Blocked("NotYet", "wait for it", passing=True, retry_after=0.01)
-        ctx.condition("Available", True, "Greeted")
-
-    async with operated(doing(act), objects=[greeting()]) as world:
-        obj = await world.until(
-            greeting(namespace="default"), lambda it: said(it).get("Available") == ("True", "Greeted")
-        )
-        assert "Progressing" not in said(obj)
-        assert said(obj)["Degraded"] == ("False", "AsExpected")
-        assert await world.events(obj) == []
-
-
-async def test_on_error_writes_a_handled_error_into_the_status():
-    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
-        obj.status.text = "half"
-        raise LookupError("no such word")
-
-    async def on_error(self: Doing, obj: Greeting, error: Exception, ctx: Context) -> None:
-        assert isinstance(error, LookupError)
-        ctx.condition("Available", False, "NoWord", str(error))
-
-    async with greeted(act, said, on_error=on_error) as (_, obj):
-        assert (obj.status.text, said(obj)) == ("half", {"Available": ("False", "NoWord")})
-        assert len(LAST[-1].seen) == 1
-
-
 async def test_operator_with_cleanup_adds_a_finalizer_and_removes_it_after_the_cleanup():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == ["example.com/theirs", "greeting.test.example.com/finalizer"]
@@ -255,17 +226,25 @@ async def test_former_finalizers_are_removed_from_objects_that_are_already_termi
         assert "hello" in LAST[-1].forgotten
 
 
-async def test_finalizer_is_kept_when_cleanup_raises_an_error():
+async def test_on_error_writes_a_handled_error_of_reconcile_or_cleanup_into_the_status():
+    async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "half"
+        raise LookupError("no such word")
+
     async def fails(self: Doing, obj: Greeting, ctx: Context) -> None:
         raise LookupError("the other side does not answer")
 
     async def on_error(self: Doing, obj: Greeting, error: Exception, ctx: Context) -> None:
-        obj.status.text = str(error)
+        assert isinstance(error, LookupError)
+        ctx.condition("Available", False, "NoWord", str(error))
 
-    async with greeted(idle, HAS_FINALIZER, cleanup=fails, on_error=on_error) as (world, held):
-        await world.delete(held)
-        obj = await world.until(held, lambda it: it.status.text)
-        assert obj.metadata.finalizers
+    async with greeted(act, said, cleanup=fails, on_error=on_error) as (world, obj):
+        assert (obj.status.text, said(obj)) == ("half", {"Available": ("False", "NoWord")})
+        await asyncio.sleep(60)
+        assert len(LAST[-1].seen) == 2, "once more for its finalizer, without a retry"
+        await world.delete(obj)
+        deleted = await world.until(obj, lambda it: "other side" in it.status.conditions[0].message)
+        assert deleted.metadata.finalizers
 
 
 HELD = "is being deleted; waits for its cleanup: "

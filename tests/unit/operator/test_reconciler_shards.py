@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -221,19 +221,6 @@ async def test_operator_hooks_are_called_for_handed_over_and_deleted_objects():
         assert set(a.operator.forgotten) == set(OBJECTS) - b.seen
 
 
-async def test_replicas_never_reconcile_one_object_at_once_while_shards_move():
-    async def slowly(_: Copying, __: Secret, ___: Context) -> None:
-        await asyncio.sleep(3)
-
-    async with peers(slowly) as scene:
-        _, b = await scene.move()
-        await asyncio.sleep(15)
-        assert b.seen
-        runs = sorted((name, began, ended) for peer in scene.all for name, began, ended in peer.operator.runs)
-        for (name, _, ended), (following, began, _) in itertools.pairwise(runs):
-            assert name != following or ended <= began
-
-
 async def test_endless_reconcile_is_cancelled_after_the_grace_period_when_its_shard_moves():
     async def never(operator: Copying, _: Secret, __: Context) -> None:
         if operator.manager is scene.all[0].manager:
@@ -244,6 +231,9 @@ async def test_endless_reconcile_is_cancelled_after_the_grace_period_when_its_sh
         assert b.seen == {name for name, _, _ in a.operator.runs}
         assert b.seen
         assert all(ended - began >= GRACE for _, began, ended in a.operator.runs)
+        runs = sorted(a.operator.runs + b.operator.runs)
+        for (name, _, ended), (following, began, _) in itertools.pairwise(runs):
+            assert name != following or ended <= began, "two replicas reconcile one object at once"
 
 
 async def test_daemons_end_at_once_when_their_shard_moves_and_run_in_one_replica_each():
@@ -424,8 +414,9 @@ class Refusing(LocalWire):
         return await super().answer(request)
 
 
-async def test_replica_reconciles_no_object_of_a_shard_before_the_shard_is_listed():
-    Refusing.refused = "/api/v1/secrets"
+@pytest.mark.parametrize("kind", ["secrets", "configmaps"])
+async def test_replica_reconciles_no_object_of_a_shard_before_objects_and_children_are_listed(kind: str):
+    Refusing.refused = f"/api/v1/{kind}"
     async with peers() as scene:
         (a,) = await scene.share("a")
         (b,) = await scene.start("b", wire=Refusing)
@@ -438,6 +429,7 @@ async def test_replica_reconciles_no_object_of_a_shard_before_the_shard_is_liste
         Refusing.refused = "nothing"
         await asyncio.sleep(40)
         assert b.seen == b.held != set()
+        assert_children_are_known(scene)
 
 
 LABEL = "test/shard"
@@ -531,57 +523,37 @@ async def test_children_keep_their_shard_label_and_new_children_get_no_label_wit
         await transport.aclose()
 
 
-async def test_context_gets_but_does_not_list_an_unowned_child_with_shards():
+@pytest.mark.parametrize("declares", [False, True])
+async def test_context_lists_objects_of_a_child_kind_with_shards_only_when_the_operator_declares_reads(
+    declares: bool,
+):
     found: dict[str, object] = {}
 
     async def read(_: Copying, obj: Secret, ctx: Context) -> None:
-        for name in ("strangers", "nowhere", obj.metadata.name):
+        for name in ("strangers", "nowhere"):
             one = await ctx.find(ConfigMap, name)
             found[name] = None if one is None else one.metadata.name
         try:
-            await ctx.list(ConfigMap)
+            found["listed"] = {each.metadata.name for each in await ctx.list(ConfigMap)}
         except NotCached as error:
             found["listed"] = str(error)
 
-    async with peers(read) as scene:
-        await scene.create("strangers", of="configmaps")
-        await scene.start("a", "b")
-        await scene.create("one")
-        await asyncio.sleep(1)
-        assert found == {
-            "strangers": "strangers",
-            "nowhere": None,
-            "one": "one",
-            "listed": "ConfigMap of other replicas (--shards) is not cached: list the children of one object,"
-            " declare reads = (ConfigMap,) in the operator, or read it with client.uncached",
-        }
-
-
-async def test_replica_caches_all_objects_of_a_child_kind_when_it_declares_reads():
-    async def read(_: Copying, __: Secret, ctx: Context) -> None:
-        await ctx.list(ConfigMap)
-
-    async with peers(read, reads=(ConfigMap,)) as scene:
+    async with peers(read, **({"reads": (ConfigMap,)} if declares else {})) as scene:
         await scene.create("strangers", of="configmaps")
         a, b = await scene.share("a", "b")
-        assert children_held(a) == children_held(b) >= {*OBJECTS, "strangers"}
         assert a.seen
         assert b.seen
         assert not a.seen & b.seen
+        assert (found["strangers"], found["nowhere"]) == ("strangers", None)
+        if declares:
+            assert children_held(a) == children_held(b) >= {*OBJECTS, "strangers"}
+            assert "strangers" in cast("set[str]", found["listed"])
+        else:
+            assert found["listed"] == (
+                "ConfigMap of other replicas (--shards) is not cached: list the children of one object,"
+                " declare reads = (ConfigMap,) in the operator, or read it with client.uncached"
+            )
         assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
-
-
-async def test_replica_reconciles_no_object_of_a_shard_before_its_children_are_listed():
-    Refusing.refused = "/api/v1/configmaps"
-    async with peers() as scene:
-        (a,) = await scene.start("a", wire=Refusing)
-        await scene.create(*OBJECTS)
-        await asyncio.sleep(KNOWN_WITHIN)
-        assert any(map(a.owned.find, range(COUNT)))
-        assert not a.seen
-        Refusing.refused = "nothing"
-        await asyncio.sleep(40)
-        assert a.seen == set(OBJECTS)
 
 
 async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context) -> Result:
@@ -615,15 +587,3 @@ async def test_refuse_taken_detects_a_name_that_was_taken_without_an_event():
         await scene.create(*OBJECTS, of="configmaps")
         await asyncio.sleep(31)
         assert taken == set(OBJECTS)
-
-
-async def test_recreated_objects_get_new_children_labelled_for_their_shards():
-    async with peers(on_error=again_when_told) as scene:
-        await scene.share("a", "b", "c")
-        before = [label_wanted(scene, name) for name in OBJECTS]
-        for name in OBJECTS:
-            await scene.cluster.client.delete("secrets", "default", name)
-        await scene.create(*OBJECTS)
-        await asyncio.sleep(5)
-        assert [label_wanted(scene, name) for name in OBJECTS] != before
-        assert_children_are_known(scene)

@@ -106,15 +106,6 @@ async def running(controller: Controller) -> AsyncIterator[None]:
 BY_LABEL = Watch(Pod, label="foo")
 
 
-async def test_operator_adds_its_controller_to_the_manager(host: Host):
-    options, default = ControllerOptions(max_concurrent_reconciles=3), ControllerOptions()
-    controller, _ = host.runs(declaring(owns=(Pod,), options=default), options)
-    assert host.controllers == [controller]
-    assert (controller.name, controller.options) == ("foo", options)
-    controller, _ = host.runs(declaring(name="other", options=default))
-    assert controller.options is default
-
-
 async def test_cache_watches_each_kind_and_projection_once(host: Host):
     host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
     host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
@@ -123,26 +114,16 @@ async def test_cache_watches_each_kind_and_projection_once(host: Host):
 
 
 async def test_each_event_source_can_have_its_own_selection(host: Host):
-    host.runs(
-        declaring(
-            selection=Selection.of(namespaces=["here"]),
-            owns=(Owns(Pod, selection=Selection.of(label_selector="app=foo")),),
-            watches=(
-                Watch(
-                    Pod,
-                    label="foo",
-                    metadata_only=True,
-                    selection=Selection.of(field_selector="spec.nodeName=n1"),
-                ),
-            ),
-            reads=(Reads(Pod, selection=Selection.of(label_selector="app=bar")),),
-        )
-    )
-    lookup, select = host.cache.lookup, Selection.of
-    assert lookup(Foo, selection=select(namespaces=["here"])) is not None
-    assert lookup(Pod, selection=select(label_selector="app=foo")) is not None
-    assert lookup(Pod, metadata_only=True, selection=select(field_selector="spec.nodeName=n1")) is not None
-    assert lookup(Pod, selection=select(label_selector="app=bar")) is not None
+    here, node = Selection.of(namespaces=["here"]), Selection.of(field_selector="spec.nodeName=n1")
+    owned, read = Selection.of(label_selector="app=foo"), Selection.of(label_selector="app=bar")
+    watch = Watch(Pod, label="foo", metadata_only=True, selection=node)
+    owns, reads = (Owns(Pod, selection=owned),), (Reads(Pod, selection=read),)
+    host.runs(declaring(selection=here, owns=owns, watches=(watch,), reads=reads))
+    lookup = host.cache.lookup
+    assert lookup(Foo, selection=here) is not None
+    assert lookup(Pod, selection=owned) is not None
+    assert lookup(Pod, metadata_only=True, selection=node) is not None
+    assert lookup(Pod, selection=read) is not None
     assert len(host.cache.informers) == 4
 
 
@@ -182,22 +163,6 @@ async def test_controller_waits_for_the_list_of_every_kind_in_reads(host: Host):
         pods.put("p1", ownerReferences=[owner("f2")])
         await turns()
         assert reconciler.names == ["f1"]
-
-
-async def test_controller_ignores_events_without_a_change_of_the_desired_state(host: Host):
-    controller, reconciler = host.runs(ByKey)
-    [foos] = host.synced(Foo)
-    async with running(controller):
-        foos.put("f1")
-        await turns()
-        foos.put("f1")
-        await turns()
-        assert len(reconciler.calls) == 1
-        deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-        for change in ({"generation": 2}, {"labels": {"a": "b"}}, deleted):
-            foos.put("f1", **change)
-            await turns()
-    assert len(reconciler.calls) == 4
 
 
 async def test_on_predicate_of_a_watch_does_not_affect_owns_of_the_same_kind(host: Host):
@@ -374,11 +339,14 @@ async def test_operator_enqueue_adds_a_key_before_and_during_the_run(host: Host)
     assert reconciler.names == ["early", "late"]
 
 
-@pytest.mark.parametrize(("options", "period"), [(None, 36_000), (ControllerOptions(resync_period=600), 600)])
+@pytest.mark.parametrize(
+    ("declared", "given", "period"), [(None, None, 36_000), (900, None, 900), (900, 600, 600)]
+)
 async def test_controller_enqueues_every_object_in_each_resync_period(
-    host: Host, options: ControllerOptions | None, period: float
+    host: Host, declared: float | None, given: float | None, period: float
 ):
-    controller, reconciler = host.runs(ByKey, options)
+    own, ours = (each and ControllerOptions(resync_period=each) for each in (declared, given))
+    controller, reconciler = host.runs(declaring(options=own) if own else ByKey, ours)
     foos = Watched(host.cache, Foo)
     foos.listed("f1", "f2")
     foos.synced()

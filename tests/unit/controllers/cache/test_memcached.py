@@ -1,5 +1,3 @@
-"""Servers of a Memcached, and their description in its status."""
-
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +15,8 @@ from manager.api import ObjectMeta, PartialObjectMetadata
 from manager.util.clock import now
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import Pod
-from manager_tools.testing import operated
+from manager_tools.testing import operated, without_manager
+from tests.support.admission import request
 from tests.unit.controllers.seen import NAMESPACE, Seen, seen
 from tests.unit.manager_kinds.pods import container, terminated
 
@@ -147,6 +146,7 @@ async def test_memcached_nodes_omit_terminated_pods(phase: str):
         await pods.say("b", phase=phase, reason="Evicted", message="The node was low on resource: memory.")
         assert memcacheds.status("m")["nodes"] == ["a"]
         assert memcacheds.status("m")["nodeCount"] == 1
+        assert pods.condition("Degraded") == FINE
 
 
 async def test_degraded_condition_is_stable_while_a_server_crash_loops():
@@ -251,12 +251,20 @@ async def test_degraded_condition_names_an_unschedulable_server_within_30_second
         assert (await memcacheds.events_of("m")).count(("Unschedulable", 1)) == 1
 
 
-async def test_evicted_server_is_neither_listed_nor_degraded_after_its_replacement():
-    async with pods_of(2) as (memcacheds, pods):
-        (first, _) = sorted(memcacheds.status("m")["nodes"])
-        message = "The node was low on resource: ephemeral-storage. "
-        await pods.say(first, phase="Failed", reason="Evicted", message=message)
-        await asyncio.sleep(10)
-        assert first not in memcacheds.status("m")["nodes"]
-        assert memcacheds.status("m")["nodeCount"] == 2
-        assert pods.condition("Degraded") == FINE
+@pytest.mark.parametrize(
+    ("old", "new", "warned"),
+    [
+        *((None, 1001, True), (None, 10_000, True), (3, 1001, True), (1001, 1002, True)),
+        *((1002, 1001, False), (2000, 2000, False), (2000, 0, False)),
+    ],
+)
+async def test_memcached_webhook_warns_of_a_very_large_cluster_only_on_creation_or_growth(
+    old: int | None, new: int, warned: bool
+):
+    before = None if old is None else memcached(old)
+    asked = request(Memcached, "CREATE" if old is None else "UPDATE")
+    said = list(await without_manager(MemcachedOperator).warn_of_many(before, memcached(new), asked))
+    assert len(said) == warned
+    for warning in said:
+        assert warning.startswith(f"spec.size: {new} ")
+        assert "1000" in warning
