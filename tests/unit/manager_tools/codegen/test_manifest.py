@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from manager.api import ApiModel, Column, CrdOptions, Resource, crd
 from manager.webhook import JsonObject
@@ -102,7 +103,7 @@ def test_versions_of_a_kind_are_in_one_crd_and_inherit_no_options():
 def gadget(version: str, *, storage: bool = True, **names: Any) -> Any:
     """Return a version of Gadget."""
     given = {"group": "test.example.com", "kind": "Gadget", "plural": "gadgets", "version": version, **names}
-    made = type("Gadget", (Resource,), {"__annotations__": {"spec": Spec}, "__module__": __name__}, **given)
+    made = create_model("Gadget", __base__=Resource, __cls_kwargs__=given, spec=(Spec, ...))
     return crd(storage=storage)(made)
 
 

@@ -197,30 +197,29 @@ def test_init_and_create_refuse_wrong_arguments_in_one_line_and_write_nothing(
 
 
 @pytest.mark.parametrize(
-    ("path", "code", "flags", "told"),
+    ("changes", "flags", "told"),
     [
-        ("main.py", None, (), "this folder is not a project: controllers/main.py is expected"),
-        ("main.py", "OPERATORS = [*MINE]\n", (), "controllers/main.py has no list to add to"),
-        ("main.py", "OPERATORS = tuple(found())\n", (), "controllers/main.py has no list to add to"),
-        ("hello/greeting.py", "raise ValueError('broken')\n", (), "generate` fails: ValueError: broken"),
-        ("new.py", "", ("--kind=Self",), "invalid value for --kind: 'Self' is `self` in methods"),
-        ("new.py", "", ("--group=main",), "No module named controllers.main"),
+        ({"main.py": None}, (), "this folder is not a project: controllers/main.py is expected"),
+        ({"main.py": "OPERATORS = [*MINE]\n"}, (), "controllers/main.py has no list to add to"),
+        ({"main.py": "OPERATORS = tuple(found())\n"}, (), "controllers/main.py has no list to add to"),
+        ({"hello/greeting.py": "raise ValueError('broken')\n"}, (), "generate` fails: ValueError: broken"),
+        ({}, ("--kind=Self",), "invalid value for --kind: 'Self' is `self` in methods"),
+        ({}, ("--kind=Company", "--group=main"), "No module named controllers.main"),
         (
-            "new.py",
-            "",
-            ("--group=hello", "--plural=greetings"),
+            {},
+            ("--kind=Company", "--group=hello", "--plural=greetings"),
             "Company: Greeting has the plural greetings already",
         ),
     ],
 )
 def test_create_api_writes_no_file_when_the_project_or_the_new_name_is_unsuitable(
-    command: Command, project: Path, path: str, code: str | None, flags: tuple[str, ...], told: str
+    command: Command, project: Path, changes: dict[str, str | None], flags: tuple[str, ...], told: str
 ):
-    file = project / "controllers" / path
-    file.unlink() if code is None else file.write_text(code)
+    for path, code in changes.items():
+        file = project / "controllers" / path
+        file.unlink() if code is None else file.write_text(code)
     before, folders = files(project), [*project.rglob("*/")]
-    given = CREATE[:-1] if "--kind=Self" in flags else CREATE
-    assert told in command(*given, *flags).refusal()
+    assert told in command(*(CREATE[:-1] if flags else CREATE), *flags).refusal()
     assert files(project) == before
     assert [path for path in project.rglob("*/") if "__pycache__" not in path.parts] == folders
 
