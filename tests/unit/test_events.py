@@ -580,12 +580,6 @@ class TestEventRecorderFailingServer:
         await asyncio.sleep(200)
         assert (self.attempts(failing), failing.outcome("failed")) == (16, 2)
 
-    async def test_failing_event_takes_along_what_is_recorded_before_its_retry(self, failing: Bench):
-        failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
-        failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.answer)
-        (event,) = await failing.settled()
-        assert (event["count"], failing.outcome("merged")) == (2, 1)
-
     async def test_failing_event_waits_only_once_when_it_recurs_while_it_is_sent(self, bench: Bench):
         fails = Delayed(0.5, Reply.status(500, "InternalError"))
         bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)

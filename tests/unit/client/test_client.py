@@ -247,9 +247,3 @@ class TestOwnWrites:
             return len(written)
 
         assert await asyncio.gather(collect(write=True), collect(write=False)) == [1, 0]
-
-    async def test_own_writes_do_not_contain_reads(self, client: Client, wire: ScriptedWire, read: Pod):
-        wire.on("GET", f"{PATH}/a", Reply.json(pod("a", 5)))
-        written = own_writes_from_here()
-        await client.uncached.get(Pod, ObjectKey("ns", "a"))
-        assert written == set()

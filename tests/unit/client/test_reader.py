@@ -541,15 +541,3 @@ class TestLiveList:
         wanted = {"labelSelector": "app=web", "fieldSelector": "metadata.name=p"}
         for sent in (*server.sent("list"), *server.sent("stream")):
             assert wanted.items() <= sent.query.items()
-
-    async def test_live_list_names_an_undecodable_object_and_keeps_the_other_objects(
-        self, client: Client, server: PodServer
-    ):
-        stream = Listed(5, ("a", 1))
-        server.on("stream", stream)
-        async with client.watch(Pod) as live:
-            assert not (await anext(live)).undecodable
-            stream.event("ADDED", pod("odd", 6) | {"spec": "none"})
-            seen = await anext(live)
-            assert names(seen) == ["a"]
-            assert [error.key.name for error in seen.undecodable] == ["odd"]

@@ -75,23 +75,3 @@ async def test_operated_converts_objects_between_versions():
         old = OldJudged(metadata=ObjectMeta(name="b"), spec=OldJudged.Spec(wish="refuse"))
         with pytest.raises(Invalid, match=r"spec\.ask"):
             await world.create(old)
-
-
-async def test_admission_webhook_with_exact_match_is_called_for_one_version_only():
-    asked: list[str] = []
-
-    class Exact(Versioned):
-        """Operator whose webhook warns about the old version."""
-
-        name = "exact"
-        old = webhook.Admission(OldJudged, match_policy="Exact", failure_policy="Fail")
-
-        @old.validate_create
-        async def warn(self, new: OldJudged, request: AdmissionRequest) -> list[str]:
-            asked.append(new.metadata.name)
-            return ["use the new version"]
-
-    async with operated(Exact) as world:
-        await world.create(judged("a"))
-        await world.create(OldJudged(metadata=ObjectMeta(name="b"), spec=OldJudged.Spec(wish="much")))
-    assert asked == ["b"]

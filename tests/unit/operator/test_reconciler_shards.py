@@ -561,16 +561,6 @@ async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context
     return Result(requeue_after=error.retry_after)
 
 
-async def test_child_is_created_after_its_taken_name_becomes_free_without_an_event():
-    async with peers(on_error=again_when_told) as scene:
-        await scene.create(*OBJECTS, of="configmaps")
-        await scene.share("a", "b")
-        assert [label_on(scene, name) for name in OBJECTS] == [None] * len(OBJECTS)
-        await scene.delete(*OBJECTS, of="configmaps")
-        await asyncio.sleep(31)
-        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
-
-
 async def test_refuse_taken_detects_a_name_that_was_taken_without_an_event():
     taken: set[str] = set()
 

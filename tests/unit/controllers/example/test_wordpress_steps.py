@@ -4,7 +4,6 @@ import asyncio
 import base64
 import traceback
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -15,7 +14,6 @@ from controllers.main import PROGRAM
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
 from manager.kube.errors import ApiError
-from manager_kinds.core_v1 import Secret
 from tests.unit.controllers.example.world import SECRET, SITES, Process, World, in_process_cluster
 from tests.unit.controllers.fate import Fate
 
@@ -151,23 +149,6 @@ async def test_orphaned_children_are_adopted_only_by_a_new_site_with_the_same_na
     assert len(world.passwords) == 1
 
 
-@pytest.mark.parametrize(("kind", "name"), [("services", "site-mysql"), ("deployments.apps", "site")])
-async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, kind: str, name: str):
-    await world.create()
-    labels = {"app": "theirs"}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "y"}]}}
-    theirs = {"deployments.apps": {"selector": {"matchLabels": labels}, "template": pod}}
-    spec = theirs.get(kind, {"ports": [{"port": 9}]})
-    await world.api.create(kind, world.namespace, {"metadata": {"name": name}, "spec": spec})
-    before: Any = world.api.peek(kind, world.namespace, name)
-    await world.settle()
-    assert world.conditions()["Degraded"] == ("True", "NameTaken")
-    # A foreign object with a name of the frontend does not block the database.
-    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
-    after: Any = world.api.peek(kind, world.namespace, name)
-    assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
-
-
 async def test_conflicting_child_names_and_a_missing_secret_are_reported_together(world: World):
     ports = {"ports": [{"port": 9}]}
     await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
@@ -281,21 +262,6 @@ async def test_refused_volume_expansion_is_reported_once_and_retried_later(world
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
 
 
-async def test_deleted_storage_claim_is_reported_and_recreated(world: World):
-    await world.run()
-    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
-    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], held)
-    await world.api.delete("persistentvolumeclaims", world.namespace, CLAIMS[1])
-    await world.settle()
-    assert world.conditions()["Degraded"] == ("True", "BeingDeleted")
-    assert world.conditions()["Available"] == ("True", "Ready")
-    gone = {"metadata": {"finalizers": None}}
-    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], gone)
-    await world.settle()
-    assert world.conditions()["Degraded"] == ("False", "AsExpected")
-    assert len(world.children()) == 7
-
-
 @pytest.mark.parametrize("leaves", ["gone", "going"])
 async def test_site_waits_without_degraded_for_a_name_of_a_site_under_deletion(world: World, leaves: str):
     # The database of `site` has both names of the frontend of `site-mysql`.
@@ -353,15 +319,6 @@ async def test_refused_child_is_reported_as_a_condition_without_its_password(
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
-async def test_create_in_a_terminating_namespace_is_not_reported_as_a_refusal(world: World):
-    await world.create()
-    await world.api.delete("namespaces", "", world.namespace)
-    assert await world.process().reconcile(world.key) is None
-    assert world.children() == {}
-    assert world.conditions() == {}
-    assert world.events.told == []
-
-
 @pytest.mark.parametrize(
     ("repaired", "status", "reason"),
     [
@@ -385,28 +342,3 @@ async def test_condition_omits_a_password_quoted_in_the_refusal_of_a_secret(
     doing = "changing" if repaired else "creating"
     assert f"{doing} Secret site-mysql failed with {status}" in str(failed.value)
     assert quoted not in "".join(traceback.format_exception(failed.value))
-
-
-async def test_secret_is_not_read_again_after_its_creation(world: World):
-    await world.create()
-    process = world.process()
-    uncached, got = process.client.uncached, list[str]()
-
-    async def recorded(kind: Any, key: ObjectKey) -> Any:
-        if kind is Secret:
-            got.append(key.name)
-        return await uncached.get(kind, key)
-
-    # The client finds, as its cache would, without a record.
-    process.client.uncached = SimpleNamespace(find=uncached.find, get=recorded)  # type: ignore[assignment]
-    for _ in range(3):
-        await process.reconcile(world.key)
-        await world.bring_up()
-    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
-    assert got == []
-
-    # The operator reads the Secret once after a foreign change.
-    await world.api.patch("secrets", world.namespace, SECRET, {"metadata": {"annotations": {"by": "hand"}}})
-    for _ in range(2):
-        await process.reconcile(world.key)
-    assert got == [SECRET]
