@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from weakref import WeakValueDictionary
 
 import orjson
 from aiohttp.typedefs import Handler
@@ -24,7 +23,7 @@ from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.operator import AnyOperator
 from manager.process.manager import Manager, Runnable
-from manager.server.access import Access, Answers, Place, User
+from manager.server.access import Access, Answers, Place
 from manager.server.server import Asks, guarded, path_itself, who_asks
 from manager.telemetry.logs import get_logger
 from manager.util.address import is_loopback, split_address
@@ -70,8 +69,8 @@ _FRESH = 0.5
 _AT_ONCE = 4
 """The maximum number of pages that are created at the same time."""
 
-_REST, _LONGEST_REST = 4.0, 2.0
-"""A user waits for the next page this multiple of the last page's processor time, at most so many seconds."""
+_REST, _LONGEST_REST = 16.0, 2.0
+"""A slot stays closed for this multiple of its last page's CPU time, at most so many seconds."""
 
 _log = get_logger("console")
 
@@ -126,7 +125,6 @@ class Console:
         self._overview = Overview(manager)
         self._lines = lru_cache(_USERS)(lambda _user: Lines(per_minute=_LINES_A_MINUTE))
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._users = WeakValueDictionary[str, asyncio.Lock]()
         self._acts = 0  # incremented by actions, after which pages are created anew
         self._made: Answers[Hashable, tuple[int, str]] = Answers(limit=64, keep_yes=_FRESH, keep_no=_FRESH)
 
@@ -174,8 +172,8 @@ class Console:
         return show
 
     def _page(self, asks: Asks, template: str, part: str, look: Look) -> Handler:
-        async def make(request: Request, user: User | None) -> tuple[int, str]:
-            async with self._turn(user):
+        async def make(request: Request) -> tuple[int, str]:
+            async with self._slot():
                 shown = await look(request)
                 if _PART in request.query:
                     return _OK, await web.render(template, shown, part)
@@ -186,27 +184,21 @@ class Console:
         async def show(request: Request) -> Response:
             user = who_asks()
             same = user and user.by_any_token, request.path, request.query_string, self._acts
-            status, text = await self._made.get(same, partial(make, request, user))
+            status, text = await self._made.get(same, partial(make, request))
             return web.html(text, status)
 
         return self._admitted(show, asks)
 
     @asynccontextmanager
-    async def _turn(self, user: User | None) -> AsyncIterator[None]:
-        """Wait for a turn to create a page: a few at once, one for each user, with limited time."""
-        mine = asyncio.Lock() if user is None else self._users.setdefault(user.sharer, asyncio.Lock())
-        await mine.acquire()
-        used = 0.0
+    async def _slot(self) -> AsyncIterator[None]:
+        """Hold one of the few slots in which pages are created; close it for a while after the page."""
+        await self._slots.acquire()
+        began = time.thread_time()
         try:
-            async with self._slots:
-                began = time.thread_time()
-                try:
-                    yield
-                finally:
-                    used = time.thread_time() - began
+            yield
         finally:
-            rest = min(_REST * used, _LONGEST_REST)
-            asyncio.get_running_loop().call_later(rest, mine.release)
+            rest = min(_REST * (time.thread_time() - began), _LONGEST_REST)
+            asyncio.get_running_loop().call_later(rest, self._slots.release)
 
     async def _report(self, request: Request) -> Response:
         place, key = _named(request)
@@ -225,7 +217,7 @@ class Console:
         gvk = await self._kind(place)
         if gvk is None:
             return plain("no controller works on this kind\n", _NOT_FOUND)
-        async with self._turn(who_asks()):
+        async with self._slot():
             try:
                 raw = await self._collector().read(gvk, key)
             except KubeError as error:

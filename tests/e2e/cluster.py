@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import re
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.support import ROOT
+from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 
 NAMESPACE = "operator-manager-e2e"
@@ -179,42 +179,20 @@ def in_cluster(*arguments: str, within: float = 60) -> Any:
 
 @contextlib.contextmanager
 def served_by(pattern: str, *command: str | Path) -> Iterator[str]:
-    """Run a program that serves until it is ended; yields what the pattern's group finds in its output."""
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=_ENVIRON,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    output = process.stdout
-    lines: queue.Queue[str] = queue.Queue()
-    reader = threading.Thread(target=lambda: [lines.put(line) for line in output], daemon=True)
-    reader.start()
-    said: list[str] = []
+    """Run a program that serves until it is ended; yield what the pattern's group finds in its output."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Daemon(str(command[0]), command, log=Path(folder) / "log", environ=_ENVIRON)
 
-    def found() -> str:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                said.append(lines.get_nowait())
-        match = re.search(pattern, "".join(said))
-        assert match, f"{' '.join(map(str, command))}: {''.join(said)[-1000:]}"
-        return match[1]
+        def found() -> str:
+            match = re.search(pattern, program.output())
+            assert match, program.tail()
+            return match[1]
 
-    try:
-        yield eventually(found, within=30)
-    finally:
-        process.terminate()
+        program.start()
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        reader.join()
-        output.close()
+            yield eventually(found, within=30)
+        finally:
+            program.stop(grace=10)
 
 
 @contextlib.contextmanager

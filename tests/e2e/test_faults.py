@@ -34,7 +34,9 @@ from tests.e2e.cluster import (
     served_by,
 )
 from tests.e2e.conftest import chromium
+from tests.support.api_objects import manifest
 from tests.support.eventually import eventually
+from tests.support.memcacheds import memcached
 
 TOLD_WITHIN = 30.0
 """Seconds from a fault to the condition that names it."""
@@ -42,20 +44,11 @@ SERVER_NAME = f"operator-manager-webhook-service.{SYSTEM}.svc"
 ACCOUNT = "viewer"
 BINDING = "operator-manager-e2e-viewer"
 
-SMALL = {
-    "apiVersion": "v1",
-    "kind": "LimitRange",
-    "metadata": {"name": "small"},
-    "spec": {
-        "limits": [
-            {
-                "type": "Container",
-                "default": {"memory": "48Mi", "ephemeral-storage": "16Mi"},
-                "defaultRequest": {"memory": "16Mi", "ephemeral-storage": "1Mi"},
-            }
-        ]
-    },
-}
+LIMITS = {"memory": "48Mi", "ephemeral-storage": "16Mi"}
+REQUESTS = {"memory": "16Mi", "ephemeral-storage": "1Mi"}
+SMALL = manifest(
+    "v1", "LimitRange", "small", limits=[{"type": "Container", "default": LIMITS, "defaultRequest": REQUESTS}]
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,16 +80,6 @@ def asked(tmp_path: Path) -> Iterator[tuple[str, ...]]:
             f"--manager-tls-server-name={SERVER_NAME}",
             f"--manager-token-file={token}",
         )
-
-
-def memcached(name: str, **spec: Any) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": FAULTS}
-    return {
-        "apiVersion": "cache.example.com/v1",
-        "kind": "Memcached",
-        "metadata": metadata,
-        "spec": {"size": 1, **spec},
-    }
 
 
 @contextlib.contextmanager
@@ -158,9 +141,9 @@ def pods_of(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_status_reports_a_wrong_image_until_it_is_corrected(asked: tuple[str, ...]):
+def test_memcached_status_reports_a_wrong_image_until_it_is_corrected(asked: tuple[str, ...]):
     words = ("ImagePullBackOff", "ErrImagePull")
-    with applied(memcached("image", size=2, image="registry.invalid/memcached:nope")) as began:
+    with applied(memcached("image", 2, image="registry.invalid/memcached:nope")) as began:
         wait_until_told("memcached", "image", *words, began=began)
         everyone_says("memcached", "image", *words, asked=asked)
         _console_shows("memcacheds.cache.example.com", "image", *words)
@@ -188,15 +171,15 @@ def _console_shows(resource: str, name: str, *words: str) -> None:
     say("the console's page says it, too: build/e2e/console.png")
 
 
-def test_status_reports_a_container_that_exits_at_once(asked: tuple[str, ...]):
+def test_memcached_status_reports_a_container_that_exits_at_once(asked: tuple[str, ...]):
     # The manager's own image is on the node, and has no memcached.
-    with applied(memcached("crash", image=IMG)) as began:
+    with applied(memcached("crash", 1, image=IMG)) as began:
         wait_until_told("memcached", "crash", "CrashLoopBackOff", "RunContainerError", began=began)
         everyone_says("memcached", "crash", "CrashLoopBackOff", "RunContainerError", asked=asked)
 
 
 def test_memcached_status_reports_out_of_memory(asked: tuple[str, ...]):
-    with applied(memcached("memory")):
+    with applied(memcached("memory", 1)):
         wait_until_well("memory")
 
         def waits_for_a_restart() -> float:
@@ -223,13 +206,13 @@ def _run_out_of_memory(pod: dict[str, Any]) -> None:
             kubectl("exec", name, "--", "dd", "if=/dev/zero", *flags, namespace=FAULTS, within=30)
 
 
-def test_status_reports_insufficient_node_resources_until_the_pod_fits(asked: tuple[str, ...]):
+def test_memcached_status_reports_insufficient_node_memory_until_the_pod_fits(asked: tuple[str, ...]):
     fillers = [_filler(node) for node in nodes()]
     with applied(*fillers):
         for each in fillers:
             name = f"pod/{each['metadata']['name']}"
             kubectl("wait", "--for=condition=Ready", name, "--timeout=60s", namespace=FAULTS)
-        with applied(memcached("room", size=2 + len(fillers))) as began:
+        with applied(memcached("room", 2 + len(fillers))) as began:
             wait_until_told("memcached", "room", "Unschedulable", began=began)
             eventually(lambda: get("memcached", "room", namespace=FAULTS)["status"]["readyReplicas"] >= 1)
             everyone_says("memcached", "room", "Unschedulable", asked=asked)
@@ -253,32 +236,14 @@ def _filler(node: dict[str, Any]) -> dict[str, Any]:
         "command": ["sleep", "infinity"],
         "resources": {"requests": {"memory": memory}, "limits": {"memory": memory}},
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"filler-{name}"[:63], "labels": {"filler": ""}},
-        "spec": {
-            "nodeSelector": {"kubernetes.io/hostname": name},
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container],
-        },
-    }
+    place = {"nodeSelector": {"kubernetes.io/hostname": name}, "terminationGracePeriodSeconds": 1}
+    pod = manifest("v1", "Pod", f"filler-{name}"[:63], containers=[container], **place)
+    pod["metadata"]["labels"] = {"filler": ""}
+    return pod
 
 
-def test_status_reports_an_exceeded_quota(asked: tuple[str, ...]):
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "none"},
-        "spec": {"hard": {"pods": "0"}},
-    }
-    with applied(quota, memcached("quota")) as began:
-        wait_until_told("memcached", "quota", "exceeded quota", began=began)
-        everyone_says("memcached", "quota", "exceeded quota", asked=asked)
-
-
-def test_status_ignores_evicted_pods():
-    with applied(memcached("evicted", size=2)):
+def test_memcached_status_ignores_evicted_pods():
+    with applied(memcached("evicted", 2)):
         wait_until_well("evicted")
         by_kubelet, by_person = (pod["metadata"]["name"] for pod in pods_of("evicted"))
         fill = ("dd", "if=/dev/zero", "of=/tmp/full", "bs=1M", "count=40")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import threading
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,85 +32,38 @@ from tests.e2e.cluster import (
     wait_for,
     wait_for_rollout,
 )
+from tests.support.api_objects import manifest
 from tests.support.eventually import eventually
+from tests.support.load import Load
+from tests.support.pets import alpha, beta
 
 pytestmark = pytest.mark.usefixtures("samples")
 
-PAUSE = 0.05
-"""Seconds between two reviews of a thread."""
 
-
-class Reviews:
-    """Dry runs of Pets in both versions: every one calls webhooks, every second one a conversion."""
-
-    def __init__(self, server: str) -> None:
-        self._server = server
-        self.answered = 0
-        self.failures: list[str] = []
-        self.longest = 0.0
-
-    def _ask(self, version: str, kind: str, number: int) -> None:
-        spec = {
-            "name": " Rex ",
-            kind: "dog",
-            "birthday": "2020-02-29" if kind == "species" else "2020-02-29T00:00:00Z",
-        }
-        api = f"petstore.example.com/{version}"
-        pet = {"apiVersion": api, "kind": "Pet", "metadata": {"name": f"review-{number}"}, "spec": spec}
-        url = f"{self._server}/apis/{api}/namespaces/{NAMESPACE}/pets?dryRun=All"
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(url, json.dumps(pet).encode(), headers)
-        began = time.monotonic()
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                made = json.load(answer)
-            assert made["spec"]["name"] == "Rex", made
-        except (OSError, AssertionError) as error:
-            body = error.read().decode() if hasattr(error, "read") else ""
-            self.failures.append(f"{error} {body}"[:500])
-        self.answered += 1
-        self.longest = max(self.longest, time.monotonic() - began)
-
-    @contextlib.contextmanager
-    def asked_for(self) -> Iterator[None]:
-        """Send dry runs from two threads, one for each version, within the block."""
-        ended = threading.Event()
-
-        def ask(version: str, kind: str) -> None:
-            number = 0
-            while not ended.wait(PAUSE):
-                number += 1
-                self._ask(version, kind, number)
-
-        threads = [
-            threading.Thread(target=ask, args=each) for each in (("v1beta1", "species"), ("v1alpha1", "type"))
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            for thread in threads:
-                thread.join()
+def review(server: str, pet: Mapping[str, Any]) -> None:
+    """Dry-run the creation of a Pet, which calls webhooks, and a conversion for the old version."""
+    url = f"{server}/apis/{pet['apiVersion']}/namespaces/{NAMESPACE}/pets?dryRun=All"
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(pet).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert json.load(answer)["spec"]["name"] == "Rex"
+    except urllib.error.HTTPError as error:
+        raise AssertionError(error.read().decode()[:500]) from error
 
 
 def test_rolling_update_fails_no_admission_review():
     before = {pod["metadata"]["uid"] for pod in manager_pods()}
     with served_by(r"Starting to serve on (\S+)", KUBECTL, "proxy", "--port=0") as server:
-        reviews = Reviews(f"http://{server}")
-        with reviews.asked_for():
+        pets = [each("review", name=" Rex ") for each in (alpha, beta)]
+        reviews = [partial(review, f"http://{server}", pet) for pet in pets]
+        with Load(*reviews, callers=2, every=0.05) as load:
             kubectl("rollout", "restart", MANAGER, namespace=SYSTEM)
             wait_for_rollout()
     assert not before & {pod["metadata"]["uid"] for pod in manager_pods()}
-    assert not reviews.failures, (
-        f"{len(reviews.failures)} of {reviews.answered} failed: {reviews.failures[:3]}"
-    )
-    assert reviews.answered > 50
-    say(
-        f"{reviews.answered} reviews during the rolling update, none failed; "
-        f"the longest took {reviews.longest:.2f} s"
-    )
+    assert load.failures == {}
+    assert load.calls > 50
+    say(f"{load.calls} reviews during the rolling update, none failed")
 
 
 def test_node_drain_moves_the_manager_and_a_memcached_pod():
@@ -163,13 +116,8 @@ def _killed(pod: Mapping[str, Any]) -> float:
         "command": ["python", "-c", KILLER, pod["metadata"]["uid"]],
         "securityContext": {"runAsUser": 0},
     }
-    spec = {
-        "hostPID": True,
-        "nodeName": pod["spec"]["nodeName"],
-        "restartPolicy": "Never",
-        "containers": [container],
-    }
-    apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "killer"}, "spec": spec}, namespace=FAULTS)
+    spec = {"hostPID": True, "nodeName": pod["spec"]["nodeName"], "restartPolicy": "Never"}
+    apply(manifest("v1", "Pod", "killer", **spec, containers=[container]), namespace=FAULTS)
     eventually(lambda: "killed" in kubectl("logs", "killer", namespace=FAULTS), every=0.2)
     moment = time.monotonic()
     kubectl("delete", "pod", "killer", "--grace-period=1", namespace=FAULTS)
@@ -257,15 +205,7 @@ def test_replicas_share_all_shards_again_after_one_is_killed():
 
 def _every_shard_works() -> None:
     """Create Foos in many shards, and wait until every Foo is reconciled."""
-    foos: list[Any] = [
-        {
-            "apiVersion": "tutorial.my.domain/v1",
-            "kind": "Foo",
-            "metadata": {"name": f"many-{n}"},
-            "spec": {"name": "nobody"},
-        }
-        for n in range(40)
-    ]
+    foos = [manifest("tutorial.my.domain/v1", "Foo", f"many-{number}", name="nobody") for number in range(40)]
     stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": foos})
     kubectl("create", "--filename=-", stdin=stdin)
     names = [each["metadata"]["name"] for each in foos]

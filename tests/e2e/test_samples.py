@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -32,6 +31,7 @@ from tests.e2e.cluster import (
 )
 from tests.e2e.conftest import chromium
 from tests.support.eventually import eventually
+from tests.support.pets import ALPHA, BETA, alpha, beta
 
 pytestmark = pytest.mark.usefixtures("samples")
 
@@ -190,28 +190,15 @@ def _records() -> set[tuple[str, str, str]]:
     return {(each["name"], each["type"], each["birthday"]) for each in pets}
 
 
-def _pet(key: str, *, version: str = "v1beta1", **spec: str) -> dict[str, Any]:
-    return {
-        "apiVersion": f"petstore.example.com/{version}",
-        "kind": "Pet",
-        "metadata": {"name": key},
-        "spec": {"name": "Rex", "birthday": "2020-02-29", **spec},
-    }
-
-
-def test_webhooks_set_defaults_and_refuse_invalid_objects():
-    apply(_pet("rex", name=" Rex ", species="Dog"))
-    assert get("pet", "rex")["spec"] == {"name": "Rex", "species": "dog", "birthday": "2020-02-29"}
+def test_webhooks_set_defaults_refuse_invalid_pets_and_convert_between_api_versions():
+    apply(beta("rex", name=" Rex ", species="Dog"))
+    assert get("pet", "rex")["spec"] == beta("rex", name="Rex", species="dog")["spec"]
     with pytest.raises(CommandFailed, match=r"spec\.birthday: .* must not be in the future"):
-        apply(_pet("unborn", species="dog", birthday="2999-01-01"))
+        apply(beta("unborn", birthday="2999-01-01"))
     say("defaulted: ' Rex ' and 'Dog'; refused: a birthday in 2999")
-
-
-def test_pet_reads_the_same_in_both_api_versions():
-    apply(_pet("polly", version="v1alpha1", type="bird", birthday="2021-03-31T23:30:00-01:00"))
-    assert get("pets.v1beta1.petstore.example.com", "polly")["spec"]["birthday"] == "2021-04-01"
-    old = get("pets.v1alpha1.petstore.example.com", "rex")
-    assert (old["apiVersion"], old["spec"]["type"]) == ("petstore.example.com/v1alpha1", "dog")
+    apply(alpha("polly", species="bird", birthday="2021-03-31T23:30:00-01:00"))
+    assert get(BETA, "polly")["spec"]["birthday"] == "2021-04-01"
+    assert get(ALPHA, "rex")["spec"]["type"] == "dog"
     wait_for("pet", "polly", "Ready")
 
 

@@ -5,18 +5,9 @@ from __future__ import annotations
 import os
 import random
 
-import grpc
 import pytest
 
 from tests.fuzz.targets import TARGETS, run
-
-
-@pytest.fixture(autouse=True)
-async def grpc_stays():
-    """Keep gRPC's thread alive, because its last user has to wait for its end."""
-    grpc.aio.init_grpc_aio()
-    yield
-    grpc.aio.shutdown_grpc_aio()
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import secrets
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
-from tests.support.api_objects import condition, create_namespace, manifest, object_path
+from tests.support.api_objects import create_namespace, manifest, object_path
 from tests.support.control_plane import ControlPlane
-from tests.support.crds import printed_crds, wait_served
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.pets import API as BETA
 from tests.support.pets import OLD_API as ALPHA
 from tests.support.pets import assert_in_step, records
-from tests.support.petstore_process import PetStoreProcess, petstore
+from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
 
 pytestmark = pytest.mark.contract
@@ -50,21 +46,10 @@ class Site:
         assert found["apiVersion"] == api
         return found
 
-    def create(self, api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.plane.api.create(self.path(api), body(api, pet, **spec))
-        return found
-
-    def patch(self, api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.plane.api.patch(self.path(api, pet), {"spec": spec})
-        return found
-
     def kubectl(self, *arguments: str, **options: Any) -> tuple[str, str]:
         """Run kubectl in the namespace; return its stdout and stderr."""
         done = self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options)
         return done.stdout, done.stderr
-
-    def in_step(self) -> None:
-        assert_in_step(self.plane, self.namespace, self.store)
 
 
 def body(api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
@@ -93,8 +78,8 @@ def store(plane: ControlPlane) -> Iterator[PetStoreProcess]:
         yield running
 
 
-@contextlib.contextmanager
-def converting(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProcess]:
+@pytest.fixture(scope="module")
+def manager(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProcess]:
     """Start a manager that converts Pets for the API server of `plane`."""
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
@@ -118,12 +103,6 @@ def is_followed(plane: ControlPlane, api: str) -> None:
     """Assert that a watch works; a changed CRD makes the server restart the handlers of its kind."""
     query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": "1"}
     plane.api.request("GET", f"/apis/{api}/pets", query=query)
-
-
-@pytest.fixture(scope="module")
-def manager(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProcess]:
-    with converting(plane, store) as running:
-        yield running
 
 
 @pytest.fixture
@@ -151,7 +130,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     old = site.get(ALPHA, "old")
     assert old["spec"] == {"name": "Thor", "type": "dog", "birthday": NOON}
     assert annotations(old) == {}
-    eventually(site.in_step)
+    eventually(lambda: assert_in_step(site.plane, site.namespace, site.store))
     assert site.get(ALPHA, "old")["status"] == site.get(BETA, "old")["status"]
 
     # Printer columns of each version.
@@ -178,7 +157,7 @@ def test_conversion_lists_other_pets_when_one_pet_has_annotations_at_the_size_li
     noted = site.get(BETA, "full")["metadata"].get("annotations", {})
     left_out = {"metadata": full | {"annotations": dict.fromkeys(noted) | full["annotations"]}}
     site.plane.api.patch(site.path(BETA, "full"), left_out)
-    site.create(BETA, "other", owner=ANN)
+    site.plane.api.create(site.path(BETA), body(BETA, "other", owner=ANN))
     listed = site.plane.api.get(site.path(ALPHA))["items"]
     assert [(each["metadata"]["name"], "owner" in each["spec"]) for each in listed] == [
         ("full", False),
@@ -186,87 +165,3 @@ def test_conversion_lists_other_pets_when_one_pet_has_annotations_at_the_size_li
     ]
     assert json.loads(annotations(site.get(ALPHA, "other"))[NOTE_OF_BETA]) == {"owner": ANN}
     site.plane.api.patch(site.path(BETA, "full"), {"metadata": {"finalizers": None}})
-
-
-def test_pet_operator_syncs_the_store_with_writes_in_either_api_version(site: Site):
-    site.create(ALPHA, "old", name="Thor", birthday="2021-03-31T23:30:00-01:00")
-    site.create(BETA, "new", name="Tron", species="cat", birthday="2020-06-25", owner=ANN)
-    eventually(site.in_step)
-    site.patch(BETA, "old", name="Thorbert", birthday="2021-05-01")
-    site.patch(ALPHA, "new", name="Tronella", type="bird", birthday="2020-06-25T23:30:00-01:00")
-    eventually(site.in_step)
-    mine = {site.get(BETA, name)["status"]["id"] for name in ("old", "new")}
-    assert {
-        (each["name"], each["type"], each["birthday"]) for each in records(site.store) if each["id"] in mine
-    } == {("Thorbert", "dog", "2021-05-01"), ("Tronella", "bird", "2020-06-26")}
-    for api, name in ((BETA, "old"), (ALPHA, "new")):
-        site.plane.api.delete(site.path(api, name))
-    eventually(lambda: not {each["id"] for each in records(site.store)} & mine)
-
-
-def before_the_upgrade(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return the CRDs of an earlier release, with one version of each kind."""
-    spec = {key: value for key, value in definition["spec"].items() if key != "conversion"}
-    spec["versions"] = [{**spec["versions"][0], "storage": True}]
-    return {**definition, "spec": spec}
-
-
-def leave_behind(site: Site, name: str, birthday: str) -> str:
-    """Create a Pet and its record in the state of a v1alpha1-only manager; return the record's id."""
-    made = site.create(ALPHA, name, birthday=birthday)
-    content = ("Thor", "--type=dog", "--birthday=2021-04-01", f"--idempotency-key={made['metadata']['uid']}")
-    identity = petstore("add", *content, f"--address={site.store}").stdout.strip()
-    marks = {
-        "finalizers": ["pet.petstore.example.com/finalizer"],
-        "annotations": {
-            "pet.petstore.example.com/added-as": '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
-        },
-    }
-    site.plane.api.patch(site.path(ALPHA, name), {"metadata": marks})
-    site.plane.api.patch(f"{site.path(ALPHA, name)}/status", {"status": {"id": identity}})
-    return identity
-
-
-def test_pets_created_before_the_upgrade_keep_their_store_records(
-    own_control_plane: StartControlPlane, tmp_path: Path
-):
-    plane = own_control_plane(parts=BARE)
-    definitions = list(yaml.safe_load_all(printed_crds()))
-    plane.api.apply([before_the_upgrade(each) for each in definitions])
-    wait_served(plane)
-    create_namespace(plane, "pets")
-    with PetStoreProcess(tmp_path, "--memory") as store:
-        site = Site(plane, "pets", store.address)
-        thor = leave_behind(site, "thor", NOON)
-        # Today's validation refuses that Pet, and its record has an earlier birthday.
-        impossible = leave_behind(site, "impossible", "0000-12-31T12:00:00Z")
-
-        def waits_for_a_webhook() -> None:
-            with pytest.raises(
-                ApiFailure, match=r"conversion webhook for petstore\.example\.com/v1alpha1, Kind=Pet failed"
-            ):
-                site.get(BETA, "thor")
-
-        plane.api.apply(definitions)
-        eventually(waits_for_a_webhook)
-        with converting(plane, store) as manager:
-            assert site.get(BETA, "thor")["spec"] == {
-                "name": "Thor",
-                "species": "dog",
-                "birthday": "2021-04-01",
-            }
-            assert site.get(ALPHA, "thor")["spec"]["birthday"] == NOON
-            eventually(lambda: condition(site.get(BETA, "thor"), "Ready")["status"] == "True")
-            eventually(
-                lambda: condition(site.get(BETA, "impossible"), "Ready")["reason"] == "InvalidBirthday"
-            )
-            for api in (ALPHA, BETA):
-                assert site.get(api, "impossible")["spec"]["birthday"] == "0000-12-31T12:00:00Z"
-            assert "spec.birthday" in condition(site.get(BETA, "impossible"), "Ready")["message"]
-            assert {each["id"] for each in records(store.address)} == {thor, impossible}
-            site.patch(BETA, "impossible", birthday="2020-12-31")
-            eventually(site.in_step)
-            assert site.get(BETA, "impossible")["status"]["id"] == impossible
-            site.kubectl("delete", "pets", "--all")
-            eventually(lambda: records(store.address) == [])
-            assert not [line for line in manager.logs() if line.get("level") == "error"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import json
 import math
 import os
@@ -33,43 +34,29 @@ TIERS = (
 def main() -> int:
     """Try the mutants; return 1 unless all were tried."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="which are chosen at random; default 1")
-    parser.add_argument("--count", type=int, default=200, help="how many; default 200")
-    parser.add_argument(
-        "--code", nargs="+", type=Path, default=[Path(each) for each in CODE], metavar="PATH",
-        help=f"what is changed; default {' '.join(CODE)}",
-    )  # fmt: skip
-    parser.add_argument(
-        "--tests", nargs="+", metavar="PATH",
-        help="default: tests/unit, those of the same packages first",
-    )  # fmt: skip
-    parser.add_argument("--tests-of", metavar="COMMIT", help="with tests/ as it was then")
-    parser.add_argument("--again", type=Path, metavar="FILE", help="what survived then, or was not tried")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="every mutant and what became of it, as JSON"
-    )
-    parser.add_argument(
-        "--at-most",
-        type=float,
-        default=math.inf,
-        metavar="SECONDS",
-        help="of CPU for the tests of one mutant, the quickest first; default: all that reach it",
-    )
-    parser.add_argument("--workers", type=int, default=2, metavar="N", help="default 2")
+    add = parser.add_argument
+    add("--seed", type=int, default=1, help="which are chosen at random; default 1")
+    add("--count", type=int, default=200, help="how many; default 200")
+    codes = f"what is changed; default {' '.join(CODE)}"
+    add("--code", nargs="+", type=Path, default=[*map(Path, CODE)], metavar="PATH", help=codes)
+    tests = "default: tests/unit, those of the same packages first"
+    add("--tests", nargs="+", metavar="PATH", help=tests)
+    add("--tests-of", metavar="COMMIT", help="with tests/ as it was then")
+    add("--again", type=Path, metavar="FILE", help="what survived then, or was not tried")
+    add("--out", type=Path, metavar="FILE", help="every mutant and what became of it, as JSON")
+    seconds = "of CPU for the tests of one mutant, the quickest first; default: all that reach it"
+    add("--at-most", type=float, default=math.inf, metavar="SECONDS", help=seconds)
+    add("--workers", type=int, default=2, metavar="N", help="default 2")
     options = parser.parse_args()
     if options.tests_of:
         return with_tests_of(options.tests_of, options)
     mutants = mutants_of(options.code)
     if options.again:
-        keys = {
-            each["mutant"]
-            for each in json.loads(options.again.read_text())
-            if each["outcome"] in {"survived", "untried"}
-        }
-        known = {each.key for each in mutants}
-        mutants = [each for each in mutants if each.key in keys]
-        for key in sorted(keys - known):
+        told = json.loads(options.again.read_text())
+        keys = {each["mutant"] for each in told if each["outcome"] in {"survived", "untried"}}
+        for key in sorted(keys - {each.key for each in mutants}):
             print(f"mutants: no longer in the code: {key}")
+        mutants = [each for each in mutants if each.key in keys]
     else:
         mutants = chosen(mutants, options.seed, options.count)
     return try_all(mutants, options)
@@ -80,11 +67,10 @@ def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
     # Nothing is kept from one mutant for the next.
     os.environ["CI"] = "1"
     tiers = [options.tests] if options.tests else TIERS
-    told = Counter[str]()
+    tried = itertools.count(1)
 
     def report(mutant: Mutant, verdict: Verdict) -> None:
-        told[verdict.outcome] += 1
-        print(f"{sum(told.values())}/{len(mutants)} {verdict.outcome} {mutant.key} {verdict.by}", flush=True)
+        print(f"{next(tried)}/{len(mutants)} {verdict.outcome} {mutant.key} {verdict.by}", flush=True)
         keep()
 
     def keep() -> None:
@@ -122,13 +108,10 @@ def with_tests_of(commit: str, options: argparse.Namespace) -> int:
                 shutil.copy2(file, copy / file)
         archive = subprocess.run(["git", "archive", commit, "tests"], check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x", "--skip-old-files", "-C", copy], input=archive, check=True)
-        words = [f"--seed={options.seed}", f"--count={options.count}", f"--workers={options.workers}"]
-        words += [f"--at-most={options.at_most}"]
-        words += [
-            f"--{each}={getattr(options, each).resolve()}"
-            for each in ("again", "out")
-            if getattr(options, each)
-        ]
+        words = [f"--{each}={getattr(options, each)}" for each in ("seed", "count", "workers")]
+        words.append(f"--at-most={options.at_most}")
+        files = {"again": options.again, "out": options.out}
+        words += [f"--{name}={file.resolve()}" for name, file in files.items() if file]
         words += ["--code", *map(str, options.code)]
         words += ["--tests", *options.tests] if options.tests else []
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join([name, os.environ.get("PYTHONPATH", "")])}

@@ -7,8 +7,6 @@ import bisect
 import contextlib
 import gc
 import importlib
-import importlib.machinery
-import importlib.util
 import inspect
 import itertools
 import json
@@ -23,6 +21,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple, NoReturn
@@ -116,7 +115,6 @@ class Trials:
 
     def _record(self, items: list[pytest.Item]) -> None:
         begun = time.monotonic()
-        print(f"mutants: {len(items)} tests on the code as it is", flush=True)
         touched: set[str] = set()
         swap = [pair for path in _files(self.code) for pair in self._watched(path, touched)]
         self._costs = {}
@@ -132,10 +130,9 @@ class Trials:
                 self._costs[name] = Cost(cpu, wall, frozenset(functions))
 
         _run([job(part) for part in parts], self.workers)
-        without = len(items) - len(self._costs)
         print(
-            f"mutants: {sum(cost.cpu for cost in self._costs.values()):.0f} s of CPU,"
-            f" {time.monotonic() - begun:.0f} s; left out, as they fail or skip: {without}",
+            f"mutants: {len(items)} tests on the code as it is: {time.monotonic() - begun:.0f} s;"
+            f" left out, as they fail or skip: {len(items) - len(self._costs)}",
             flush=True,
         )
 
@@ -229,33 +226,6 @@ class Anew:
         if not self._costs.keys() <= items.keys():
             os._exit(1)
         _try([items[name] for name in self._costs], self._costs, self._folder)
-
-
-class Changed(importlib.machinery.SourceFileLoader):
-    """Loader of a module from changed source in memory."""
-
-    def __init__(self, name: str, path: str, source: str) -> None:
-        super().__init__(name, path)
-        self._changed = source
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self._changed, self.path, "exec", dont_inherit=True)
-
-
-class ChangedFinder:
-    """Finder of the changed module."""
-
-    def __init__(self, file: str, source: str) -> None:
-        path = Path(file).with_suffix("")
-        self.name = ".".join((path.parent if path.name == "__init__" else path).parts)
-        self._path = str(Path(file).resolve())
-        self._source = source
-
-    def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
-        if name != self.name:
-            return None
-        loader = Changed(name, self._path, self._source)
-        return importlib.util.spec_from_file_location(name, self._path, loader=loader)
 
 
 class _Reports:
@@ -410,10 +380,16 @@ def _all_objects() -> list[Any]:
 def anew(folder: Path) -> int:
     """Try a mutant in a new process, because its code runs at the import of its module."""
     file, source, costs = json.loads((folder / "trial").read_text())
-    finder = ChangedFinder(file, source)
-    sys.meta_path.insert(0, finder)
+    path, get_code = Path(file).resolve(), SourceFileLoader.get_code
+
+    def changed(loader: SourceFileLoader, name: str) -> CodeType | None:
+        if Path(loader.path).absolute() == path:
+            return compile(source, path, "exec", dont_inherit=True)
+        return get_code(loader, name)
+
+    SourceFileLoader.get_code = changed  # type: ignore[method-assign]
     try:
-        importlib.import_module(finder.name)
+        importlib.import_module(".".join(Path(file).with_suffix("").parts).removesuffix(".__init__"))
     except Exception:  # noqa: BLE001 - no test could import it either
         return 1
     plugin = Anew({name: Cost(*cost) for name, cost in costs.items()}, folder)

@@ -88,7 +88,6 @@ class DevclusterControlPlane(ControlPlane):
             Feature.PRIORITIES: False,
             Feature.QUOTAS: self._controllers,
             Feature.SERVER_FLAGS: True,
-            Feature.AUDIT_LOG: False,
             Feature.PROTOBUF: False,
         }[feature]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import RunManager, StartControlPlane
-from tests.integration.webhook.load import Load
 from tests.support.control_plane import ControlPlane
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
+from tests.support.load import Load
 from tests.support.loop_thread import LoopThread
 from tests.support.manager_process import ManagerProcess
 from tests.support.pets import pet, pet_path
@@ -30,7 +30,7 @@ class Service(LoopThread):
 
     def __init__(self) -> None:
         super().__init__("service")
-        self._pods: dict[int, ManagerProcess] = {}
+        self.pods: dict[int, ManagerProcess] = {}
         self._ready: list[int] = []
         self._turn = itertools.count()
         self._forwarder = Forwarder(self._choose)
@@ -45,9 +45,6 @@ class Service(LoopThread):
         await asyncio.wait([self._prober])
         await self._forwarder.__aexit__()
 
-    def add(self, port: int, pod: ManagerProcess) -> None:
-        self._pods[port] = pod
-
     def leads_to(self, *ports: int) -> None:
         """Assert that the Service forwards to exactly these ports."""
         assert sorted(self._ready) == sorted(ports)
@@ -55,7 +52,7 @@ class Service(LoopThread):
     async def _probe(self) -> None:
         while True:
             await asyncio.sleep(HEARD_WITHIN)
-            pods = list(self._pods.items())
+            pods = list(self.pods.items())
             self._ready = [port for port, pod in pods if await asyncio.to_thread(_is_ready, pod)]
 
     def _choose(self) -> int | None:
@@ -98,13 +95,13 @@ def test_rolling_update_under_load_fails_no_admission_review(
             "--leader-elect",
             "--leader-election-namespace=default",
         )
-        service.add(port, started)
+        service.pods[port] = started
         return started.wait_ready()
 
     with PortBlock(3) as ports:
         old = pod(ports[0])
         eventually(lambda: create(plane))
-        with Load(plane, pet_path("default"), pet("load"), callers=10, every=0.1) as load:
+        with Load(lambda: create(plane), callers=10, every=0.1) as load:
             for port in (ports[1], ports[2]):
                 new = pod(port)
                 eventually(lambda port=port: service.leads_to(port - 1, port))

@@ -13,9 +13,10 @@ from pydantic import Field
 
 from manager.api import Resource
 from manager.cache import Cache
-from manager.cache.informer import Informer
+from manager.cache.informer import Informer, ObjectFilter
 from manager.cache.record import CacheEvent, Meta, Record, RecordDecoder
-from manager.cache.reflector import Reflector
+from manager.cache.reflector import Reflector, Upstream
+from manager.cache.spec import WatchSpec
 
 
 class Pod(Resource, version="v1", plural="pods"):
@@ -74,6 +75,13 @@ class EventLog:
         """Return the events since the last call, in short form."""
         taken, self.events = self.events, []
         return summaries(taken)
+
+
+def pod_informer(upstream: Upstream, *, object_filter: ObjectFilter | None = None, **spec: Any) -> Informer:
+    """Return an informer of pods; `spec` sets fields of its WatchSpec."""
+    decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=spec.get("metadata_only", False))
+    watch = WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec)
+    return Informer(watch, decoder, upstream, object_filter=object_filter)
 
 
 @asynccontextmanager

@@ -3,40 +3,33 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from manager.api import ObjectKey, PartialObjectMetadata
+from manager.api import ObjectKey
 from manager.cache.informer import Informer
-from manager.cache.record import CacheEvent, EventType, RecordDecoder
+from manager.cache.record import CacheEvent, EventType
 from manager.cache.reflector import Upstream
-from manager.cache.spec import WatchSpec
 from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cache.objects import EventLog, Pod, encoded, moments, pod, running
+from tests.unit.cache.objects import EventLog, encoded, moments, pod, pod_informer, running
 from tests.unit.cache.server import Listed, PodServer
 from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time
 
 Make = Callable[..., Informer]
+DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 @pytest.fixture
-async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
-    def build(**spec: Any) -> Informer:
-        metadata_only = spec.get("metadata_only", False)
-        return Informer(
-            WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
-            RecordDecoder(Pod.gvk, field_manager="m", metadata_only=metadata_only),
-            Upstream(transport, RestMapper(transport), metrics, rng),
-        )
-
-    return build
+async def make(transport: Transport, mapper: RestMapper, metrics: Metrics, rng: random.Random) -> Make:
+    return partial(pod_informer, Upstream(transport, mapper, metrics, rng))
 
 
 @pytest.fixture
@@ -152,7 +145,9 @@ class TestInformerSubscribe:
 
 
 class TestInformerObserveWrite:
-    async def test_own_write_is_reported_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
+    async def test_observe_write_is_reported_to_subscribers_once_when_the_watch_event_follows(
+        self, informer: Informer, wire: ScriptedWire
+    ):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
         told = EventLog()
@@ -164,28 +159,9 @@ class TestInformerObserveWrite:
             await moments()
         assert told.take() == ["ADDED ns/a@11"]
 
-    async def test_own_write_in_an_unwatched_namespace_is_ignored(self, make: Make):
-        informer = make(namespaces=("one",))
-        informer.observe_write(encoded(pod("a", 5, namespace="two")))
-        informer.observe_delete(ObjectKey("two", "a"), "a-1", b'{"kind":"Status"}')
-        assert len(informer) == 0
-
-    async def test_own_write_of_an_unknown_object_is_ignored_when_the_informer_has_a_field_selector(
-        self, make: Make
+    async def test_observe_write_raises_protocol_error_when_the_response_is_malformed(
+        self, informer: Informer
     ):
-        informer = make(field_selector="spec.nodeName=n1")
-        informer.observe_write(encoded(pod("a", 5)))
-        assert len(informer) == 0
-
-    async def test_own_write_is_cached_as_metadata_by_a_metadata_informer(self, make: Make):
-        informer = make(metadata_only=True)
-        informer.observe_write(encoded(pod("a", 5, labels={"app": "web"})))
-        (record,) = informer.list(labels={"app": "web"})
-        decoded = record.decode(PartialObjectMetadata)
-        assert decoded.model_extra == {}
-        assert (decoded.kind, decoded.metadata.name) == ("PartialObjectMetadata", "a")
-
-    async def test_own_write_raises_protocol_error_when_the_response_is_malformed(self, informer: Informer):
         with pytest.raises(ProtocolError):
             informer.observe_write(b"<html>")
         with pytest.raises(ProtocolError):
@@ -200,31 +176,24 @@ class TestInformerObserveDelete:
         informer.observe_write(encoded(pod("a", 5)))
 
     @pytest.mark.parametrize(
-        ("uid", "answer", "removed"),
+        ("uid", "answer", "left"),
         [
-            ("a-1", b'{"kind":"Status","status":"Success"}', True),
-            (None, b'{"kind":"Status","details":{"uid":"a-1"}}', True),
-            ("a-1", encoded(pod("a", 5)), True),
-            (None, b'{"kind":"Status"}', False),
-            ("a-0", b'{"kind":"Status"}', False),
+            ("a-1", b'{"kind":"Status","status":"Success"}', None),
+            (None, b'{"kind":"Status","details":{"uid":"a-1"}}', None),
+            ("a-1", encoded(pod("a", 5)), None),
+            ("a-1", encoded(pod("a", 6, **DELETING, finalizers=["x"])), 6),
+            (None, b'{"kind":"Status"}', 5),
+            ("a-0", b'{"kind":"Status"}', 5),
         ],
-        ids=["a status", "its UID in the answer", "the object", "no UID", "a namesake that is gone"],
+        ids=["status", "UID in the answer", "object", "finalizer", "no UID", "UID of an earlier object"],
     )
-    async def test_own_delete_removes_the_object_at_once_if_its_uid_is_known(
-        self, informer: Informer, uid: str | None, answer: bytes, removed: bool
+    async def test_observe_delete_removes_the_object_at_once_when_its_uid_is_known(
+        self, informer: Informer, uid: str | None, answer: bytes, left: int | None
     ):
         informer.observe_delete(self.A, uid, answer)
-        assert (informer.get(self.A) is None) is removed
-
-    async def test_own_delete_marks_an_object_with_a_finalizer_as_deleting(self, informer: Informer):
-        answer = pod("a", 6, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
-        informer.observe_delete(self.A, "a-1", encoded(answer))
         held = informer.get(self.A)
-        assert held is not None
-        assert held.deleting
-
-
-DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+        assert (held and held.version) == left
+        assert held is None or held.deleting is (left == 6)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +214,7 @@ DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         ({**DELETING, "spec": [1]}, True),
     ],
 )
-async def test_own_write_removes_a_deleting_object_from_the_cache_when_no_finalizer_is_left(
+async def test_observe_write_removes_a_deleting_object_from_the_cache_when_no_finalizer_is_left(
     informer: Informer, more: dict[str, Any], removed: bool
 ):
     informer.observe_write(encoded(pod("a", 1, finalizers=["x"])))

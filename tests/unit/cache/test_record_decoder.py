@@ -47,9 +47,11 @@ def test_record_has_key_uid_version_generation_and_labels(decoder: RecordDecoder
     assert meta.labels == {"app": "web"}
 
 
-def test_decoder_keeps_managed_fields_of_our_field_managers_unchanged(decoder: RecordDecoder):
+def test_decoder_keeps_managed_fields_of_our_field_managers_beside_the_object(decoder: RecordDecoder):
     record, _ = decoder(encoded(pod("a", 1, managedFields=[OTHERS[0], *OURS, OTHERS[1]], selfLink="/x")))
-    assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
+    assert record.raw == encoded(pod("a", 1, selfLink="/x"))
+    assert record.managed == encoded(OURS)
+    assert record.size == len(record.raw) + len(record.managed)
 
 
 def test_decoder_keeps_managed_fields_of_added_managers_by_full_name_or_with_a_digest():
@@ -58,20 +60,15 @@ def test_decoder_keeps_managed_fields_of_added_managers_by_full_name_or_with_a_d
     names = ["former", "former+1f0c", "formerly", "kubectl"]
     entries = [{"manager": name, "operation": "Update", "fieldsV1": {}} for name in names]
     record, _ = RecordDecoder(Pod.gvk, field_manager=managers)(encoded(pod("a", 1, managedFields=entries)))
-    assert json.loads(record.raw)["metadata"]["managedFields"] == entries[:2]
-
-
-def test_decoder_keeps_a_field_of_the_same_name_and_value_elsewhere(decoder: RecordDecoder):
-    same = {"managedFields": OTHERS}
-    record, _ = decoder(encoded({**same, **pod("a", 1, managedFields=OTHERS), "spec": same}))
-    assert json.loads(record.raw) == {**same, **pod("a", 1), "spec": same}
+    assert json.loads(record.managed) == entries[:2]
 
 
 @pytest.mark.parametrize("style", [{"indent": 2}, {"separators": (" , ", ":")}], ids=["lines", "spaces"])
 def test_decoder_reads_json_with_spaces(decoder: RecordDecoder, style: dict[str, Any]):
-    for kept in ({"managedFields": OURS}, {}):
-        raw = json.dumps(pod("a", 1, managedFields=[*OTHERS, *kept.get("managedFields", ())]), **style)
-        assert json.loads(decoder(raw.encode())[0].raw) == pod("a", 1, **kept)
+    for ours in (OURS, []):
+        record, _ = decoder(json.dumps(pod("a", 1, managedFields=[*OTHERS, *ours]), **style).encode())
+        assert json.loads(record.raw) == pod("a", 1)
+        assert json.loads(record.managed or b"[]") == ours
 
 
 def test_decoder_accepts_null_managed_fields(decoder: RecordDecoder):
@@ -146,7 +143,7 @@ def test_decoder_keeps_every_annotation_of_a_complete_object(decoder: RecordDeco
     assert decoder(raw)[0].raw == raw
 
 
-def test_record_keeps_no_reference_to_the_bytes_of_its_event(decoder: RecordDecoder):
+def test_record_keeps_no_reference_to_the_bytes_of_the_watch_event(decoder: RecordDecoder):
     line = b'{"object":%b}' % encoded(pod("a", 1))
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]
     before = sys.getrefcount(line)
@@ -192,19 +189,21 @@ def decoder_of(*paths: str) -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager="m", parts=Parts(paths))
 
 
-def test_decoder_with_paths_keeps_only_the_fields_at_the_paths_and_the_metadata():
+def test_decoder_with_paths_keeps_only_the_fields_at_the_paths_and_limited_metadata():
     state = {"waiting": {"reason": "ContainerCreating"}}
     status = {
         "phase": "Pending",
         "qosClass": "Burstable",
         "containerStatuses": [{"name": "c", "state": state}],
     }
-    raw = encoded(pod("a", 1, labels={"app": "web"}) | {"status": status})
+    annotations = {"large": "x" * 5000, "small": "y"}
+    raw = encoded(pod("a", 1, labels={"app": "web"}, annotations=annotations) | {"status": status})
     record, meta = decoder_of("status.phase", "status.containerStatuses[*].state")(raw)
     kept = json.loads(record.raw)
     assert kept["status"] == {"phase": "Pending", "containerStatuses": [{"state": state}]}
     assert kept.keys() == {"apiVersion", "kind", "metadata", "status"}
     assert kept["metadata"]["labels"] == meta.labels == {"app": "web"}
+    assert kept["metadata"]["annotations"] == meta.annotations == {"small": "y"}
     assert not record.is_cut
 
 
@@ -219,12 +218,6 @@ def test_decoder_keeps_the_complete_field_when_one_path_contains_another_path(pa
     status = {"phase": "Running", "message": "so"}
     record, _ = decoder_of(*paths)(encoded(pod("a", 1) | {"status": status}))
     assert json.loads(record.raw)["status"] == status
-
-
-def test_decoder_with_paths_drops_large_annotations():
-    raw = encoded(pod("a", 1, annotations={"large": "x" * 5000, "small": "y"}))
-    record, meta = decoder_of("status.phase")(raw)
-    assert meta.annotations == json.loads(record.raw)["metadata"]["annotations"] == {"small": "y"}
 
 
 field_names = st.text(max_size=8) | st.just("managedFields")
@@ -269,10 +262,9 @@ def test_decoder_drops_only_managed_fields_of_other_managers(
     value["metadata"] = dict(data.draw(st.permutations(list(value["metadata"].items()))))
     record, _ = RecordDecoder(Pod.gvk, field_manager="operator-manager")(encoded(value))
     own = [entry for entry in managed or () if entry["manager"].startswith("operator-manager")]
-    kept = json.loads(record.raw)
-    assert kept["metadata"].pop("managedFields", []) == own
+    assert json.loads(record.managed or b"[]") == own
     value["metadata"].pop("managedFields", None)
-    assert kept == value
+    assert json.loads(record.raw) == value
 
 
 class TestRecordDecoderOwners:
@@ -295,32 +287,22 @@ class TestRecordDecoderOwners:
     ):
         record, _ = decoder(encoded(pod("a", 1, **more)))
         assert not record.is_cut
-        assert record.raw == encoded(pod("a", 1, **more))
+        assert json.loads(record.raw)["spec"] == pod("a", 1)["spec"]
 
     @pytest.mark.parametrize(
         "owners",
         [[], [owner(1, kind="Foo")], [owner(1, apiVersion="example.com/v1", kind="Bar", controller=True)]],
-        ids=["nobody's", "of another group", "of another kind"],
+        ids=["none", "of another group", "of another kind"],
     )
     @pytest.mark.parametrize("kind", ["Pod", ""], ids=["of a watch", "of a list"])
-    def test_decoder_limits_the_size_of_the_metadata_of_foreign_objects(
-        self, decoder: RecordDecoder, owners: list[Any], kind: str
+    def test_decoder_keeps_only_the_metadata_of_objects_with_foreign_owners_or_none(
+        self, decoder: RecordDecoder, metadata_decoder: RecordDecoder, owners: list[Any], kind: str
     ):
-        many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]
-        value = pod(
-            "a",
-            1,
-            ownerReferences=owners,
-            labels=dict.fromkeys(many, "b"),
-            annotations={LAST_APPLIED: "{}", "large": "x" * 5000},
-            managedFields=OTHERS,
-            spec={"nodeName": "n" * 100_000},
-        )
+        value = pod("a", 1, ownerReferences=owners, annotations={"large": "x" * 5000}, managedFields=OTHERS)
         if not kind:
             del value["kind"]
         record, meta = decoder(encoded(value))
-        kept = pod("a", 1, ownerReferences=owners, labels=dict.fromkeys(many[:MOST_KEPT], "b"))["metadata"]
+        whole, whole_meta = metadata_decoder(encoded(value))
         assert record.is_cut
-        assert json.loads(record.raw)["metadata"] == kept
-        read = record.meta()
-        assert (meta.labels, meta.annotations) == (read.labels, read.annotations) == (kept["labels"], {})
+        assert json.loads(record.raw)["metadata"] == json.loads(whole.raw)["metadata"]
+        assert meta.annotations == whole_meta.annotations == {}

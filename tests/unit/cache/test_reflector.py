@@ -7,25 +7,62 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectKey
-from manager.cache.reflector import State
+from manager.cache.reflector import (
+    HistoryDoubted,
+    HistoryRestored,
+    NotStreaming,
+    Pause,
+    State,
+    WatchClosed,
+    WatchTimedOut,
+    rule_for,
+)
+from manager.kube import errors
 from manager.kube.errors import Forbidden
 from tests.support.effort import turns_of_others
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall, Step, Stream, Unreached
+from tests.support.scripted_wire import (
+    Cut,
+    Delayed,
+    LostBefore,
+    Reply,
+    ScriptedWire,
+    Sent,
+    Stall,
+    Step,
+    Stream,
+    Unreached,
+)
 from tests.unit.cache.conftest import Make, Scene
 from tests.unit.cache.objects import Pod, encoded, moments, pod
-from tests.unit.cache.server import Listed, PodServer, bookmark, expired, page
+from tests.unit.cache.server import DISCOVERY, Listed, PodServer, bookmark, expired, page
 
 pytestmark = pytest.mark.virtual_time
 
 FORBIDDEN = Reply.status(403, "Forbidden", 'pods is forbidden: User "x" cannot watch resource "pods"')
 NO_STREAMING = Reply.status(422, "Invalid", "sendInitialEvents: Forbidden: forbidden for watch")
+TOO_LARGE = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
 
 
 class TestReflectorStreamingList:
-    async def test_streaming_list_continues_as_the_watch(self, scene: Scene):
-        async with scene.following(10, ("a", 3), ("b", 7)) as stream:
-            assert [event.initial for event in scene.told.events] == [True, True]
-            assert scene.told.take() == ["ADDED ns/a@3", "ADDED ns/b@7"]
+    async def test_streaming_list_includes_changes_before_its_end_and_continues_as_the_watch(
+        self, scene: Scene
+    ):
+        stream = Stream()
+        for name, version in (("a", 1), ("b", 7), ("gone", 2)):
+            stream.event("ADDED", pod(name, version))
+        scene.serve("stream", stream)
+        async with scene.running():
+            await moments()
+            assert not scene.sink.synced.is_set()
+            assert [event.initial for event in scene.told.events] == [True] * 3
+            assert scene.told.take() == ["ADDED ns/a@1", "ADDED ns/b@7", "ADDED ns/gone@2"]
+            stream.event("MODIFIED", pod("a", 8))
+            stream.event("DELETED", pod("gone", 9))
+            stream.event("BOOKMARK", bookmark(10, ends_list=True))
+            await moments()
+            assert scene.sink.synced.is_set()
+            assert scene.names == ["a", "b"]
+            scene.told.take()
             stream.event("MODIFIED", pod("a", 11))
             stream.event("ADDED", pod("c", 11))
             stream.event("DELETED", pod("b", 12))
@@ -44,24 +81,6 @@ class TestReflectorStreamingList:
             "resourceVersionMatch": "NotOlderThan",
         }
         assert sent.headers["Accept"] == "application/json"
-
-    async def test_streaming_list_applies_changes_that_arrive_before_it_is_complete(self, scene: Scene):
-        stream = Stream()
-        for name, version in (("a", 1), ("b", 2), ("c", 3)):
-            stream.event("ADDED", pod(name, version))
-        scene.serve("stream", stream)
-        async with scene.running():
-            await moments()
-            assert scene.names == ["a", "b", "c"]
-            assert not scene.sink.synced.is_set()
-            stream.event("MODIFIED", pod("a", 11))
-            stream.event("DELETED", pod("b", 12))
-            stream.event("ADDED", pod("d", 13))
-            stream.event("BOOKMARK", bookmark(13, ends_list=True))
-            await moments()
-            assert scene.sink.synced.is_set()
-        assert {record.key.name: record.version for record in scene.store} == {"a": 11, "c": 3, "d": 13}
-        assert scene.sorts() == ["stream"]
 
     async def test_streaming_list_starts_again_when_the_stream_breaks(self, scene: Scene):
         broken = Stream()
@@ -95,11 +114,8 @@ class TestReflectorStreamingList:
 
 
 class TestReflectorPagedList:
-    @pytest.mark.parametrize("code", [400, 422])
-    async def test_reflector_lists_pages_when_the_server_refuses_a_streaming_list(
-        self, scene: Scene, code: int
-    ):
-        scene.serve("stream", Reply.status(code, "", "what is sendInitialEvents?"))
+    async def test_reflector_lists_pages_when_the_server_refuses_a_streaming_list(self, scene: Scene):
+        scene.serve("stream", NO_STREAMING)
         scene.serve(
             "list", page(10, ("a", 1), resume="p2"), page(10, ("b", 2), resume="p3"), page(10), page(20)
         )
@@ -122,7 +138,7 @@ class TestReflectorPagedList:
     ):
         async def turns(size: int) -> int:
             items = [pod(f"p{number}", number, spec={"filler": "x" * size}) for number in range(1, 21)]
-            server.on("stream", Reply.status(400, "", "what is sendInitialEvents?"))
+            server.on("stream", NO_STREAMING)
             server.on("list", Reply.json({"metadata": {"resourceVersion": "30"}, "items": items}))
             return await turns_of_others(make().sync())
 
@@ -150,7 +166,7 @@ class TestReflectorPages:
     def without_streaming(self, server: PodServer):
         server.on("stream", NO_STREAMING)
 
-    async def test_list_is_fetched_in_one_response_when_its_continue_token_expires(self, scene: Scene):
+    async def test_paged_list_is_fetched_in_one_response_when_its_continue_token_expires(self, scene: Scene):
         scene.serve("list", page(10, ("a", 1), resume="p2"), Reply.status(410, "Expired"), page(20, ("b", 2)))
         await scene.sync()
         whole = scene.sent("list")[2]
@@ -203,21 +219,15 @@ class TestReflectorPages:
 
 class TestReflectorWatch:
     @pytest.mark.parametrize("last", [("ADDED", pod("a", 15)), ("BOOKMARK", bookmark(15))])
-    async def test_watch_resumes_from_the_last_event(self, scene: Scene, last: tuple[str, dict[str, Any]]):
-        async with scene.following(10) as stream:
-            stream.event(*last)
-            stream.end()
-            await asyncio.sleep(2)
-        assert [sent.query["resourceVersion"] for sent in scene.sent("watch")] == ["15"]
-
-    async def test_watch_reopens_at_once_without_a_problem_when_the_server_closes_it_normally(
-        self, scene: Scene
+    async def test_watch_resumes_at_once_from_the_last_event_when_the_server_closes_it(
+        self, scene: Scene, last: tuple[str, dict[str, Any]]
     ):
         async with scene.following(10) as stream:
             await asyncio.sleep(30)
+            stream.event(*last)
             stream.end()
             await moments()
-            assert len(scene.sent("watch")) == 1
+            assert [sent.query["resourceVersion"] for sent in scene.sent("watch")] == ["15"]
             assert scene.problem is None
         assert scene.restarts == {"closed": 1}
 
@@ -232,41 +242,22 @@ class TestReflectorWatch:
             assert scene.problem is None
         assert scene.restarts == {"silent": 1}
 
-    async def test_watch_stays_open_when_it_sends_only_bookmarks(self, scene: Scene):
-        async with scene.following(10) as stream:
-            for version in range(11, 31):
-                await asyncio.sleep(60)
-                stream.event("BOOKMARK", bookmark(version))
-        assert scene.sorts() == ["stream"]
-
-    async def test_watch_reopens_after_a_pause_when_it_breaks(self, scene: Scene):
-        stream, after = Listed(10, ("a", 1)), Stream()
-        scene.serve("stream", stream)
-        scene.serve("watch", after)
-        async with scene.running():
-            await asyncio.sleep(20)
-            stream.cut()
-            await moments()
-            await after.opened.wait()
-            await moments()
-            assert 20.8 <= scene.now <= 21.7
-            assert scene.problem is None
-            after.event("MODIFIED", pod("a", 11))
-            await moments()
-            assert scene.told.take() == ["ADDED ns/a@1", "MODIFIED ns/a@11"]
-
-    async def test_watch_drops_an_incomplete_line_and_resumes_before_the_event_of_that_line(
-        self, scene: Scene
+    @pytest.mark.parametrize("lost", [False, True])
+    async def test_watch_reopens_before_the_event_of_an_incomplete_line_when_it_is_closed_or_lost(
+        self, scene: Scene, lost: bool
     ):
         stream, after = Listed(10), Stream()
         scene.serve("stream", stream)
         scene.serve("watch", after)
         line = b'{"type":"ADDED","object":%b}' % encoded(pod("a", 11))
         async with scene.running():
-            await scene.synced()
+            await asyncio.sleep(20)
             stream.feed(line[:70])
-            stream.end()
+            stream.cut() if lost else stream.end()
             await after.opened.wait()
+            await moments()
+            assert 20.8 * lost <= scene.now <= 21.7
+            assert scene.problem is None
             assert scene.sent("watch")[0].query["resourceVersion"] == "10"
             after.feed(line + b"\n")
             await moments()
@@ -314,14 +305,19 @@ class TestReflectorWatch:
     async def test_reflector_lists_again_and_reports_deletions_when_the_watch_version_has_expired(
         self, scene: Scene
     ):
-        stream = Listed(10, ("a", 1), ("b", 2), ("c", 3))
-        scene.serve("stream", stream, Listed(30, ("b", 2), ("c", 25), ("d", 26)))
+        stream, again = Listed(10, ("a", 1), ("b", 2), ("c", 3)), Stream()
+        scene.serve("stream", stream, again)
         scene.serve("watch", Reply.status(410, "Expired", "too old resource version"))
         async with scene.running():
             await asyncio.sleep(10)
             scene.told.take()
             stream.end()
+            for name, version in (("b", 2), ("c", 25), ("d", 26)):
+                again.event("ADDED", pod(name, version))
             await asyncio.sleep(5)
+            assert scene.names == ["a", "b", "c"], "the new list is not complete"
+            again.event("BOOKMARK", bookmark(30, ends_list=True))
+            await moments()
             assert scene.told.take() == ["DELETED ns/a@1", "MODIFIED ns/c@25", "ADDED ns/d@26"]
         assert scene.sorts() == ["stream", "check", "watch", "stream"]
         assert scene.restarts == {"closed": 1, "expired": 1}
@@ -393,20 +389,6 @@ class TestReflectorWatch:
             assert scene.problem is None
             assert scene.now < 83
 
-    async def test_store_keeps_the_old_content_until_the_new_list_is_complete(self, scene: Scene):
-        stream, again = Listed(10, ("a", 1), ("b", 2)), Stream()
-        scene.serve("stream", stream, again)
-        async with scene.running():
-            await asyncio.sleep(10)
-            stream.event("ERROR", expired())
-            again.event("ADDED", pod("b", 20))
-            again.event("ADDED", pod("c", 21))
-            await asyncio.sleep(1)
-            assert {record.key.name: record.version for record in scene.store} == {"a": 1, "b": 2}
-            again.event("BOOKMARK", bookmark(30, ends_list=True))
-            await moments()
-            assert {record.key.name: record.version for record in scene.store} == {"b": 20, "c": 21}
-
     async def test_reflector_accepts_the_older_list_of_a_restored_server_after_retries(self, scene: Scene):
         stream = Listed(50, ("a", 45))
         scene.serve("stream", stream, *[Listed(41, ("a", 30)) for _ in range(20)])
@@ -428,13 +410,12 @@ class TestReflectorWatch:
 
     async def test_silent_watch_of_a_restored_server_causes_a_new_list(self, scene: Scene):
         """Open a watch at a future version, which gets no events until the server reaches the version."""
-        too_large = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
 
         def stream(sent: Sent) -> Step:
-            return too_large if "resourceVersion" in sent.query else Listed(41, ("a", 30))
+            return TOO_LARGE if "resourceVersion" in sent.query else Listed(41, ("a", 30))
 
         scene.serve("stream", Listed(50, ("a", 45)), stream)
-        scene.serve("list", too_large)
+        scene.serve("list", TOO_LARGE)
         scene.serve("check", page(41, ("a", 30)))
         async with scene.running():
             await asyncio.sleep(10)
@@ -483,7 +464,9 @@ class TestReflectorWatch:
             assert scene.problem is None
         assert len(scene.sent("watch")) == (events is None)
 
-    async def test_list_replaces_an_object_when_a_restored_server_reuses_the_same_version(self, scene: Scene):
+    async def test_reflector_replaces_an_object_when_a_restored_server_reuses_the_same_version(
+        self, scene: Scene
+    ):
         stream, again = Listed(50, ("a", 30), ("b", 45)), Stream()
         again.event("ADDED", pod("a", 30, labels={"restored": "yes"}))
         again.event("ADDED", pod("b", 20))
@@ -510,30 +493,18 @@ class TestReflectorWatch:
             await asyncio.sleep(2)
         assert scene.sorts() == ["stream", "watch"]
 
-    @pytest.mark.parametrize("sort", ["stream", "list"])
     async def test_reflector_accepts_an_older_list_when_the_server_reports_a_too_large_version(
-        self, scene: Scene, sort: str
+        self, scene: Scene
     ):
-        too_large = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
-
         def answer(sent: Sent) -> Step:
-            if "resourceVersion" in sent.query:
-                return too_large
-            return Listed(41, ("a", 30)) if sort == "stream" else page(41, ("a", 30))
+            return TOO_LARGE if "resourceVersion" in sent.query else Listed(41, ("a", 30))
 
         stream = Listed(50, ("a", 45))
-        if sort == "list":
-            scene.serve("stream", NO_STREAMING)
-            scene.serve("list", page(50, ("a", 45)), answer)
-        else:
-            scene.serve("stream", stream, answer)
-            scene.serve("list", answer)
-        watch = Stream()
-        scene.serve("watch", watch, Stream())
+        scene.serve("stream", stream, answer)
+        scene.serve("list", TOO_LARGE)
         async with scene.running():
             await scene.synced()
-            await moments()
-            (stream if sort == "stream" else watch).event("ERROR", expired())
+            stream.event("ERROR", expired())
             await asyncio.sleep(20)
             assert scene.told.take() == ["ADDED ns/a@45"]
             await asyncio.sleep(90)
@@ -546,28 +517,30 @@ DELETED_PATH = "/api/v1/namespaces/ns/pods/a"
 
 class TestReflectorDeletedObject:
     @pytest.mark.parametrize(
-        ("answer", "told"),
+        ("answers", "told"),
         [
-            (Reply.json(pod("a", 1)), ["ADDED ns/a@1"]),
-            (Reply.json(pod("a", 30, uid="another")), ["ADDED ns/a@30"]),
-            (Reply.status(404, "NotFound", 'pods "a" not found'), []),
+            ([Reply.json(pod("a", 1))], ["ADDED ns/a@1"]),
+            ([Reply.json(pod("a", 30, uid="another"))], ["ADDED ns/a@30"]),
+            ([Reply.status(404, "NotFound", 'pods "a" not found')], []),
+            ([FORBIDDEN, Reply.json(pod("a", 1))], ["ADDED ns/a@1"]),
         ],
+        ids=["restored", "recreated", "deleted", "first read fails"],
     )
-    async def test_deleted_object_is_read_from_the_server_when_no_watch_reports_the_deletion(
-        self, scene: Scene, answer: Reply, told: list[str]
+    async def test_reflector_reads_a_deleted_object_when_no_watch_reports_the_deletion(
+        self, scene: Scene, answers: list[Reply], told: list[str]
     ):
         """Cover a restored backup that contains the object, and a list that lags behind."""
         scene.store.observe_deletion(DELETED, "a-1", 5)
-        scene.wire.on("GET", DELETED_PATH, answer)
+        scene.wire.on("GET", DELETED_PATH, *answers)
         async with scene.following(1_000_010, ("a", 1), ("b", 2)) as stream:
-            for version in (1_000_020, 1_000_030, 1_000_040):
+            for version in range(1_000_020, 1_000_025):
                 await asyncio.sleep(10)
                 stream.event("BOOKMARK", bookmark(version))
             await moments()
         assert scene.told.take() == ["ADDED ns/b@2", *told]
-        assert len(scene.wire.sent("GET", DELETED_PATH)) == 1
+        assert len(scene.wire.sent("GET", DELETED_PATH)) == len(answers)
 
-    async def test_deleted_object_is_not_read_from_the_server_when_a_late_watch_reports_the_deletion(
+    async def test_reflector_reads_no_deleted_object_when_a_late_watch_reports_the_deletion(
         self, scene: Scene
     ):
         scene.store.observe_deletion(DELETED, "a-1", 5)
@@ -581,21 +554,11 @@ class TestReflectorDeletedObject:
         assert scene.told.take() == []
         assert scene.wire.sent("GET", DELETED_PATH) == []
 
-    async def test_deleted_object_is_read_again_from_the_server_when_the_first_read_fails(self, scene: Scene):
-        scene.store.observe_deletion(DELETED, "a-1", 5)
-        scene.wire.on("GET", DELETED_PATH, FORBIDDEN, Reply.json(pod("a", 1)))
-        async with scene.following(1_000_010, ("a", 1)) as stream:
-            for version in range(1_000_020, 1_000_025):
-                await asyncio.sleep(10)
-                stream.event("BOOKMARK", bookmark(version))
-            await moments()
-        assert scene.told.take() == ["ADDED ns/a@1"]
-
 
 class TestReflectorOlderList:
     """List from a server that lags behind the one that sent the watch events."""
 
-    async def test_older_list_is_ignored_and_requested_again(self, scene: Scene):
+    async def test_reflector_ignores_an_older_list_and_requests_a_new_list(self, scene: Scene):
         first = Listed(10, ("a", 3), ("gone", 4))
         now = Listed(13, ("a", 3), ("c", 12))
         scene.serve("stream", first, Listed(9, ("gone", 4), ("older", 2)), Listed(11, ("gone", 4)), now)
@@ -620,7 +583,7 @@ class TestReflectorOlderList:
             "12",
         ]
 
-    async def test_older_list_is_ignored_even_long_after_the_previous_list(self, scene: Scene):
+    async def test_reflector_ignores_an_older_list_long_after_the_previous_list(self, scene: Scene):
         first, now = Listed(10, ("a", 3)), Listed(11, ("a", 3))
         unreachable = [Unreached() for _ in range(8)]
         older = [Listed(9, ("gone", 4)), *unreachable, Listed(9, ("gone", 4)), now]
@@ -632,7 +595,7 @@ class TestReflectorOlderList:
             await asyncio.sleep(600)
             assert (scene.names, scene.sink.version) == (["a"], 11)
 
-    async def test_older_paged_list_is_ignored_and_requested_again(self, scene: Scene):
+    async def test_reflector_ignores_an_older_paged_list_and_requests_a_new_list(self, scene: Scene):
         watch = Stream()
         scene.serve("stream", NO_STREAMING)
         scene.serve(
@@ -652,3 +615,262 @@ class TestReflectorOlderList:
         assert (again.query["resourceVersion"], again.query["resourceVersionMatch"]) == ("10", "NotOlderThan")
         assert "resourceVersion" not in rest.query  # which a server refuses beside the token of a page
         assert "resourceVersionMatch" not in rest.query
+
+
+class TestReflectorProblem:
+    async def test_reflector_problem_of_a_missing_permission_ends_when_the_permission_is_granted(
+        self, scene: Scene
+    ):
+        scene.serve("stream", FORBIDDEN)
+        async with scene.running():
+            await asyncio.sleep(600)
+            assert scene.problem == (
+                'pods: forbidden: pods is forbidden: User "x" cannot watch resource "pods"'
+            )
+            assert not scene.sink.synced.is_set()
+            assert 20 < len(scene.sent("stream")) < 50
+            scene.serve("stream", Listed(10, ("a", 1)))
+            await asyncio.sleep(30)
+            assert scene.problem is None
+            assert scene.names == ["a"]
+        warnings = [line for line in scene.log if line["log_level"] == "warning"]
+        assert len(warnings) == 4, "at once, and after one, three and seven minutes"
+        assert sum(line["times"] for line in warnings) > 15
+        assert [line["event"] for line in scene.log if line["log_level"] == "info"] == ["synced"]
+
+    async def test_reflector_keeps_cached_objects_during_a_problem_and_logs_the_end_when_the_watch_stays_open(
+        self, scene: Scene
+    ):
+        scene.serve("watch", *[FORBIDDEN] * 4, Stream())
+        async with scene.following(10, ("a", 1)) as stream:
+            await asyncio.sleep(10)
+            stream.end()
+            await asyncio.sleep(4)
+            assert scene.problem is not None
+            assert scene.names == ["a"]
+            await asyncio.sleep(56)
+            assert scene.problem is None
+        told = scene.said
+        assert told == ["synced", "cannot watch", "watching again"]
+
+    async def test_reflector_logs_the_end_of_a_problem_once_when_the_watch_delivers_events(
+        self, scene: Scene
+    ):
+        stream, good = Listed(10, ("a", 1)), Stream()
+        empty = [Stream() for _ in range(40)]
+        for each in empty:
+            each.end()
+        scene.serve("stream", stream)
+        scene.serve("watch", *empty, good)
+        scene.serve("list", page(10))
+        async with scene.running():
+            await asyncio.sleep(10)
+            stream.end()
+            await asyncio.sleep(500)
+            told = scene.said
+            assert told[0] == "synced"
+            assert told[1:] == ["cannot watch"] * (len(told) - 1)
+            assert 1 < len(told) < 6
+            await asyncio.sleep(1500)
+            good.event("BOOKMARK", bookmark(20))
+            await moments()
+        told = scene.said
+        assert told[-1] == "watching again"
+        assert told.count("watching again") == 1
+
+    async def test_reflector_has_no_problem_when_a_watch_fails_once(self, scene: Scene):
+        scene.serve("watch", LostBefore())
+        async with scene.following(10) as stream:
+            await asyncio.sleep(10)
+            stream.cut()
+            await moments()
+            assert scene.problem is None
+            await asyncio.sleep(2)
+            assert scene.problem is not None
+
+    async def test_reflector_problem_of_a_missing_or_removed_kind_ends_when_the_kind_is_installed(
+        self, scene: Scene
+    ):
+        stream, not_served = Listed(10, ("a", 1)), "pods: not served (is the CRD installed?)"
+        scene.serve("stream", stream, Listed(90, ("b", 80)))
+        scene.serve("watch", Reply(404, b"404 page not found"))
+        scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+        async with scene.running():
+            await asyncio.sleep(120)
+            assert scene.problem == not_served
+            assert len(scene.wire.sent("GET", "/api/v1")) < 20
+            scene.wire.on("GET", "/api/v1", DISCOVERY)
+            await asyncio.sleep(31)
+            assert scene.problem is None
+            scene.wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+            stream.end()
+            await asyncio.sleep(60)
+            assert (scene.problem, scene.names) == (not_served, ["a"])
+            scene.wire.on("GET", "/api/v1", DISCOVERY)
+            await asyncio.sleep(31)
+            assert (scene.problem, scene.names) == (None, ["b"])
+
+    @pytest.mark.parametrize(("asked", "seconds"), [("17", 17), ("86400", 30), ("9" * 400, 30)])
+    @pytest.mark.parametrize("how", ["a header", "an error event"])
+    async def test_reflector_waits_for_retry_after_but_at_most_30_seconds_when_the_server_is_overloaded(
+        self, scene: Scene, asked: str, seconds: float, how: str
+    ):
+        refusal: Stream | Reply
+        if how == "a header":
+            refusal = Reply(429, b"", {"Retry-After": asked})
+        else:
+            refusal = Stream()
+            status = f'{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{asked}}}}}'
+            refusal.feed(f'{{"type":"ERROR","object":{status}}}\n'.encode())
+        scene.serve("stream", refusal, Listed(10))
+        await scene.sync()
+        assert scene.now == pytest.approx(seconds)
+
+    async def test_reflector_reports_a_long_pause_as_a_problem_from_its_first_second(self, scene: Scene):
+        scene.serve("watch", Stream())
+        async with scene.following(10, ("a", 1)) as stream:
+            await asyncio.sleep(10)
+            stream.event("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 200}})
+            await asyncio.sleep(1)
+            assert scene.problem is not None
+            assert [line["event"] for line in scene.log if line["log_level"] == "warning"] == ["cannot watch"]
+            await asyncio.sleep(35)
+            assert scene.problem is None
+
+
+class TestReflectorRequestRate:
+    """Request rates under all server failures."""
+
+    async def test_watch_requests_are_limited_to_one_a_second_when_each_watch_ends_after_one_event(
+        self, scene: Scene
+    ):
+        versions = iter(range(11, 10_000))
+
+        def one_event(_: object) -> Reply:
+            return Reply(200, b'{"type":"MODIFIED","object":%b}\n' % encoded(pod("a", next(versions))))
+
+        stream = Listed(10)
+        stream.end()
+        scene.serve("stream", stream)
+        scene.serve("watch", one_event)
+        async with scene.running():
+            await asyncio.sleep(100)
+            assert scene.problem is None
+        assert 98 <= len(scene.sent("watch")) <= 101
+
+    async def test_reflector_request_rate_is_low_when_every_resource_version_has_expired(self, scene: Scene):
+        scene.serve("stream", NO_STREAMING)
+        scene.serve("list", page(10, ("a", 1)))
+        scene.serve("watch", Reply.status(410, "Expired"))
+        async with scene.running():
+            await asyncio.sleep(3600)
+        assert len(scene.sorts()) <= 500
+
+    @pytest.mark.parametrize(
+        ("step", "problem"),
+        [
+            (Unreached(), "pods: cannot connect (scripted)"),
+            (LostBefore(), ""),
+            (Cut(b'{"type":'), ""),
+            (Reply.status(503), ""),
+            (Reply(200, b""), "pods: the server closed the watch"),
+        ],
+    )
+    async def test_reflector_request_rate_is_low_when_every_watch_fails(
+        self, scene: Scene, step: Reply, problem: str
+    ):
+        stream = Listed(10)
+        stream.end()
+        scene.serve("stream", stream)
+        scene.serve("watch", step)
+        async with scene.running():
+            await asyncio.sleep(3600)
+            assert scene.problem is not None
+            assert problem in scene.problem
+        assert 120 <= len(scene.sent("watch")) <= 250
+
+    async def test_reflector_request_rate_is_low_when_every_watch_sends_malformed_data(self, scene: Scene):
+        streams = [Listed(10) for _ in range(300)]
+        for stream in streams:
+            stream.feed(b"<html>\n")
+        scene.serve("stream", *streams)
+        async with scene.running():
+            await asyncio.sleep(3600)
+        assert 120 <= len(scene.sent("stream")) <= 250
+
+    async def test_watch_backoff_resets_after_a_successful_watch(self, scene: Scene):
+        good = Stream()
+        stream = Listed(10)
+        stream.end()
+        scene.serve("stream", stream)
+        scene.serve("watch", *[Unreached()] * 8, good, Unreached())
+        async with scene.running():
+            await good.opened.wait()
+            await asyncio.sleep(10)
+            good.cut()
+            before = len(scene.sent("watch"))
+            await asyncio.sleep(6)
+            assert len(scene.sent("watch")) >= before + 2
+
+
+class TestReflectorStop:
+    @pytest.mark.parametrize("sort", ["stream", "list", "watch"])
+    async def test_reflector_releases_its_connection_when_cancelled_in_any_state(
+        self, scene: Scene, sort: str
+    ):
+        if sort != "stream":
+            scene.serve("stream", NO_STREAMING)
+        if sort == "watch":
+            scene.serve("list", page(10, ("a", 1)))
+        scene.serve(sort, Stream())
+        async with scene.running():
+            await moments()
+            assert scene.sorts()[-1] == sort
+            assert scene.wire.in_progress == 1
+        assert scene.wire.in_progress == 0
+
+    async def test_reflector_ends_its_pause_when_it_is_cancelled(self, scene: Scene):
+        scene.wire.on("GET", "/api/v1", Delayed(1, Unreached()))
+        async with scene.running():
+            await asyncio.sleep(10)
+
+
+RESOLVE, STREAM, LIST, WATCH, CHECK = State
+NO, MAYBE, YES = Pause
+
+AFTER: list[tuple[errors.KubeError, dict[State, State], Pause]] = [
+    (errors.NoMatch(), {RESOLVE: RESOLVE}, YES),
+    (errors.NotFound(404), {STREAM: RESOLVE}, YES),
+    (errors.Unreachable(), {RESOLVE: RESOLVE, LIST: LIST, CHECK: CHECK}, YES),
+    (errors.ConnectionLost(), {STREAM: STREAM, WATCH: CHECK}, YES),
+    (errors.DeadlineExceeded(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM}, YES),
+    (errors.DeadlineExceeded(), {WATCH: CHECK}, MAYBE),
+    (errors.Unauthorized(401), {STREAM: STREAM}, YES),
+    (errors.Forbidden(403), {WATCH: WATCH}, YES),
+    (errors.TooManyRequests(429), {WATCH: CHECK}, YES),
+    (errors.ServiceUnavailable(503), {STREAM: STREAM}, YES),
+    (errors.ServerError(500), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: CHECK}, YES),
+    (errors.ServerTimeout(504), {CHECK: STREAM}, YES),
+    (errors.BadRequest(400), {STREAM: LIST}, NO),
+    (errors.BadRequest(400), {LIST: STREAM}, YES),
+    (errors.Invalid(422), {STREAM: LIST}, NO),
+    (NotStreaming(), {STREAM: LIST}, NO),
+    (errors.Gone(410), {STREAM: STREAM, LIST: STREAM, WATCH: STREAM}, MAYBE),
+    (HistoryRestored(), {WATCH: STREAM}, YES),
+    (HistoryDoubted(), {CHECK: STREAM}, YES),
+    (WatchTimedOut(), {STREAM: LIST, WATCH: WATCH}, MAYBE),
+    (WatchClosed(), {STREAM: LIST, WATCH: CHECK}, MAYBE),
+    (errors.ProtocolError(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, WATCH: STREAM}, YES),
+    (errors.MethodNotAllowed(405), {WATCH: STREAM}, YES),
+    (errors.ApiError(418), {STREAM: LIST}, YES),
+    (errors.KubeError(), {RESOLVE: RESOLVE, STREAM: LIST, LIST: STREAM, CHECK: STREAM}, YES),
+]
+
+
+@pytest.mark.parametrize(("failure", "following", "pause"), AFTER)
+def test_rule_for_a_failure_gives_next_state_and_pause(
+    failure: errors.KubeError, following: dict[State, State], pause: Pause
+):
+    rules = {state: rule_for(state, failure) for state in following}
+    assert {state: rule.next or state for state, rule in rules.items()} == following
+    assert {rule.pause for rule in rules.values()} == {pause}

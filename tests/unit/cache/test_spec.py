@@ -92,31 +92,25 @@ def test_selector_text_round_trips_to_the_same_selector(text: str, labels: dict[
 
 
 @pytest.mark.parametrize(
-    ("kind", "namespaces", "watched"),
+    ("kind", "namespaces", "selected", "watched"),
     [
-        (Pod, (), ("",)),
-        (Pod, ("one", "two", "one"), ("one", "two")),
-        (Pod, ("one", ""), ("",)),
-        (Node, ("one",), ("",)),  # a cluster-scoped kind
+        (Pod, (), (), ("",)),
+        (Pod, ("one", "two", "one"), (), ("one", "two")),
+        (Pod, ("one", ""), (), ("",)),
+        (Pod, ("one",), ("two",), ("two",)),
+        (Pod, ("one",), ("",), ("",)),
+        (Node, ("one",), (), ("",)),  # a cluster-scoped kind
+        (Node, ("one",), ("two",), ("",)),
     ],
 )
-def test_watch_spec_watches_each_namespace_once_or_all_namespaces(
-    kind: type[Resource], namespaces: tuple[str, ...], watched: tuple[str, ...]
+def test_watch_spec_watches_the_selected_namespaces_or_else_those_of_the_manager(
+    kind: type[Resource], namespaces: tuple[str, ...], selected: tuple[str, ...], watched: tuple[str, ...]
 ):
-    assert WatchSpec.of(kind, namespaces=namespaces).namespaces == watched
+    selection = Selection.of(namespaces=selected)
+    assert WatchSpec.of(kind, namespaces=namespaces, selection=selection).namespaces == watched
 
 
-def test_watch_spec_prefers_the_namespaces_of_its_selection():
-    def watched(kind: type[Resource], *selected: str) -> tuple[str, ...]:
-        selection = Selection.of(namespaces=selected)
-        return WatchSpec.of(kind, namespaces=("one",), selection=selection).namespaces
-
-    assert watched(Pod, "two") == ("two",)
-    assert watched(Pod, "") == ("",)
-    assert watched(Node, "two") == ("",)
-
-
-def test_selections_are_equal_when_they_select_the_same_objects():
+def test_selection_equals_another_selection_of_the_same_objects():
     one = Selection.of(label_selector="app = web, tier!=db,app==web", namespaces=["b", "a", "b"])
     assert one == Selection.of(label_selector="tier!=db,app=web", namespaces=("a", "b"))
     assert one != Selection.of(label_selector="app=web", namespaces=("a", "b"))

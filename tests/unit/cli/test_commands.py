@@ -22,7 +22,6 @@ from manager.util.version import KUBERNETES_VERSIONS, VERSION
 from tests.support import ROOT
 from tests.support.fork_server import run, start
 from tests.support.kinds import GadgetOperator
-from tests.support.manager_process import run_once
 from tests.unit.cli.conftest import OPERATORS, Command, Install
 from tests.unit.manager_tools.commands.test_generating import AheadOperator, UnboundedOperator
 
@@ -32,47 +31,42 @@ COMMANDS = (
 )
 
 
-def test_help_lists_the_commands(command: Command):
+def test_help_lists_the_commands_and_shows_the_usage_of_each(command: Command):
     for argv in ("--help", "-h", "help"):
         outcome = command(argv)
         assert (outcome.code, outcome.err) == (0, "")
         assert all(f"\n  {name} " in outcome.out for name in COMMANDS)
-
-
-def test_program_prints_help_and_fails_when_no_command_is_given(command: Command):
+    for name in COMMANDS:
+        for argv in ((name, "--help"), (name, "-h"), ("help", name)):
+            outcome = command(*argv)
+            assert outcome.code == 0
+            assert outcome.out.startswith(f"Usage: operator-manager {name} ")
     outcome = command()
     assert (outcome.code, outcome.out) == (2, "")
     assert "Usage: operator-manager [OPTIONS] COMMAND" in outcome.err
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_prints_its_usage_as_help(command: Command, name: str):
-    for argv in ((name, "--help"), (name, "-h"), ("help", name)):
-        outcome = command(*argv)
-        assert outcome.code == 0
-        assert outcome.out.startswith(f"Usage: operator-manager {name} ")
-
-
 @pytest.mark.parametrize(
-    ("argv", "expected"),
+    ("argv", "code", "expected"),
     [
-        (("start",), "No such command 'start'."),
-        (("crd",), "No such command 'crd'. Did you mean 'crds'?"),
-        (("--verbose",), "No such option '--verbose'. Did you mean '--version'?"),
-        (
-            ("run", "--config", "a\nb\x1b[2J"),
-            r"run: a\nb\x1b[2J: cannot read the settings file: No such file",
-        ),
-        (("version", "--short"), "version: No such option '--short'."),
-        (("crds", "f\no"), r"crds: Got unexpected extra argument (f\no)"),
-        (("init", "--domain"), "init: Option '--domain' requires an argument."),
-        (("create", "api", "--kind=A"), "create api: Missing option '--group'."),
+        (("start",), 2, "No such command 'start'."),
+        (("crd",), 2, "No such command 'crd'. Did you mean 'crds'?"),
+        (("--verbose",), 2, "No such option '--verbose'. Did you mean '--version'?"),
+        (("run", "--config", "a\nb\x1b[2J"), 2, r"run: a\nb\x1b[2J: cannot read the settings file"),
+        (("run",), 1, "run: no cluster: give --kubeconfig"),
+        (("run", "--kubeconfig=/no\nsuch"), 1, r"run: --kubeconfig /no\nsuch: no such file"),
+        (("crds", "f\no"), 2, r"crds: Got unexpected extra argument (f\no)"),
+        (("create", "api", "--kind=A"), 2, "create api: Missing option '--group'."),
     ],
 )
-def test_command_line_error_is_one_printable_line(command: Command, argv: tuple[str, ...], expected: str):
-    told = command(*argv).refusal()
-    assert told.startswith(expected)
-    assert told.isprintable()
+def test_command_line_error_is_one_printable_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], code: int, expected: str
+):
+    monkeypatch.setenv("HOME", "/none")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    message = command(*argv).refusal(code)
+    assert message.startswith(expected)
+    assert message.isprintable()
 
 
 @pytest.mark.parametrize("argv", ["version", "--version"])
@@ -107,14 +101,8 @@ def test_crds_command_sets_the_service_of_the_deployed_manager_for_conversion(co
     outcome = command("crds", operators=[GadgetOperator])
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)
-    assert crd["spec"]["conversion"]["webhook"]["clientConfig"] == {
-        "service": {
-            "namespace": "operator-manager-system",
-            "name": "operator-manager-webhook-service",
-            "path": "/convert",
-        },
-        "url": None,
-    }
+    service = crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
+    assert service["name"] == "operator-manager-webhook-service"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +128,7 @@ def test_command_replaces_the_interrupt_handler_while_it_runs(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_main_ends_on_signals_as_process_1_of_a_container(
+def test_main_exits_on_a_signal_when_it_is_process_1_of_a_container(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ):
     """The kernel drops a signal for which process 1 has no handler, and the pod would not end."""
@@ -209,7 +197,7 @@ def test_command_of_an_installed_package_receives_the_programs_operators(command
     assert command("hello").refusal() == "hello: Missing argument 'WORD'."
 
 
-def test_installed_commands_appear_once_in_help_suggestions_and_completion(
+def test_installed_commands_appear_in_help_suggestions_and_completion_and_replace_no_built_in_command(
     command: Command, install: Install, monkeypatch: pytest.MonkeyPatch
 ):
     install(f"{MODULE}:COMMANDS")
@@ -228,12 +216,11 @@ def test_installed_commands_appear_once_in_help_suggestions_and_completion(
     ("value", "said"),
     [
         ("no_such_module:X", "no_such_module:X, cannot be loaded: ModuleNotFoundError: No module named"),
-        (f"{MODULE}:OTHERS", f"{MODULE}:OTHERS, cannot be loaded: AttributeError: "),
         (f"{MODULE}:hello", f"{MODULE}:hello, are not a sequence of manager.cli.commands.LazyCommand"),
         (f"{MODULE}:NUMBERS", f"{MODULE}:NUMBERS, are not a sequence of manager.cli.commands.LazyCommand"),
     ],
 )
-def test_broken_command_package_is_named_in_one_line_and_built_in_commands_still_run(
+def test_built_in_commands_run_when_an_installed_command_package_is_broken(
     command: Command, install: Install, value: str, said: str
 ):
     install(value)
@@ -263,26 +250,6 @@ def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subproc
         timeout=GENEROUS,
         check=False,
     )
-
-
-@pytest.mark.parametrize(
-    ("argv", "code", "expected"),
-    [
-        (("run", "--no-such-flag"), 2, "No such option '--no-such-flag'."),
-        (("run", "--memcached-image="), 2, "invalid value '' for --memcached-image: some text is expected"),
-        (("run", "--kubeconfig=/no/such/file"), 1, "/no/such/file"),
-        (("run",), 1, "no cluster: give"),
-    ],
-)
-def test_program_reports_bad_input_in_one_line_with_its_exit_code(
-    argv: tuple[str, ...], code: int, expected: str, tmp_path: Path
-):
-    ended = run_once(*argv, folder=tmp_path)
-    assert ended.returncode == code
-    assert ended.stdout == ""
-    assert ended.stderr.count("\n") == 1
-    assert expected in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 def test_manager_imports_only_modules_that_every_operator_needs_and_reads_no_source():
@@ -389,18 +356,14 @@ def test_version_and_help_import_no_operator(argument: str):
     ("program", "words", "offered"),
     [
         ("operator-manager", ["run", "--leader-elect-l"], ["plain,--leader-elect-lease-duration"]),
-        ("operator-manager", ["create", "a"], ["plain,api"]),
         ("operator-manager", ["create", "api", "--owns", "Con"], ["plain,ConfigMap"]),
         ("operator-manager", ["create", "webhook", "--kind", "P"], ["plain,Pet"]),
         ("operator-manager", ["run", "--controllers", "=", "me"], ["plain,memcached"]),
         ("operator-manager", ["run", "--log-format", "="], ["plain,auto", "plain,json", "plain,console"]),
         ("operator-manager", ["run", "--config", "=", "x"], ["file,x"]),
         ("operator-manager", ["run", "--leader-elect", "--shar"], ["plain,--shards"]),
-        ("petstore", ["se"], ["plain,search", "plain,serve"]),
         ("petstore", ["add", "Rex", "--type", "d"], ["plain,dog"]),
-        ("petstore", ["serve", "--data", "x"], ["file,x"]),
         ("devcluster", ["up", "--feature-gates", "="], ["plain,ShardedListAndWatch=true"]),
-        ("devcluster", ["up", "--data", "x"], ["file,x"]),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
@@ -415,7 +378,7 @@ def test_program_completes_commands_flags_and_flag_values_for_bash(
     assert done.stdout.split() == offered
 
 
-def test_completion_is_silent_when_the_operators_cannot_be_loaded(
+def test_completion_prints_nothing_when_the_operators_cannot_be_loaded(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("_PROGRAM_COMPLETE", "bash_complete")
@@ -426,7 +389,7 @@ def test_completion_is_silent_when_the_operators_cannot_be_loaded(
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_bash_completes_a_command_with_the_script_of_completion(program: str, tmp_path: Path):
+def test_completion_script_completes_a_command_in_bash(program: str, tmp_path: Path):
     """Run the completion script in bash itself."""
     script = tmp_path / "script"
     for shell in ("zsh", "fish", "bash"):
@@ -441,10 +404,3 @@ def test_bash_completes_a_command_with_the_script_of_completion(program: str, tm
         "bash", "-c", f"source {script}; {asked}", environ=os.environ | {"PATH": path}, timeout=GENEROUS
     )
     assert (ended.stdout, ended.stderr) == ("completion\n", "")
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_completion_refuses_an_unknown_shell(program: str):
-    done = run(*PROGRAMS[program], "completion", "csh", environ=os.environ, timeout=GENEROUS)
-    assert done.returncode == 2
-    assert "'csh' is not one of 'bash', 'zsh', 'fish'." in done.stderr

@@ -8,11 +8,10 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
-import structlog
 
 from controllers.main import PROGRAM
 from manager.cli.settings import OWN
@@ -26,6 +25,7 @@ from tests.support.settings import parse_flags
 from tests.unit.cli.conftest import Assemble, Command, operator
 from tests.unit.cli.test_operators import GREETING, INTERVAL, LABEL, setting
 from tests.unit.cli.test_operators import OPERATORS as DECLARING
+from tests.unit.conftest import LogLines
 
 
 def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
@@ -45,25 +45,22 @@ def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble
     assert operators == ["memcached", "pet"]
 
 
-def test_run_stops_on_a_signal(command: Command, assemble: Assemble):
+def test_run_ends_on_a_signal_even_before_the_cluster_answers(
+    command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+):
     async def until_stopped(stop: asyncio.Event) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         await stop.wait()
 
-    assemble(until_stopped)
-    outcome = command("run")
-    assert outcome.code == 0
-    [line] = outcome.err.splitlines()
-    assert json.loads(line)["signal"] == "SIGTERM"
-
-
-def test_run_ends_on_a_signal_before_the_cluster_answers(command: Command, monkeypatch: pytest.MonkeyPatch):
     @asynccontextmanager
     async def assembled(*_: object) -> AsyncIterator[None]:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         await asyncio.Event().wait()
         yield
 
+    assemble(until_stopped)
+    outcome = command("run")
+    assert (outcome.code, json.loads(outcome.err)["signal"]) == (0, "SIGTERM")
     monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run").code == 0
 
@@ -104,7 +101,7 @@ def test_run_reports_config_errors_in_plain_text_even_with_json_logs(
     assert outcome.refusal(code) == f"run: {error}"
 
 
-def test_run_logs_the_traceback_of_an_unexpected_error_and_at_debug_of_a_start_error(
+def test_run_logs_a_traceback_for_an_unexpected_error_or_at_debug_for_a_start_error(
     command: Command, assemble: Assemble
 ):
     error = CannotStart("cannot start the connection to the store: KeyError: 'x'")
@@ -130,9 +127,6 @@ def test_run_logs_the_traceback_of_an_unexpected_error_and_at_debug_of_a_start_e
         (["--leader-elekt"], "No such option '--leader-elekt'. (Did you mean one of: '--leader-elect', "),
         (["--store-lable=a"], "No such option '--store-lable'. (Did you mean one of: '--store-inter"),
         (["--log-lev=debug"], "No such option '--log-lev'."),
-        (["-v"], "No such option '-v'."),
-        (["now"], "Got unexpected extra argument (now)"),
-        (["--kubeconfig"], "Option '--kubeconfig' requires an argument."),
         (["--leader-elect=perhaps"], "invalid value 'perhaps' for --leader-elect: "),
         (["--controllers=mamcached"], "--controllers: unknown controller 'mamcached'"),
         (["--concurrency=bar=1"], "--concurrency: unknown controller 'bar'"),
@@ -150,7 +144,7 @@ def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
     assert command("run", *argv, operators=DECLARING).refusal().startswith(f"run: {expected}")
 
 
-def test_run_warns_of_a_misspelt_environment_variable(
+def test_run_warns_of_an_unknown_environment_variable(
     command: Command, monkeypatch: pytest.MonkeyPatch, assemble: Assemble
 ):
     monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
@@ -173,22 +167,17 @@ def test_run_help_lists_settings_under_their_operator(command: Command):
     )
 
 
-def test_run_passes_settings_from_flags_and_environment_to_operators(
+def test_run_parses_only_the_settings_of_enabled_operators(
     command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
 ):
     asked = assemble()
     monkeypatch.setenv("GREETING", "hello")
     assert command("run", "--store-interval=1m", operators=DECLARING).code == 0
-    [(_, _, values)] = asked
-    assert (values[LABEL], values[INTERVAL], values[GREETING]) == ("main", 60.0, "hello")
-
-
-def test_settings_of_a_disabled_operator_are_accepted_but_not_parsed(command: Command, assemble: Assemble):
-    asked = assemble()
     outcome = command("run", "--controllers=greeter", "--store-interval=nonsense", operators=DECLARING)
     assert (outcome.code, outcome.err) == (0, "")
-    [(_, _, values)] = asked
-    assert values[GREETING] is None
+    [(_, _, all_values), (_, _, values)] = asked
+    assert (all_values[LABEL], all_values[INTERVAL], all_values[GREETING]) == ("main", 60.0, "hello")
+    assert values[GREETING] == "hello"
     with pytest.raises(LookupError):
         values[INTERVAL]
 
@@ -196,8 +185,6 @@ def test_settings_of_a_disabled_operator_are_accepted_but_not_parsed(command: Co
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
-        ([], {}),
-        (["--log-level=debug"], {"log-level": "debug"}),
         (["--log-level=debug", "--log-level=warn"], {"log-level": "warn"}),
         (["--leader-elect"], {"leader-elect": "true"}),
         (["--leader-elect=false"], {"leader-elect": "false"}),
@@ -241,7 +228,7 @@ def test_run_help_shows_controllers_and_defaults_in_the_syntax_of_the_command_li
         assert max(map(len, command("run", "--help").out.splitlines())) <= 120
 
 
-def test_plan_flag_takes_precedence_over_a_setting_with_the_same_name(command: Command):
+def test_plan_flag_overrides_the_setting_of_an_operator_with_the_same_name(command: Command):
     same = operator("same", setting("timeout"))
     assert command("plan", "--all", "--timeout=soon", operators=[same]).refusal() == (
         'plan: Invalid value for \'--timeout\': a duration such as "15s", "1m30s" or "500ms" is expected'
@@ -255,60 +242,53 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return codes
 
 
-@pytest.fixture
-def lines() -> Iterator[list[structlog.typing.EventDict]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-
-
-def send(number: signal.Signals) -> None:
-    os.kill(os.getpid(), number)
+@contextmanager
+def watched_signals() -> Iterator[tuple[Watchdog, asyncio.Event, threading.Event]]:
+    """Yield a watchdog, the event of the first stop signal, and the event of the log's last flush."""
+    flushed = threading.Event()
+    with (
+        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
+        watchdog.stop_on_signals() as stop,
+    ):
+        yield watchdog, stop, flushed
 
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("taken", ["by nobody else", "by a handler of the loop"])
 async def test_stop_signals_work_after_another_library_changed_the_wakeup_fd(exits: list[int], taken: str):
-    flushed = threading.Event()
     loop = asyncio.get_running_loop()
-    with (
-        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
-        watchdog.stop_on_signals() as stop,
-    ):
+    with watched_signals() as (_, stop, flushed):
         if taken == "by nobody else":
             signal.set_wakeup_fd(-1)
         else:
             loop.add_signal_handler(signal.SIGUSR1, print)
-        send(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         await asyncio.wait_for(stop.wait(), 10)
-        send(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         assert flushed.wait(10)  # at once again, whatever the loop does
         loop.remove_signal_handler(signal.SIGUSR1)
     assert exits == [1]
 
 
-@pytest.mark.parametrize("blocked", [False, True])
-async def test_second_signal_flushes_the_log_and_exits_even_when_the_loop_is_blocked(
-    exits: list[int], lines: list[structlog.typing.EventDict], blocked: bool
+@pytest.mark.parametrize("is_blocked", [False, True])
+async def test_second_stop_signal_flushes_the_log_and_exits_even_when_the_loop_is_blocked(
+    exits: list[int], log_lines: LogLines, is_blocked: bool
 ):
-    flushed = threading.Event()
-    with (
-        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
-        watchdog.stop_on_signals() as stop,
-    ):
-        send(signal.SIGTERM)
-        if blocked:
-            send(signal.SIGTERM)
+    with watched_signals() as (watchdog, stop, flushed):
+        signal.raise_signal(signal.SIGTERM)
+        if is_blocked:
+            signal.raise_signal(signal.SIGTERM)
             assert flushed.wait(10)
             assert not stop.is_set()  # the loop has not had a turn
         else:
             await asyncio.wait_for(stop.wait(), 10)
             assert watchdog.due() is not None
             assert not flushed.is_set()
-            send(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             assert await asyncio.to_thread(flushed.wait, 10)
-            assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
+            assert [line["log_level"] for line in log_lines[:2]] == ["info", "error"]
     assert exits == [1]
-    assert lines[-1]["event"] == "exiting at once on a second signal"
+    assert log_lines[-1]["event"] == "exiting at once on a second signal"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

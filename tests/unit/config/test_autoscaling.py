@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -54,41 +53,28 @@ def test_autoscaler_metric_rule_selects_a_metric_that_the_manager_exports():
     assert rule["resources"] == {"overrides": {"namespace": {"resource": "namespace"}}}
 
 
-def test_query_of_the_prometheus_adapter_rule_is_valid_promql(tmp_path: Path):
+CASES = """\
+rule_files: [rules.yaml]
+tests:
+- interval: 1m
+  input_series:
+  - {series: '%(series)s{%(labels)s,pod="a",controller="foo"}', values: 0+0x10}
+  - {series: '%(series)s{%(labels)s,pod="b",controller="foo"}', values: 60+0x10}
+  promql_expr_test:
+  - {expr: '%(query)s', eval_time: 10m, exp_samples: [{labels: '{%(namespace)s}', value: 60}]}
+"""
+
+
+def test_autoscaler_metric_query_returns_the_oldest_key_of_all_managers(tmp_path: Path):
     (rule,) = RULES["external"]
-    query = rule["metricsQuery"]
-    for name, value in {
-        "Series": "operator_manager_queue_oldest_key_seconds",
-        "LabelMatchers": f'namespace="{SYSTEM}"',
-        "GroupBy": "namespace",
-    }.items():
-        query = query.replace(f"<<.{name}>>", value)
-    assert "<<" not in query
-    labels = f'namespace="{SYSTEM}",job="operator-manager"'
-    series = f'operator_manager_queue_oldest_key_seconds{{{labels},pod="%s",controller="%s"}}'
-    busy = [
-        (series % ("a", "foo"), "0+0x10"),
-        (series % ("b", "pet"), "40+0x10"),
-        (series % ("b", "foo"), "60+0x10"),
-    ]
-    rules = tmp_path / "rules.yaml"
-    rules.write_text("groups: []\n")
-    cases = {
-        "rule_files": [str(rules)],
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [{"series": name, "values": values} for name, values in busy],
-                "promql_expr_test": [
-                    {
-                        "expr": query,
-                        "eval_time": "10m",
-                        "exp_samples": [{"labels": f'{{namespace="{SYSTEM}"}}', "value": 60}],
-                    }
-                ],
-            }
-        ],
+    series, namespace = rule["seriesQuery"].partition("{")[0], f'namespace="{SYSTEM}"'
+    query = rule["metricsQuery"].replace("<<.Series>>", series).replace("<<.GroupBy>>", "namespace")
+    values = {
+        "series": series,
+        "query": query.replace("<<.LabelMatchers>>", namespace),
+        "labels": f'{namespace},job="operator-manager"',
+        "namespace": namespace,
     }
-    file = tmp_path / "cases.yaml"
-    file.write_text(json.dumps(cases))
-    output_of(tool("promtool"), "test", "rules", file)
+    (tmp_path / "rules.yaml").write_text("groups: []\n")
+    (tmp_path / "cases.yaml").write_text(CASES % values)
+    output_of(tool("promtool"), "test", "rules", tmp_path / "cases.yaml")

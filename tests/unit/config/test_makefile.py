@@ -24,19 +24,7 @@ def test_make_help_lists_the_usual_targets():
     assert set(FIELD) <= listed
 
 
-def test_make_runs_tests_marked_whole_only_in_test_all():
-    # Always pass SEEDS, because a make that runs these tests may have set it.
-    (quick,), (smoke,), (whole,) = (
-        [line for line in make("--dry-run", *goal).stdout.splitlines() if "/pytest " in line]
-        for goal in (("test", "SEEDS="), ("test", "SEEDS=300"), ("test-all", "SEEDS="))
-    )
-    assert '-m "not whole and not long" tests' in quick
-    assert '-m "not whole" tests' in smoke
-    assert "whole" not in whole
-    assert "--all-on-envtest tests" in whole
-
-
-def test_make_check_runs_quick_unit_tests_and_each_operator_once():
+def test_quick_tests_script_lists_fast_unit_tests_and_one_test_of_each_operator():
     # Without a git repository, no file counts as changed.
     files = output_of(sys.executable, QUICK_TESTS, environ={"GIT_DIR": "/nowhere"}).split()
     smoke = [file for file in files if not file.startswith("tests/unit/")]

@@ -22,7 +22,7 @@ INSTALLED = {
 @pytest.mark.parametrize(
     "package", [pattern.removesuffix("*") for patterns in INSTALLED.values() for pattern in patterns]
 )
-def test_folders_with_modules_are_packages(package: str):
+def test_installed_folders_with_modules_are_packages(package: str):
     folders = {module.parent for module in (ROOT / package).rglob("*.py")}
     assert folders
     # Without this file the folder is not installed, and import-linter ignores it.

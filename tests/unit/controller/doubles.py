@@ -12,6 +12,7 @@ import orjson
 
 from manager.api import ObjectKey, Resource
 from manager.cache import Cache, CacheEvent, Informer, Record
+from manager.cache.record import RecordDecoder
 from manager.controller.controller import Controller
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import ControllerOptions, Priority, Request, Result
@@ -88,6 +89,23 @@ class Reconciler:
             return None if self._act is None else await self._act(request)
         finally:
             self.running -= 1
+
+
+def resisting(how: str, seconds: float = 0.0) -> Callable[[Request], Awaitable[Result | None]]:
+    """Return a long reconcile that, once cancelled, takes `seconds` and then "ends", "raises" or succeeds."""
+
+    async def act(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            await asyncio.sleep(seconds)
+            if how == "ends":
+                raise
+            if how == "raises":
+                raise OSError("could not clean up") from None
+        return None
+
+    return act
 
 
 class Running:
@@ -220,17 +238,12 @@ def raw(name: str = "a", *, version: int = 1, kind: type[Resource] = Pod, **meta
     return orjson.dumps({"apiVersion": kind.gvk.api_version, "kind": kind.gvk.kind, "metadata": metadata})
 
 
+_decoder = RecordDecoder(Pod.gvk, field_manager="test")
+
+
 def record(name: str = "a", *, version: int = 1, **metadata: Any) -> Record:
-    data = raw(name, version=version, **metadata)
-    seen = orjson.loads(data)["metadata"]
-    return Record(
-        key=ObjectKey(seen["namespace"], name),
-        raw=data,
-        uid=seen["uid"],
-        version=version,
-        generation=seen["generation"],
-        deleting="deletionTimestamp" in seen,
-    )
+    found, _ = _decoder(raw(name, version=version, **metadata))
+    return found
 
 
 class Change:
@@ -238,10 +251,6 @@ class Change:
 
     def __init__(self, **before: Any) -> None:
         self._before = before
-
-    @classmethod
-    def of(cls, **before: Any) -> Self:
-        return cls(**before)
 
     def to(self, **after: Any) -> CacheEvent:
         return CacheEvent(record(**self._before), record(version=2, **{**self._before, **after}))

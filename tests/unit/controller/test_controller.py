@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from itertools import pairwise
 
 import pytest
 
-from manager.controller.controller import Controller, ControllerState
+from manager.controller.controller import ControllerState
 from manager.controller.queue import WorkQueue
-from manager.controller.reconciler import ControllerOptions, Request, Result
-from manager.telemetry.metrics import Metrics
+from manager.controller.reconciler import Request, Result
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import ManualSource, Reconciler, Running, turns
+from tests.unit.controller.doubles import ManualSource, Reconciler, Running, resisting, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -26,12 +24,6 @@ def taking(seconds: float) -> Reconciler:
         return None
 
     return Reconciler(act)
-
-
-def controller(reconciler: Reconciler, source: ManualSource, metrics: Metrics) -> Controller:
-    return Controller(
-        "test", reconciler, [source], options=ControllerOptions(), metrics=metrics, rng=random.Random(1)
-    )
 
 
 async def test_controller_reconciles_nothing_until_every_source_is_synced():
@@ -49,7 +41,7 @@ async def test_controller_reconciles_nothing_until_every_source_is_synced():
             await running.controller.run()
 
 
-async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
+async def test_controller_ready_problem_names_the_caches_that_are_not_synced():
     first = ManualSource(synced=False, problem="pods: forbidden")
     same = ManualSource(synced=False, problem="pods: forbidden")
     other = ManualSource(synced=False, problem="foos: the CRD is not installed")
@@ -66,14 +58,19 @@ async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
         assert running.controller.ready_problem() is None
 
 
-async def test_standby_controller_reports_no_problem_and_has_no_queue(metrics: Metrics):
-    standby = controller(Reconciler(), ManualSource(), metrics)
+async def test_standby_controller_has_no_queue_no_problem_and_metrics_of_zero():
+    running = Running(Reconciler())
+    standby = running.controller
     assert standby.state is ControllerState.STANDBY
     assert standby.ready_problem() is None
     assert standby.queue is None
     assert not standby._running
     assert standby.failing == 0
     assert standby.needs_leader_election
+    for result in ("success", "error", "requeue", "requeue_after"):
+        assert running.sample("controller_runtime_reconcile_total", result=result) == 0
+    for name in ("errors", "panics", "timeouts"):
+        assert running.sample(f"controller_runtime_reconcile_{name}_total") == 0
     await standby.stop(grace=30)
     await standby.run()
     assert (standby.queue, standby.state) == (None, ControllerState.STOPPED), "it never starts"
@@ -126,7 +123,9 @@ async def test_controller_starts_reconciles_within_the_rate_limit():
         assert running.reconciler.times == [0, 0, 0.5, 1, 1.5, 2]
 
 
-async def test_stop_waits_for_running_reconciles_and_starts_no_further_reconcile(log_lines: LogLines):
+async def test_controller_stop_waits_for_running_reconciles_and_starts_no_further_reconcile(
+    log_lines: LogLines,
+):
     async with Running(taking(10), max_concurrent_reconciles=2) as running:
         running.add(*"abcd")
         await asyncio.sleep(5)
@@ -145,7 +144,9 @@ async def test_stop_waits_for_running_reconciles_and_starts_no_further_reconcile
     assert not [line for line in log_lines if line["event"] == "grace period over, reconciles cancelled"]
 
 
-async def test_stop_cancels_unfinished_reconciles_after_the_grace_period(log_lines: LogLines):
+async def test_controller_stop_cancels_unfinished_reconciles_after_the_shortest_requested_grace_period(
+    log_lines: LogLines,
+):
     cancelled: list[str] = []
 
     async def act(request: Request) -> Result | None:
@@ -159,7 +160,9 @@ async def test_stop_cancels_unfinished_reconciles_after_the_grace_period(log_lin
     async with Running(Reconciler(act)) as running:
         running.add("a", "b")
         await asyncio.sleep(1)
-        await running.controller.stop(grace=30)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(running.controller.stop(grace=60))
+            group.create_task(running.controller.stop(grace=30))
         assert now() == 31
         assert cancelled == ["a", "b"]
         await running.task
@@ -168,32 +171,26 @@ async def test_stop_cancels_unfinished_reconciles_after_the_grace_period(log_lin
     assert (line["count"], line["controller"]) == (2, "test")
 
 
-@pytest.mark.parametrize("synced", [True, False])
-async def test_controller_stops_at_once_when_idle_or_while_it_waits_for_caches(synced: bool):
-    async with Running(Reconciler(), sources=[ManualSource(synced=synced)]) as running:
-        if not synced:
-            running.add("a")
-        await asyncio.sleep(1)
-        await running.controller.stop(grace=30)
-        assert now() == 1
-        await running.task
-        assert running.reconciler.calls == []
-
-
-async def test_stop_during_the_start_prevents_every_reconcile():
+@pytest.mark.parametrize(("synced", "seconds"), [(True, 1), (False, 1), (True, 0)])
+async def test_controller_stops_at_once_when_it_is_idle_waits_for_caches_or_starts(
+    synced: bool, seconds: float
+):
     source = ManualSource(synced=False)
     async with Running(Reconciler(), sources=[source]) as running:
-        source.add("a")
-        source.sync()
-        await asyncio.sleep(0)
+        if not (synced and seconds):
+            running.add("a")
+        if synced:
+            source.sync()
+        await asyncio.sleep(seconds)
         await running.controller.stop(grace=30)
+        assert now() == seconds
         await running.task
         assert running.reconciler.calls == []
         assert running.controller.state is ControllerState.STOPPED
 
 
 @pytest.mark.parametrize(("seconds", "rate_limit", "stopped_at"), [(0, 0.01, 1), (20, 0.1, 20)])
-async def test_stop_drops_reconciles_that_wait_for_the_rate_limit(
+async def test_controller_stop_drops_reconciles_that_wait_for_the_rate_limit(
     seconds: float, rate_limit: float, stopped_at: float
 ):
     async with Running(taking(seconds), rate_limit=rate_limit) as running:
@@ -204,31 +201,9 @@ async def test_stop_drops_reconciles_that_wait_for_the_rate_limit(
         assert running.reconciler.names == ["a"]
 
 
-async def test_controller_stop_can_be_called_twice():
-    async with Running(taking(10)) as running:
-        running.add("a")
-        await asyncio.sleep(1)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(running.controller.stop(grace=30))
-            group.create_task(running.controller.stop(grace=3))
-        assert now() == 4
-        await running.controller.stop(grace=30)
-
-
-@pytest.mark.parametrize(("takes", "how"), [(0, "passes it on"), (1, "swallows it"), (1, "raises")])
+@pytest.mark.parametrize(("takes", "how"), [(0, "ends"), (1, "swallows it"), (1, "raises")])
 async def test_cancelled_controller_ends_even_when_its_reconcile_resists_cancellation(takes: float, how: str):
-    async def act(request: Request) -> Result | None:
-        try:
-            await asyncio.sleep(1000)
-        except asyncio.CancelledError:
-            await asyncio.sleep(takes)
-            if how == "passes it on":
-                raise
-            if how == "raises":
-                raise OSError("could not clean up") from None
-        return None
-
-    async with Running(Reconciler(act), max_concurrent_reconciles=1) as running:
+    async with Running(Reconciler(resisting(how, takes)), max_concurrent_reconciles=1) as running:
         running.add("a", "b")
         await asyncio.sleep(1)
         running.task.cancel()
@@ -274,13 +249,3 @@ async def test_controller_leaves_no_task_and_no_timer_after_stop():
         await running.task
         assert asyncio.all_tasks() == {asyncio.current_task()}
         assert not loop.timers
-
-
-async def test_controller_metrics_are_zero_from_the_start(metrics: Metrics):
-    controller(Reconciler(), ManualSource(), metrics)
-    for result in ("success", "error", "requeue", "requeue_after"):
-        labels = {"controller": "test", "result": result}
-        assert metrics.registry.get_sample_value("controller_runtime_reconcile_total", labels) == 0
-    for name in ("errors", "panics", "timeouts"):
-        series = f"controller_runtime_reconcile_{name}_total"
-        assert metrics.registry.get_sample_value(series, {"controller": "test"}) == 0

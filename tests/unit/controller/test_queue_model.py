@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from manager.controller.reconciler import Priority
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager_tools.simulation.loop import VirtualLoop
-from tests.unit.controller.doubles import Numbers
+from tests.unit.controller.doubles import Numbers, turns
 
 AGEING = 3.0
 METRICS = Metrics()
@@ -101,16 +102,17 @@ class QueueMachine(RuleBasedStateMachine):
     def now(self) -> float:
         return self.loop.time()
 
-    def settle(self) -> None:
-        """Give the event loop `count` turns."""
-        self.loop.run_until_complete(self._settle())
+    def act(self, step: Callable[[], Any] = lambda: None) -> Any:
+        """Take a step in the event loop, and give the loop the turns in which the step has its effects."""
+        return self.loop.run_until_complete(self._act(step))
 
-    async def _settle(self) -> None:
-        for _ in range(5):
-            await asyncio.sleep(0)
+    async def _act(self, step: Callable[[], Any]) -> Any:
+        result = step()
+        await turns(5)
         for getter in [getter for getter in self.getters if getter.done()]:
             self.getters.remove(getter)
             getter.result()
+        return result
 
     async def take(self) -> None:
         item = await self.queue.get()
@@ -138,29 +140,18 @@ class QueueMachine(RuleBasedStateMachine):
     def add(self, key: str, priority: Priority, event: bool) -> None:
         trigger = Trigger("event", self.now) if event else None
         self.model.add(key, priority, self.now, trigger, now=self.now)
-
-        async def act() -> None:
-            self.queue.add(key, priority=priority, trigger=trigger)
-
-        self.loop.run_until_complete(act())
-        self.settle()
+        self.act(lambda: self.queue.add(key, priority=priority, trigger=trigger))
 
     @rule(key=ANY_KEY, priority=ANY_PRIORITY, after=ANY_DELAY)
     def add_delayed(self, key: str, priority: Priority, after: float) -> None:
         self.model.add(key, priority, self.now + after, None, now=self.now)
-
-        async def act() -> None:
-            self.queue.add(key, priority=priority, after=after)
-
-        self.loop.run_until_complete(act())
+        self.act(lambda: self.queue.add(key, priority=priority, after=after))
 
     @rule(key=ANY_KEY, priority=ANY_PRIORITY)
     def add_rate_limited(self, key: str, priority: Priority) -> None:
-        async def act() -> float:
-            return self.queue.add_rate_limited(key, priority=priority)
-
-        delay = self.loop.run_until_complete(act())
-        self.model.add(key, priority, self.now + delay, Trigger("back-off", self.now), now=self.now)
+        now = self.now
+        delay = self.act(lambda: self.queue.add_rate_limited(key, priority=priority))
+        self.model.add(key, priority, now + delay, Trigger("back-off", now), now=now)
 
     @rule(key=ANY_KEY)
     def forget(self, key: str) -> None:
@@ -170,15 +161,13 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.getters) < 4)
     @rule()
     def get(self) -> None:
-        self.getters.append(self.loop.create_task(self.take()))
-        self.settle()
+        self.act(lambda: self.getters.append(self.loop.create_task(self.take())))
 
     @precondition(lambda self: self.getters)
     @rule(data=st.data())
     def cancel_a_getter(self, data: st.DataObject) -> None:
         getter = self.getters.pop(data.draw(st.integers(0, len(self.getters) - 1)))
-        getter.cancel()
-        self.settle()
+        self.act(getter.cancel)
         assert getter.cancelled()
 
     @precondition(lambda self: self.getters)
@@ -187,12 +176,7 @@ class QueueMachine(RuleBasedStateMachine):
         getter = self.getters.pop(data.draw(st.integers(0, len(self.getters) - 1)))
         self.model.add(key, priority, self.now, None, now=self.now)
 
-        async def act() -> None:
-            self.queue.add(key, priority=priority)
-            getter.cancel()
-
-        self.loop.run_until_complete(act())
-        self.settle()
+        self.act(lambda: (self.queue.add(key, priority=priority), getter.cancel()))
         assert getter.cancelled()
 
     @precondition(lambda self: self.model.in_progress)
@@ -202,12 +186,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.in_progress.remove(key)
         if (again := self.model.wishes.get(key)) is not None and again.due <= self.now:
             self.model.join(again, self.now)
-
-        async def act() -> None:
-            self.queue.done(key)
-
-        self.loop.run_until_complete(act())
-        self.settle()
+        self.act(lambda: self.queue.done(key))
 
     @rule(key=ANY_KEY)
     def hold(self, key: str) -> None:
@@ -224,25 +203,16 @@ class QueueMachine(RuleBasedStateMachine):
         if wish is not None and wish.due <= self.now and key not in self.model.in_progress:
             wish.due, wish.passed_over = self.now, 0
             self.model.join(wish, self.now)
-
-        async def act() -> None:
-            self.queue.resume(key)
-
-        self.loop.run_until_complete(act())
-        self.settle()
+        self.act(lambda: self.queue.resume(key))
 
     @rule()
     def halt_or_go_on(self) -> None:
-        async def act() -> None:
-            self.queue.paused = not self.queue.paused
-
-        self.loop.run_until_complete(act())
-        self.settle()
+        self.act(lambda: setattr(self.queue, "paused", not self.queue.paused))
 
     @rule(seconds=ANY_DELAY)
     def pass_time(self, seconds: float) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))
-        self.settle()
+        self.act()
 
     @invariant()
     def nobody_waits_for_a_key_that_is_there(self) -> None:

@@ -54,26 +54,17 @@ pytestmark = pytest.mark.virtual_time
 
 NOW = "2026-11-21T10:00:00Z"
 STATUS = changed()
-SPEC = changed(generation=2)
-LABELS = changed(labels={"a": "b"})
-ANNOTATIONS = changed(annotations={"a": "b"})
-FINALIZERS = changed(finalizers=["x"])
-TERMINATING = changed(deletionTimestamp=NOW)
-STILL_TERMINATING = Change(deletionTimestamp=NOW).to(finalizers=[])
-REPLACED = changed(uid="another")
-ADDED = added()
-REMOVED = removed()
 EVENTS = {
     "status": STATUS,
-    "spec": SPEC,
-    "labels": LABELS,
-    "annotations": ANNOTATIONS,
-    "finalizers": FINALIZERS,
-    "terminating": TERMINATING,
-    "still terminating": STILL_TERMINATING,
-    "replaced": REPLACED,
-    "added": ADDED,
-    "removed": REMOVED,
+    "spec": changed(generation=2),
+    "labels": changed(labels={"a": "b"}),
+    "annotations": changed(annotations={"a": "b"}),
+    "finalizers": changed(finalizers=["x"]),
+    "terminating": changed(deletionTimestamp=NOW),
+    "still terminating": Change(deletionTimestamp=NOW).to(finalizers=[]),
+    "replaced": changed(uid="another"),
+    "added": added(),
+    "removed": removed(),
 }
 
 
@@ -95,7 +86,7 @@ EVENTS = {
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_predicate_accepts_exactly_its_events(predicate: Predicate, passing: set[str]):
+def test_predicate_accepts_exactly_the_named_events(predicate: Predicate, passing: set[str]):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
@@ -114,19 +105,24 @@ def test_status_changed_compares_only_the_status():
     assert not any(map(status_changed, EVENTS.values()))
 
 
-def test_presence_changed_rejects_events_of_a_deleting_object():
-    assert not presence_changed(removed(deletionTimestamp=NOW))
-    assert not presence_changed(added(deletionTimestamp=NOW))
+FINALIZER_GONE = Change(deletionTimestamp=NOW, finalizers=["a", "b"]).to(finalizers=["b"])
 
 
-def test_generation_changed_accepts_events_of_a_kind_without_generations():
-    assert generation_changed(Change(generation=0).to())
-
-
-def test_desired_state_changed_accepts_a_removed_finalizer_during_termination():
-    event = Change(deletionTimestamp=NOW, finalizers=["a", "b"]).to(finalizers=["b"])
-    assert desired_state_changed(event)
-    assert not created_or_deleted(event)
+@pytest.mark.parametrize(
+    ("predicate", "event", "passes"),
+    [
+        (presence_changed, removed(deletionTimestamp=NOW), False),
+        (presence_changed, added(deletionTimestamp=NOW), False),
+        (generation_changed, Change(generation=0).to(), True),
+        (desired_state_changed, FINALIZER_GONE, True),
+        (created_or_deleted, FINALIZER_GONE, False),
+    ],
+    ids=["removed", "added", "kind without generations", "finalizer gone", "finalizer gone, not deleted"],
+)
+def test_predicate_accepts_or_rejects_an_event_of_a_deleting_object_or_a_kind_without_generations(
+    predicate: Predicate, event: CacheEvent, passes: bool
+):
+    assert predicate(event) is passes
 
 
 def names(handler: Handler, event: CacheEvent) -> list[str]:
@@ -134,8 +130,9 @@ def names(handler: Handler, event: CacheEvent) -> list[str]:
 
 
 def by_label(pod: Meta) -> Iterable[Request]:
-    name = pod.labels.get("foo")
-    return [Request(pod.namespace, name)] if name else []
+    if name := pod.labels.get("foo"):
+        yield Request(pod.namespace, name)
+        yield Request(pod.namespace, name)
 
 
 FOO, OLD = owner("foo-1"), [owner("old")]
@@ -168,7 +165,7 @@ def test_enqueue_owner_enqueues_a_cluster_scoped_owner_without_namespace():
     assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
 
 
-def test_enqueue_mapped_calls_its_function_with_the_metadata_before_and_after_a_change():
+def test_enqueue_mapped_enqueues_each_object_once_that_its_function_names_before_or_after_a_change():
     handler = enqueue_mapped(by_label)
     assert names(handler, added(labels={"foo": "x"})) == ["ns/x"]
     assert names(handler, removed(labels={"foo": "x"})) == ["ns/x"]
@@ -176,14 +173,6 @@ def test_enqueue_mapped_calls_its_function_with_the_metadata_before_and_after_a_
     assert names(handler, Change(labels={"foo": "x"}).to(generation=2)) == ["ns/x"]
     assert names(handler, Change(labels={"foo": "x"}).to(labels={})) == ["ns/x"]
     assert names(handler, added()) == []
-
-
-def test_enqueue_mapped_accepts_a_generator_with_repeated_keys():
-    def twice(meta: Meta) -> Iterable[Request]:
-        yield Request("ns", "x")
-        yield Request("ns", "x")
-
-    assert names(enqueue_mapped(twice), changed(labels={"a": "b"})) == ["ns/x"]
 
 
 @pytest.fixture
@@ -231,10 +220,11 @@ async def test_kind_source_enqueues_existing_objects_at_low_and_events_at_normal
     assert len(queue) == 0
 
 
-async def test_kind_source_enqueues_a_late_first_list_at_low_priority(
-    pods: Watched, queue: WorkQueue[Request]
+@pytest.mark.parametrize("handler", [enqueue_object, None])
+async def test_kind_source_waits_for_a_late_first_list_and_enqueues_it_at_low_priority_if_it_has_a_handler(
+    pods: Watched, queue: WorkQueue[Request], handler: Handler | None
 ):
-    source = KindSource(pods.informer, enqueue_object)
+    source = KindSource(pods.informer, handler)
     async with running(source, queue):
         syncing = asyncio.create_task(source.wait_synced())
         await turns()
@@ -245,7 +235,8 @@ async def test_kind_source_enqueues_a_late_first_list_at_low_priority(
         pods.synced()
         await syncing
         assert source.problem is None
-        assert await drain(queue) == [("a", Priority.LOW, None)]
+        assert await drain(queue) == ([("a", Priority.LOW, None)] if handler else [])
+        assert len(pods.informer._handlers) == (handler is not None)
 
 
 async def test_kind_source_enqueues_only_events_that_every_predicate_accepts(
@@ -264,21 +255,6 @@ async def test_kind_source_enqueues_only_events_that_every_predicate_accepts(
     nothing = KindSource(pods.informer, enqueue_object, predicates=[all_of(lambda event: not event.initial)])
     async with running(nothing, queue):
         assert await drain(queue) == []
-
-
-async def test_kind_source_without_a_handler_enqueues_nothing_but_must_be_synced(
-    pods: Watched, queue: WorkQueue[Request]
-):
-    source = KindSource(pods.informer, None)
-    async with running(source, queue):
-        syncing = asyncio.create_task(source.wait_synced())
-        await turns()
-        assert not syncing.done()
-        pods.listed("a")
-        pods.synced()
-        await syncing
-        assert len(queue) == 0
-        assert pods.informer._handlers == []
 
 
 async def test_kind_source_enqueues_a_large_cache_in_portions_with_changes_between(

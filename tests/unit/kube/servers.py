@@ -62,7 +62,13 @@ HANG_UP = None
 class LocalServer:
     """See the top of this file."""
 
-    def __init__(self, authority: trustme.CA | None = None, *, identity: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        authority: trustme.CA | None = None,
+        *,
+        identity: str = "127.0.0.1",
+        requires_certificate: bool = False,
+    ) -> None:
         """Create a server with a certificate for `identity`; plain HTTP without an authority."""
         self.requests: list[Request] = []
         self.connections = 0
@@ -72,6 +78,9 @@ class LocalServer:
         if authority is not None:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             authority.issue_cert(identity).configure_cert(self.context)
+        if requires_certificate:
+            authority.configure_trust(self.context)
+            self.context.verify_mode = ssl.CERT_REQUIRED
         self.port = 0
         self._server: asyncio.Server | None = None
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}

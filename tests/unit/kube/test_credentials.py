@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -60,7 +59,7 @@ class TestCredentialsRenewal:
         await asyncio.sleep(1)
         assert await numbered.header() == "2"
 
-    async def test_renewal_is_shared_by_concurrent_callers(self, numbered: Numbered):
+    async def test_credential_renewal_is_shared_by_concurrent_callers(self, numbered: Numbered):
         numbered.delay = 1
         assert await asyncio.gather(*(numbered.header() for _ in range(5))) == ["1"] * 5
 
@@ -81,29 +80,23 @@ class TestCredentialsRenewal:
         numbered.delay = 5
         assert await asyncio.gather(numbered.header(), numbered.header()) == ["2", "2"]
 
-    async def test_failed_credential_renewal_keeps_the_old_credentials_and_is_retried(
+    async def test_failed_credential_renewal_raises_an_error_only_when_there_are_no_old_credentials(
         self, numbered: Numbered
     ):
-        await numbered.header()
-        await asyncio.sleep(60)
-        numbered.failing = True
-        assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
-        assert numbered.calls == 2
-        numbered.failing = False
-        await asyncio.sleep(3)
-        assert await numbered.header() == "3"
-
-    async def test_renewal_error_is_raised_when_there_are_no_earlier_credentials(self, numbered: Numbered):
         numbered.failing = True
         with pytest.raises(ConfigError, match="out of order"):
             await numbered.header()
+        numbered.failing = False
+        assert await numbered.header() == "2"
+        await asyncio.sleep(60)
+        numbered.failing = True
+        assert [await numbered.header() for _ in range(3)] == ["2", "2", "2"]
+        assert numbered.calls == 3
+        numbered.failing = False
+        await asyncio.sleep(3)
+        assert await numbered.header() == "4"
 
-    async def test_rejected_credentials_are_renewed_at_once(self, numbered: Numbered):
-        await numbered.header()
-        assert await numbered.header(rejected="1") == "2"
-        assert numbered.calls == 2
-
-    async def test_rejections_of_the_same_credentials_share_one_renewal(self, numbered: Numbered):
+    async def test_credential_rejections_of_concurrent_requests_share_one_renewal(self, numbered: Numbered):
         await numbered.header()
         numbered.delay = 1
         assert await asyncio.gather(*(numbered.header(rejected="1") for _ in range(5))) == ["2"] * 5
@@ -111,14 +104,16 @@ class TestCredentialsRenewal:
         assert await numbered.header(rejected="1") == "2"
         assert numbered.calls == 2
 
-    async def test_credentials_limit_renewals_when_the_server_rejects_every_request(self, numbered: Numbered):
+    async def test_credential_renewals_are_limited_when_the_server_rejects_every_request(
+        self, numbered: Numbered
+    ):
         header = await numbered.header()
         for _ in range(100):
             header = await numbered.header(rejected=header)
             await asyncio.sleep(0.3)
         assert numbered.calls == 11
 
-    async def test_waiting_caller_gets_credentials_when_the_first_caller_is_cancelled(
+    async def test_credential_renewal_serves_a_waiting_caller_when_the_first_caller_is_cancelled(
         self, numbered: Numbered
     ):
         numbered.delay = 1
@@ -136,7 +131,7 @@ async def test_fixed_credentials_stay_the_same_when_rejected():
 
 
 @pytest.mark.virtual_time
-async def test_file_token_is_read_again_at_each_rejection(tmp_path: Path):
+async def test_token_file_is_read_again_when_the_server_rejects_the_token(tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("old")
     credentials = TokenFile(file, label="token")
@@ -150,7 +145,7 @@ async def test_file_token_is_read_again_at_each_rejection(tmp_path: Path):
     assert seen == ["Bearer old"] * 4 + ["Bearer new"]
 
 
-async def test_token_is_read_when_all_reconciler_threads_are_busy(tmp_path: Path):
+async def test_token_file_is_read_when_all_reconciler_threads_are_busy(tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("secret")
     over = threading.Event()
@@ -167,7 +162,9 @@ async def test_token_is_read_when_all_reconciler_threads_are_busy(tmp_path: Path
     ("content", "message"),
     [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "one line"), (b"a\nb", "one line")],
 )
-async def test_empty_token_file_raises_an_error(tmp_path: Path, content: bytes | None, message: str):
+async def test_token_file_error_names_the_file_that_is_missing_empty_or_not_one_line(
+    tmp_path: Path, content: bytes | None, message: str
+):
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
@@ -191,17 +188,14 @@ class Plugin:
         self.folder = folder
         self.path = folder / "plugin"
 
-    def write(self, script: str) -> None:
-        self.path.write_text(f"#!/bin/sh\n{script}\n")
-        self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
-
     def read(self, name: str) -> str:
         return (self.folder / name).read_text()
 
     def configured(
         self, script: str, *, environ: dict[str, str] | None = None, **spec: object
     ) -> ExecCredentials:
-        self.write(script)
+        self.path.write_text(f"#!/bin/sh\n{script}\n")
+        self.path.chmod(0o700)
         return ExecCredentials(
             spec=msgspec.convert(
                 {"command": "./plugin", "apiVersion": V1, "interactiveMode": "IfAvailable", **spec}, ExecSpec
@@ -221,13 +215,13 @@ def plugin(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
-async def test_token_without_expiry_is_used_until_the_server_rejects_it(plugin: Plugin):
+async def test_exec_token_without_an_expiry_is_valid_forever(plugin: Plugin):
     obtained = await plugin.run(printing({"token": "secret"}))
     assert obtained == Obtained("Bearer secret", FOREVER, FOREVER, None)
 
 
 @pytest.mark.parametrize(("lives", "margin"), [(3600, 60), (100, 20)], ids=["a minute", "a fifth"])
-async def test_token_is_renewed_before_it_expires(plugin: Plugin, lives: int, margin: int):
+async def test_exec_token_is_renewed_before_it_expires(plugin: Plugin, lives: int, margin: int):
     expiry = (clock.now() + timedelta(seconds=lives)).isoformat()
     obtained = await plugin.run(printing({"token": "secret", "expirationTimestamp": expiry}))
     assert lives - 100 < obtained.validity <= lives
@@ -255,52 +249,45 @@ async def test_exec_program_gets_arguments_environment_and_exec_info(plugin: Plu
     assert orjson.loads(info) == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-async def test_exec_command_without_a_folder_is_found_in_the_path_variable(plugin: Plugin):
+async def test_exec_command_is_searched_in_the_path_variable_only_without_a_folder(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+):
     environ = {"PATH": f"{plugin.folder}:{os.environ['PATH']}"}
     obtained = await plugin.run(printing({"token": "x"}), command="plugin", environ=environ)
     assert obtained.header == "Bearer x"
-
-
-async def test_exec_program_of_a_kubeconfig_in_the_current_folder_is_not_searched_in_the_path_variable(
-    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
-):
     monkeypatch.chdir(plugin.folder)
-    configured = plugin.configured(printing({"token": "x"}))
+    configured = plugin.configured(printing({"token": "y"}))
     configured.folder = Path()
-    assert (await configured.obtain()).header == "Bearer x"
+    assert (await configured.obtain()).header == "Bearer y"
 
 
 @pytest.mark.parametrize(
-    ("script", "message"),
+    ("script", "message", "spec"),
     [
-        ("echo no session >&2; exit 3", "ended with exit code 3: no session"),
-        ("echo", "prints no ExecCredential: Input data was truncated"),
-        (printing({"token": "x"}, api_version="v9"), "has to print .*, and prints ExecCredential of v9"),
-        (printing({"token": "a\nb"}), "the token must be one line"),
-        (printing({}), "gives neither a token nor a client certificate with its key"),
-        (printing({"token": "x", "expirationTimestamp": "2050-01-01T00:00:00"}), "prints no ExecCredential"),
-        ("cat /dev/zero", "prints more than 1000000 bytes"),
-        ("head -c 9000000 /dev/zero >&2; echo no session >&2; exit 3", "exit code 3: .*no session$"),
+        ("echo no session >&2; exit 3", "ended with exit code 3: no session", {}),
+        ("echo", "prints no ExecCredential: Input data was truncated", {}),
+        (printing({"token": "x"}, api_version="v9"), "has to print .*, and prints ExecCredential of v9", {}),
+        (printing({"token": "a\nb"}), "the token must be one line", {}),
+        (printing({}), "gives neither a token nor a client certificate with its key", {}),
+        (printing({"token": "x", "expirationTimestamp": "2050-01-01T00:00:00"}), "prints no ExecCred", {}),
+        ("cat /dev/zero", "prints more than 1000000 bytes", {}),
+        ("head -c 9000000 /dev/zero >&2; echo no session >&2; exit 3", "exit code 3: .*no session$", {}),
+        (
+            "",
+            r"cannot be started: No such file .*\(get it from x\)",
+            {"command": "no-such-program", "installHint": "get it\nfrom x"},
+        ),
+        (printing({"token": "x"}), "standard input is not a terminal", {"interactiveMode": "Always"}),
     ],
 )
-async def test_failed_credential_program_raises_a_one_line_error(plugin: Plugin, script: str, message: str):
-    with pytest.raises(ConfigError, match=message) as caught:
-        await plugin.run(script)
-    assert str(caught.value).startswith("user 'me': exec: ")
-    assert "\n" not in str(caught.value)
-
-
-async def test_missing_credential_program_error_has_the_installation_hint(plugin: Plugin):
-    with pytest.raises(ConfigError, match=r"cannot be started: No such file .*\(get it from x\)"):
-        await plugin.run("", command="no-such-program", installHint="get it\nfrom x")
-
-
-async def test_credential_program_that_needs_a_terminal_is_refused_without_one(
-    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+async def test_failed_credential_program_raises_a_one_line_error(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch, script: str, message: str, spec: dict[str, str]
 ):
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(ConfigError, match="standard input is not a terminal"):
-        await plugin.run(printing({"token": "x"}), interactiveMode="Always")
+    with pytest.raises(ConfigError, match=message) as caught:
+        await plugin.run(script, **spec)
+    assert str(caught.value).startswith("user 'me': exec: ")
+    assert "\n" not in str(caught.value)
 
 
 async def test_credential_program_is_killed_when_it_hangs(plugin: Plugin, monkeypatch: pytest.MonkeyPatch):

@@ -10,7 +10,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from manager.kube import dial
 from manager.kube.errors import ConfigError, TransportError, Unreachable
 from tests.support.forwarder import Forwarder
 from tests.support.ports import PortBlock
-from tests.unit.kube.servers import LocalServer, fetch, wire_to
+from tests.unit.kube.servers import LocalServer, ScriptedServer, end_of_answers, fetch, wire_to
 
 pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
 
@@ -136,37 +135,20 @@ async def test_plain_http_request_to_a_proxy_contains_the_complete_url():
     ("answer", "message"),
     [
         (b"HTTP/1.1 407 Who\r\nContent-Length: 0\r\n\r\n", "the proxy answered 407"),
-        (
-            b"SSH-2.0-OpenSSH_9.2\r\n",
-            r"cannot connect to 127\.0\.0\.1:\d+ through the proxy: the answer is no HTTP",
-        ),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "through the proxy: the answer is no HTTP"),
         (b"", r"cannot connect to 127\.0\.0\.1:\d+ through the proxy: the connection broke"),
     ],
     ids=["refusal", "other protocol", "nothing"],
 )
-async def test_refused_proxy_tunnel_makes_the_server_unreachable(
+async def test_server_is_unreachable_when_the_proxy_refuses_the_tunnel(
     authority: trustme.CA, answer: bytes, message: str
 ):
-    ended = asyncio.Event()
-
-    async def answer_so(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
-        if not answer:
-            writer.write_eof()
-        with suppress(ConnectionError):
-            await reader.read()
-        writer.transport.abort()
-        ended.set()
-
-    async with LocalServer(authority) as server:
-        proxy = await asyncio.start_server(answer_so, "127.0.0.1", 0)
-        url = URL(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
-        async with wire_to(server.url, authority, proxy=url) as wire:
+    async with LocalServer(authority) as server, ScriptedServer() as proxy:
+        proxy.play(answer, end_of_answers)
+        async with wire_to(server.url, authority, proxy=URL(proxy.url)) as wire:
             with pytest.raises(Unreachable, match=message):
                 await fetch(wire)
-        await ended.wait()
-        proxy.close()
+        await proxy.all_closed()
 
 
 async def test_proxy_connection_error_names_the_proxy_without_its_password(authority: trustme.CA):
@@ -186,7 +168,7 @@ async def test_proxy_connection_error_names_the_proxy_without_its_password(autho
         ("a" * 64 + ".b", "the host name is invalid"),
     ],
 )
-async def test_unresolvable_host_name_makes_the_server_unreachable(
+async def test_server_is_unreachable_when_its_host_name_cannot_be_resolved(
     authority: trustme.CA, host: str, reason: str
 ):
     async with wire_to(f"https://{host}", authority) as wire:
@@ -250,7 +232,7 @@ async def test_socks_proxy_passes_plain_http_unchanged():
         (b"jane:x", 0, "jane:y@", "the proxy refuses user and password"),
     ],
 )
-async def test_socks_proxy_refusal_makes_the_server_unreachable(
+async def test_server_is_unreachable_when_the_socks_proxy_refuses(
     user: bytes, refuses: int, given: str, said: str
 ):
     async with LocalServer() as server, SocksProxy(server.port, user=user, refuses=refuses) as proxy:
@@ -260,7 +242,7 @@ async def test_socks_proxy_refusal_makes_the_server_unreachable(
                 await fetch(wire)
 
 
-async def test_socks_proxy_without_socks_protocol_makes_the_server_unreachable():
+async def test_server_is_unreachable_when_the_socks_proxy_speaks_another_protocol():
     async with LocalServer() as server:  # it waits for the end of a line
         server_url = URL(server.url)
         async with wire_to("http://127.0.0.1:80", proxy=server_url.with_scheme("socks5")) as wire:
@@ -307,7 +289,9 @@ class TestDialNames:
         yield name_server
         name_server.answers.set()
 
-    async def test_slow_dns_lookups_of_one_wire_do_not_delay_another_wire(self, name_server: NameServer):
+    async def test_dns_lookups_of_one_wire_do_not_delay_another_wire_when_they_are_slow(
+        self, name_server: NameServer
+    ):
         """Use the wire of the lease, whose renewal has only seconds, as the other wire."""
         async with (
             LocalServer() as server,

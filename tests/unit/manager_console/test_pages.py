@@ -132,6 +132,11 @@ async def test_object_page_shows_the_problem_and_the_trigger_of_the_next_reconci
         assert "There is no pod named jack" in text
         assert "reconciles the object again when a pod named jack is created" in text
         assert "Foo found" in text
+        [live] = re.findall(r'data-live="([^"]+)"', text)
+        assert live == f"{PATH}?part=1"
+        _, part = await get(site, live)
+        assert "<html" not in part
+        assert "There is no pod named jack" in part
         for nobody in ("default/nobody", "lonely", "a%2Fb/lonely", "default/%3Cscript%3E"):
             status, text = await get(site, f"/objects/foos.tutorial.my.domain/{nobody}")
             assert status == 404
@@ -156,22 +161,6 @@ async def test_console_pages_escape_html_from_objects_events_and_queries(serve_p
             assert "alert(1)" in text or "Foo" in text
             for dangerous in ("<script>a", "<img", "\u202e", "6913578"):
                 assert dangerous not in text, path
-
-
-async def test_live_part_of_a_page_has_the_last_reconcile_but_no_html_frame(serve_pages: ServePages):
-    async with visited(serve_pages) as (world, site):
-        _, text = await get(site, PATH)
-        [live] = re.findall(r'data-live="([^"]+)"', text)
-        assert live == f"{PATH}?part=1"
-        foo = await world.get(Foo, "lonely")
-        await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
-        await world.until(foo, lambda it: it.status.conditions[0].message.endswith("jill"))
-        status, text = await get(site, live)
-        assert (status, "<html" in text) == (200, False)
-        assert "no pod named jill" in text
-        assert "Foo modified" in text
-        [live] = re.findall(r'data-live="([^"]+)"', (await get(site, "/search?name=lon&state=failing"))[1])
-        assert live == "/search?part=1&amp;name=lon&amp;state=failing"
 
 
 async def test_object_page_shows_the_last_change_of_the_object_and_its_children(serve_pages: ServePages):
@@ -215,6 +204,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
         site = await serve_pages(console_of(world).routes())
         status, text = await get(site, f"/search?{query}")
         assert status == 200
+        assert f'data-live="/search?part=1{"&amp;" * bool(query)}{query.replace("&", "&amp;")}"' in text
         assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
 
 
@@ -290,8 +280,8 @@ async def test_console_pages_load_no_foreign_resources_and_run_no_foreign_script
                 assert answer.status == 200
 
 
-@pytest.mark.parametrize("token", ["", "ann", "ann-{}"], ids=["this machine", "a user", "by many tokens"])
-async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
+@pytest.mark.parametrize("token", ["", "ann"], ids=["this machine", "a user"])
+async def test_console_creates_at_most_four_pages_at_the_same_time(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch, token: str
 ):
     looking = most = 0
@@ -311,13 +301,10 @@ async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
         for number in range(12):
             foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
             await world.until(await world.create(foo), lambda it: it.status.conditions)
-        bearer = [{"Authorization": f"Bearer {token.format(each)}"} if token else {} for each in range(12)]
-        answers = await asyncio.gather(
-            *(get(site, f"{PATH}-{number}", **each) for number, each in enumerate(bearer))
-        )
-    assert {status for status, _ in answers} <= {404, 429}
-    assert sum(status == 404 for status, _ in answers) > 5
-    assert most == (1 if token else 4)
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        answers = await asyncio.gather(*(get(site, f"{PATH}-{number}", **bearer) for number in range(12)))
+    assert {status for status, _ in answers} == {404}
+    assert most == 4
 
 
 def test_bundled_third_party_files_are_unchanged():
@@ -460,7 +447,7 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
     assert told["bob"] == 1
 
 
-async def test_owned_objects_have_pages_and_yaml_without_actions(serve_pages: ServePages):
+async def test_console_pages_of_owned_objects_have_yaml_but_no_actions(serve_pages: ServePages):
     async with serving() as world:
         site = await serve_pages(console_of(world).routes())
         _, text = await get(site, WEB)

@@ -1,4 +1,4 @@
-"""Clients that are slow, silent or many."""
+"""Clients that are slow, silent, hostile or many, and requests of every form."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from manager.telemetry import open_files
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.address import BindAddress
 from tests.support.certificates import trusting
+from tests.support.effort import Effort, check_effort
 from tests.support.eventually import eventually_async
-from tests.support.served_pages import serving
+from tests.support.served_pages import ServePages, serving
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LONG = 30.0
@@ -129,7 +130,9 @@ async def site(
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
-    return web.Response(body=await request.read())
+    body = await request.read()
+    await asyncio.sleep(0)
+    return web.Response(body=body)
 
 
 @pytest.mark.each_loop
@@ -167,7 +170,7 @@ async def test_connection_closes_when_the_acceptor_ends_while_the_connection_ope
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
 @pytest.mark.each_loop
-async def test_stalled_handshake_times_out(sent: bytes):
+async def test_server_closes_a_connection_whose_tls_handshake_stalls(sent: bytes):
     limits = replace(PATIENT, handshake=0.1)
     async with site(tls=True, limits=limits) as address, client(address) as silent:
         silent.send(sent)
@@ -176,7 +179,7 @@ async def test_stalled_handshake_times_out(sent: bytes):
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_many_silent_clients_do_not_block_other_clients(tls: bool):
+async def test_server_answers_other_clients_when_many_clients_are_silent(tls: bool):
     scheme = "https" if tls else "http"
     async with site(tls=tls) as address:
         silent = [
@@ -323,9 +326,13 @@ async def test_server_logs_no_warning_when_clients_send_malformed_data(
     limits = replace(PATIENT, head=0.2, exchange=0.5, linger=0.2)
     with capture_logs() as lines:
         async with site(tls=tls, limits=limits, what="pages" if method == "GET" else "posts") as address:
-            async with asyncio.TaskGroup() as group:
-                for junk in JUNK.values():
-                    group.create_task(sent_until_the_end(address, junk, tls=tls))
+
+            async def send(junk: bytes) -> None:
+                async with client(address, tls=tls) as confused:
+                    confused.send(junk)
+                    await confused.ended()
+
+            await asyncio.gather(*map(send, JUNK.values()))
             async with client(address, tls=tls) as sound:
                 sound.send(REQUEST.replace(b"GET", method.encode()))
                 assert await sound.answer() == b"hello"
@@ -404,12 +411,6 @@ async def sent_and_gone(address: BindAddress, sent: bytes, *, tls: bool) -> None
                 await hostile.rest()
 
 
-async def sent_until_the_end(address: BindAddress, junk: bytes, *, tls: bool) -> None:
-    async with client(address, tls=tls) as confused:
-        confused.send(junk)
-        await confused.ended()
-
-
 @pytest.mark.each_loop
 async def test_server_limits_empty_lines_before_a_request():
     async with site(hello) as address, client(address) as hostile:
@@ -419,7 +420,7 @@ async def test_server_limits_empty_lines_before_a_request():
         assert (await hostile.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_repeated_page_failure_is_logged_a_few_times_then_counted():
+async def test_server_logs_only_five_failures_of_a_page_that_fails_again_and_again():
     async def fails(request: web.Request) -> web.StreamResponse:
         raise LookupError("a fault of ours")
 
@@ -433,7 +434,7 @@ async def test_repeated_page_failure_is_logged_a_few_times_then_counted():
     assert isinstance(told[0]["exc_info"], LookupError)
 
 
-async def test_connection_does_not_decompress_a_compressed_body():
+async def test_server_does_not_decompress_a_compressed_body():
     packed = gzip.compress(bytes(1_000_000))
     head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
     async with site(echo) as address, client(address) as hostile:
@@ -500,17 +501,6 @@ def no_descriptor_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         yield left
 
 
-async def test_server_uses_the_reserve_descriptor_when_no_other_descriptor_is_left(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    async with site() as address:
-        await asyncio.sleep(0)
-        with no_descriptor_left(monkeypatch), capture_logs() as lines:
-            async with client(address) as first:
-                assert await first.ask() == b"hello"
-    assert [line for line in lines if line["log_level"] != "info"] == []
-
-
 async def test_server_replaces_an_idle_connection_when_descriptors_are_scarce(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -523,18 +513,22 @@ async def test_server_replaces_an_idle_connection_when_descriptors_are_scarce(
 
 
 async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch):
-    async with site() as address, client(address) as silent:
-        await asyncio.sleep(0)
-        with no_descriptor_left(monkeypatch) as left:
-            async with client(address) as first:
-                assert await first.ask() == b"hello"
-                await silent.ended()
-                left.append(1)  # the slot of the silent client
-                async with client(address) as second:
-                    assert await second.ask() == b"hello"
+    with capture_logs() as lines:
+        async with site() as address, client(address) as silent:
+            await asyncio.sleep(0)
+            with no_descriptor_left(monkeypatch) as left:
+                async with client(address) as first:
+                    assert await first.ask() == b"hello"
+                    await silent.ended()
+                    left.append(1)  # the slot of the silent client
+                    async with client(address) as second:
+                        assert await second.ask() == b"hello"
+    assert [line for line in lines if line["log_level"] != "info"] == []
 
 
-async def test_internal_error_closes_only_one_connection_and_is_reported(monkeypatch: pytest.MonkeyPatch):
+async def test_server_closes_only_one_connection_when_a_connection_causes_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch,
+):
     loop = asyncio.get_running_loop()
     connect, faults = loop.connect_accepted_socket, [ValueError("odd")]
 
@@ -568,14 +562,14 @@ async def test_server_stop_does_not_wait_for_silent_and_idle_connections(tls: bo
 
 
 @pytest.mark.each_loop
-async def test_slow_request_is_answered_with_408():
+async def test_server_answers_408_when_a_request_is_too_slow():
     async with site(limits=replace(PATIENT, head=0.05)) as address, client(address) as slow:
         slow.send(b"GET / HT")
         assert (await slow.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
 @pytest.mark.each_loop
-async def test_plain_http_request_to_an_https_port_is_reported():
+async def test_server_answers_400_to_a_plain_http_request_on_an_https_port():
     async with site(tls=True, limits=replace(PATIENT, linger=0.1)) as address:
         async with client(address) as confused:
             confused.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000))
@@ -590,32 +584,9 @@ async def test_plain_http_request_to_an_https_port_is_reported():
 
 
 @pytest.mark.each_loop
-async def test_server_stop_waits_for_responses_in_progress():
-    entered, answer = asyncio.Event(), asyncio.Event()
-
-    async def waits(request: web.Request) -> web.StreamResponse:
-        entered.set()
-        await answer.wait()
-        return web.Response(text="hello")
-
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(AsyncExitStack())
-        address = await server.enter_async_context(site(waits, limits=replace(PATIENT, drain=LONG)))
-        asking = await stack.enter_async_context(client(address))
-        asking.send(REQUEST)
-        await entered.wait()
-        stopping = asyncio.create_task(server.aclose())
-        await eventually_async(lambda: refuses(address))
-        assert not stopping.done()
-        answer.set()
-        assert await asking.answer() == b"hello"
-        await stopping
-
-
-@pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
-async def test_request_partly_received_when_the_server_stops_is_answered(sent: int, tls: bool):
+async def test_server_answers_a_partly_received_request_before_it_stops(sent: int, tls: bool):
     request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:      30\r\n\r\n" + b"." * 30
     limits = replace(PATIENT, drain=LONG)
     async with AsyncExitStack() as stack:
@@ -625,15 +596,15 @@ async def test_request_partly_received_when_the_server_stops_is_answered(sent: i
         asking.send(request[:sent])
         stopping = asyncio.create_task(server.aclose())
         await eventually_async(lambda: refuses(address))
+        assert not stopping.done()
         asking.send(request[sent:])
         assert await asking.answer() == b"." * 30
         await stopping
 
 
 @pytest.mark.each_loop
-async def test_unaccepted_connection_is_answered_when_the_server_stops():
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(AsyncExitStack())
+async def test_server_answers_a_connection_that_it_has_not_accepted_before_it_stops():
+    async with AsyncExitStack() as server:
         address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))
         with socket.create_connection(("127.0.0.1", address.port)) as waiting:
             waiting.sendall(REQUEST)
@@ -652,28 +623,125 @@ async def refuses(address: BindAddress) -> bool:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
-async def test_server_answers_all_requests_after_the_client_has_closed_its_sending_side(tls: bool):
-    async def slow(request: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(0.01)
-        return await hello(request)
-
-    async with site(slow, tls=tls) as address:
-        for requests in (0, 1, 2):
-            async with client(address, tls=tls) as hasty:
-                hasty.send(REQUEST * requests)
-                hasty.end_sending()
-                assert (await hasty.rest()).count(b"hello") == requests
-        await eventually_async(no_connection_is_open)
-
-
-@pytest.mark.each_loop
-@pytest.mark.parametrize("tls", [False, True])
-async def test_server_closes_the_connection_when_the_client_stops_sending_mid_request(tls: bool):
+async def test_server_answers_only_complete_requests_of_a_client_that_has_closed_its_sending_side(tls: bool):
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
     async with site(echo, tls=tls, what="posts") as address:
-        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
-        for sent, answer in ((head + b"half", b"half"), (head + b"ha", b""), (head, b""), (head[:20], b"")):
+        for sent, answers in (
+            *((b"", 0), (head + b"body", 1), ((head + b"body") * 2, 2)),
+            *((head + b"bo", 0), (head, 0), (head[:20], 0)),
+        ):
             async with client(address, tls=tls) as hasty:
                 hasty.send(sent)
                 hasty.end_sending()
-                assert (await hasty.rest())[-4:] == answer
+                assert (await hasty.rest()).count(b"body") == answers
         await eventually_async(no_connection_is_open)
+
+
+async def asked(page: Handler, request: bytes) -> bytes:
+    """Return all bytes that the server sends until it closes the connection."""
+    async with site(page) as address, client(address) as one:
+        one.send(request)
+        return await one.rest()
+
+
+def head(line: str, *lines: str) -> bytes:
+    return "\r\n".join([line, "Host: x", "Connection: close", *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", b"\x00", b" GET / HTTP/1.1\r\n"])
+async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
+    serve_pages: ServePages, first: bytes
+):
+    """Check bytes like those of TLS: an https client of a plain port must not wait."""
+    pages = await serve_pages({"/": hello})
+    async with client(pages.address) as one:
+        one.send(first)
+        assert b" 400 " in (await one.rest())[:13]
+
+
+@pytest.mark.parametrize(
+    ("size", "lines", "status"), [(2048, 100, b"200"), (2049, 2, b"400"), (2, 101, b"400")]
+)
+async def test_server_refuses_more_than_2048_bytes_of_path_and_query_or_100_lines(
+    size: int, lines: int, status: bytes
+):
+    more = ["a: b"] * (lines - 2)
+    answer = await asked(hello, head(f"GET {'/?'.ljust(size, 'q')} HTTP/1.1", *more))
+    assert answer[9:12] == status
+
+
+async def test_server_closes_the_connection_when_a_page_fails_during_its_response():
+    async def breaks(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"one")
+        raise LookupError("a fault of ours")
+
+    async with site(breaks) as address, client(address) as one:
+        one.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await one.ended()
+
+
+@pytest.mark.each_loop
+async def test_server_reads_only_a_part_of_a_request_body_ahead():
+    entered, go_on, size = asyncio.Event(), asyncio.Event(), 20_000_000
+
+    async def late(request: web.Request) -> web.StreamResponse:
+        entered.set()
+        await go_on.wait()
+        ahead = request.content.total_bytes
+        return web.Response(text=f"{len(await request.content.read()) == size} {ahead < 1_000_000}")
+
+    async with site(late) as address, client(address) as hasty:
+        hasty.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size + bytes(size))
+        await entered.wait()
+        await asyncio.sleep(0.2)
+        go_on.set()
+        assert await hasty.answer() == b"True True"
+
+
+COSTLY = {
+    "a length of zeros": head("GET / HTTP/1.1", f"Content-Length: {'0' * 5000}"),
+    "very many lines": head("GET / HTTP/1.1", *["a:"] * 8000),
+    "very many fields": head(f"GET /?{'a&' * 500} HTTP/1.1"),
+    "a long query": head(f"GET /?q={'%ff' * 10_000} HTTP/1.1"),
+}
+
+
+@pytest.mark.parametrize("request_", COSTLY.values(), ids=COSTLY)
+async def test_server_refuses_costly_requests_at_low_cost(request_: bytes):
+    async def read(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=str(len(request.query)))
+
+    # The first time, something may be imported.
+    assert (await asked(read, head("GET /?q HTTP/1.1"))).endswith(b"1")
+    async with site(read) as address:
+
+        async def ask() -> float:
+            async with client(address) as one:
+                with Effort() as spent:
+                    one.send(request_)
+                    assert b" 400 " in (await one.rest())[:13]
+            return spent.units
+
+        # It takes 0.3 on a slow machine.
+        await check_effort(ask, below=0.6)
+
+
+async def test_server_cancels_a_page_when_its_client_disconnects():
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def waits(_: web.Request) -> web.StreamResponse:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return web.Response()
+
+    async with site(waits) as address:
+        async with client(address) as one:
+            one.send(head("GET / HTTP/1.1", "Content-Length: 5"))
+            await begun.wait()
+        async with asyncio.timeout(10):
+            await ended.wait()

@@ -8,7 +8,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
 import manager.server.pages as page_module
-from manager.server.pages import exposition, metrics_routes
+from manager.server.pages import exposition, health_routes, metrics_routes
+from manager.telemetry.health import Health
 from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
 from tests.support.served_pages import ServePages, Site, occupied_threads
@@ -101,3 +102,50 @@ async def test_metrics_page_is_rendered_once_for_concurrent_requests(
     assert {answer.status for answer in answers} == {200}
     assert rendered == 1
     assert all("# HELP" in answer.text for answer in answers)
+
+
+ALL = "[+]ping ok\n[+]loop ok\nhealthz check passed\n"
+EXCLUDED = """[+]ping ok
+[+]cache excluded: ok
+warn: some health checks cannot be excluded: no matches for "nope"
+readyz check passed
+"""
+FAILED = "[+]ping ok\n[-]cache failed: Pod is not synced\nreadyz check failed\n"
+
+
+@pytest.fixture
+async def health_site(serve_pages: ServePages) -> Site:
+    health = Health()
+    health.liveness.add("loop", lambda: None)
+    health.readiness.add("cache", lambda: "Pod is not synced")
+    return await serve_pages(health_routes(health))
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/healthz", 200, "ok"),
+        ("/healthz?verbose", 200, ALL),
+        ("/healthz?verbose=true", 200, ALL),
+        ("/readyz", 500, FAILED),
+        ("/readyz/", 500, FAILED),
+        ("/readyz?exclude=cache", 200, "ok"),
+        ("/readyz?verbose&exclude=cache&exclude=nope", 200, EXCLUDED),
+        ("/readyz/ping", 200, "ok"),
+        ("/readyz/cache", 500, "Pod is not synced\n"),
+        ("/healthz/loop?verbose", 200, "[+]loop ok\n"),
+        ("/readyz/nope", 404, "readyz has no check named nope\n"),
+        ("/healthz/cache", 404, "healthz has no check named cache\n"),
+    ],
+)
+async def test_health_page_reports_only_the_requested_checks(
+    health_site: Site, path: str, status: int, text: str
+):
+    answer = await health_site.get(path)
+    assert (answer.status, answer.text) == (status, text)
+    assert answer.content_type == "text/plain; charset=utf-8"
+
+
+async def test_health_page_accepts_head_and_refuses_post(health_site: Site):
+    assert (await health_site.get("/healthz", method="HEAD")).status == 200
+    assert (await health_site.get("/healthz", method="POST")).status == 405

@@ -106,6 +106,10 @@ PROXY = "http://proxy:3128"
         ({"HTTP_PROXY": PROXY}, None),
         ({"https_proxy": "http://other", "HTTPS_PROXY": PROXY}, PROXY),
         ({"HTTPS_PROXY": "proxy:3128"}, PROXY),
+        *(
+            ({"HTTPS_PROXY": f"http://me:{password}@proxy:1080"}, "http://me:p%40ss@proxy:1080")
+            for password in ("p@ss", "p%40ss")
+        ),
     ],
 )
 def test_proxy_for_uses_the_variable_of_the_scheme(environ: dict[str, str], expected: str | None):
@@ -137,7 +141,7 @@ def test_proxy_for_uses_the_variable_of_the_scheme(environ: dict[str, str], expe
         ("https://[fd00::1]:443", "[fd00::1]:443", True),
     ],
 )
-def test_no_proxy_variable_exempts_the_listed_servers_from_the_proxy(
+def test_proxy_for_returns_no_proxy_for_a_server_that_the_no_proxy_variable_lists(
     server: str, no_proxy: str, exempt: bool
 ):
     for name in ("NO_PROXY", "no_proxy"):
@@ -153,20 +157,13 @@ def test_no_proxy_variable_exempts_the_listed_servers_from_the_proxy(
         *("http://s3cret:12?34@proxy:1080", "http://s3cret:12#34@proxy:1080", "http://[s3cret@proxy:1080"),
     ],
 )
-def test_invalid_or_ambiguous_proxy_url_is_refused_without_quoting_it(address: str):
+def test_proxy_url_refuses_an_invalid_or_ambiguous_text_without_quoting_it(address: str):
     with pytest.raises(NotAProxy, match=r"^HTTPS_PROXY: not the URL of an http") as caught:
         proxy_for(SERVER, {"HTTPS_PROXY": address})
     assert "s3" not in str(caught.value)
     assert "cret" not in str(caught.value)
     with pytest.raises(NotAProxy, match=r"^there: "):
         proxy_url(address, source="there")
-
-
-@pytest.mark.parametrize("written", ["p@ss", "p%40ss"])
-def test_proxy_for_accepts_password_with_special_characters(written: str):
-    found = proxy_for(SERVER, {"HTTPS_PROXY": f"http://me:{written}@proxy:1080"})
-    assert found is not None
-    assert (found.user, found.password, found.host, found.port) == ("me", "p@ss", "proxy", 1080)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +174,6 @@ def test_proxy_for_accepts_password_with_special_characters(written: str):
         ("socks5://me:s3cret@[fd00::1]:1081", "socks5://me:s3cret@[fd00::1]:1081"),
     ],
 )
-def test_socks_proxy_has_its_own_default_port(address: str, expected: str):
+def test_proxy_url_has_port_1080_for_a_socks_proxy_without_a_port(address: str, expected: str):
     found = proxy_url(address, source="there")
     assert (str(found), found.port) == (expected, URL(expected).port)

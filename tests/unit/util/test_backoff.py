@@ -49,6 +49,6 @@ def test_exponential_delay_lies_between_base_and_cap(
     "wrong",
     [{"base": 0.0}, {"base": 2.0, "cap": 1.0}, {"cap": math.inf}, {"jitter": -0.1}, {"base": math.nan}],
 )
-def test_constructor_refuses_invalid_numbers(wrong: dict[str, float]):
+def test_exponential_delay_refuses_invalid_numbers(wrong: dict[str, float]):
     with pytest.raises(ValueError, match="back-off needs"):
         ExponentialDelay(**{"base": 1.0, "cap": 2.0, **wrong}, rng=random.Random(1))

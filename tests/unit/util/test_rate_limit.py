@@ -54,12 +54,12 @@ async def test_token_bucket_regains_token_of_a_cancelled_wait():
 
 
 @pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (float("inf"), 1), (1, 0)])
-async def test_constructor_refuses_invalid_numbers(rate: float, burst: int):
+async def test_token_bucket_refuses_invalid_numbers(rate: float, burst: int):
     with pytest.raises(ValueError, match="positive rate"):
         TokenBucket(rate=rate, burst=burst)
 
 
-async def test_repeats_report_at_once_then_less_and_less_often_with_a_count():
+async def test_repeats_count_at_once_then_less_and_less_often():
     repeats, told = Repeats(), []
     for _ in range(3600):
         if (times := repeats.count()) is not None:
@@ -68,7 +68,7 @@ async def test_repeats_report_at_once_then_less_and_less_often_with_a_count():
     assert told == [(0, 1), (60, 60), (180, 120), (420, 240), (900, 480), (1800, 900), (2700, 900)]
 
 
-async def test_repeats_report_at_once_again_after_a_long_quiet_time():
+async def test_repeats_count_at_once_again_after_a_long_quiet_time():
     repeats = Repeats()
     assert [repeats.count() for _ in range(3)] == [1, None, None]
     await asyncio.sleep(1000)
@@ -77,7 +77,7 @@ async def test_repeats_report_at_once_again_after_a_long_quiet_time():
     assert repeats.count() == 2
 
 
-async def test_rate_limited_log_omits_and_counts_lines_above_the_limit():
+async def test_lines_omits_and_counts_log_lines_above_the_limit():
     lines, written = Lines(per_minute=2), list[tuple[str, dict[str, int]]]()
 
     def write(event: str, **told: int) -> None:

@@ -14,6 +14,7 @@ from manager.webhook import JsonObject
 __all__ = [
     "NewThing",
     "OldThing",
+    "Operation",
     "Thing",
     "admission_review",
     "conversion_review",
@@ -50,8 +51,11 @@ def thing(name: str = "x", *, version: str = "v1", **more: Any) -> JsonObject:
     }
 
 
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
 def admission_review(
-    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"],
+    operation: Operation,
     *,
     new: Any = None,
     old: Any = None,

@@ -9,11 +9,6 @@ from benchmarks.summary import Summary, summarize
 from tests.support.benchmark_results import made_results, made_run
 
 
-def test_summarize_returns_median_minimum_and_maximum_of_rounds():
-    results = made_results(made_run("a"), "cold", a={"rate": [210.0, 190.0, 250.0]})
-    assert summarize(results, "cold", "a", "rate") == Summary(210.0, 190.0, 250.0, 3)
-
-
 def test_summarize_skips_slow_rounds_except_for_figures_that_speed_does_not_affect():
     figures = {
         "at_50.p99_ms": [9.0, 20.0, 10.0],
@@ -50,20 +45,7 @@ def test_aim_compares_with_the_better_setting_of_the_peer(
     assert aim.verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "verdict"),
-    [
-        # Go's was measured while the machine was half as fast, and twice as fast.
-        ((1.2, 1.0), (1.1, 2.0), "uncertain"),
-        ((2.9, 2.0), (1.1, 1.0), "not reached"),
-    ],
-)
-def test_aim_is_decided_when_machine_pace_makes_no_difference(
-    ours: tuple[float, float], theirs: tuple[float, float], verdict: str
-):
-    figures = {
-        peer: {"cpu_ms": [cpu], "pace_ms": [pace]}
-        for peer, (cpu, pace) in {"operator_manager": ours, "controller_runtime": theirs}.items()
-    }
-    (aim,) = aims_of(made_results(RUN, "cold", **figures))
-    assert aim.verdict == verdict
+def test_aim_is_uncertain_when_the_pace_of_the_machine_decides_it():
+    ours, theirs = {"cpu_ms": [1.2], "pace_ms": [1.0]}, {"cpu_ms": [1.1], "pace_ms": [2.0]}
+    (aim,) = aims_of(made_results(RUN, "cold", operator_manager=ours, controller_runtime=theirs))
+    assert aim.verdict == "uncertain"

@@ -62,9 +62,13 @@ class Cluster:
         self.wire.on("GET", "/apis/example.com/v1", resources(("foos", "Foo")))
         self.wire.on("GET", "/apis/apps/v1", resources(("deployments", "Deployment")))
         self.wire.on("GET", "/api/v1", resources(("pods", "Pod"), ("secrets", "Secret")))
-        self.wire.on("GET", f"{CORE}/events*", Reply.json({"metadata": {}, "items": []}))
+        self.serve("events")
         self.foo: dict[str, Any] = {"metadata": {"name": "foo", "namespace": "ns", "uid": "f"}}
         self.wire.on("GET", f"{BASE}/foos/foo", lambda _: Reply.json(self.foo))
+
+    def serve(self, plural: str, *items: Any) -> None:
+        """Serve a list of objects of a core kind."""
+        self.wire.on("GET", f"{CORE}/{plural}*", pages_of(list(items)))
 
     async def collect(self, *kinds: GroupVersionKind) -> Collected:
         transport = Transport(self.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
@@ -86,13 +90,13 @@ def pages_of(items: list[Any]) -> Callable[[Sent], Reply]:
 
 
 @pytest.mark.parametrize("kind", [POD, EVENT], ids=lambda kind: kind.kind)
-async def test_collect_shrinks_pages_and_stops_early_for_huge_objects(kind: GroupVersionKind):
+async def test_collector_shrinks_pages_and_stops_early_for_huge_objects(kind: GroupVersionKind):
     cluster, filled = Cluster(), pod(1, ready=False)
     filled["metadata"]["annotations"] = {"a": "x" * 400_000}
-    path = f"{CORE}/{kind.kind.lower()}s*"
-    cluster.wire.on("GET", path, pages_of([filled] * 1000))
+    plural = f"{kind.kind.lower()}s"
+    cluster.serve(plural, *[filled] * 1000)
     found = await cluster.collect(*({POD} & {kind}))
-    asked = [int(sent.query["limit"]) for sent in cluster.wire.sent("GET", path)]
+    asked = [int(sent.query["limit"]) for sent in cluster.wire.sent("GET", f"{CORE}/{plural}*")]
     assert asked[0] == 10
     assert set(asked[1:]) == {2}
     assert 150 < sum(asked) < 200
@@ -100,16 +104,16 @@ async def test_collect_shrinks_pages_and_stops_early_for_huge_objects(kind: Grou
     assert sum(len(str(each)) for each in found.events) < 10_000
 
 
-async def test_collect_keeps_only_shown_fields_and_truncates_texts():
+async def test_collector_keeps_only_shown_fields_and_truncates_texts():
     cluster, long = Cluster(), "y" * 100_000
     fat = dict.fromkeys(("reason", "message", "action", "reportingComponent"), long)
     series = {"count": 3, "state": long}
     event = {**fat, "metadata": {"name": "e"}, "related": {"name": long}, "series": series}
     condition = {"type": "Ready", "status": "False", "reason": "No", "message": long, "more": long}
-    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"metadata": {}, "items": [event] * 20}))
+    cluster.serve("events", *[event] * 20)
     cluster.foo |= {"spec": {"text": long}, "status": {"conditions": [condition] * 200, "text": long}}
-    pods = [owned(f"web-{each}", f"p{each}", "f", status={"conditions": [condition]}) for each in range(3)]
-    cluster.wire.on("GET", f"{CORE}/pods*", pages_of(pods))
+    status = {"conditions": [condition]}
+    cluster.serve("pods", *(owned(f"web-{each}", f"p{each}", "f", status=status) for each in range(3)))
     found = await cluster.collect(POD)
     explained = explanation_of(found)
     assert [each["message"][:3] for each in explained.events] == ["yyy"] * 20
@@ -121,9 +125,7 @@ async def test_collect_keeps_only_shown_fields_and_truncates_texts():
 
 async def test_explanation_shows_failing_pods_and_counts_the_rest():
     cluster = Cluster()
-    cluster.wire.on(
-        "GET", f"{CORE}/pods*", pages_of([pod(each, ready=each % 100 > 0) for each in range(10_000)])
-    )
+    cluster.serve("pods", *(pod(each, ready=each % 100 > 0) for each in range(10_000)))
     found = await cluster.collect(POD)
     explained = explanation_of(found)
     assert len(cluster.wire.sent("GET", f"{CORE}/pods*")) == 22
@@ -133,7 +135,7 @@ async def test_explanation_shows_failing_pods_and_counts_the_rest():
     assert len(to_text(explained)) < 3_000
 
 
-async def test_collect_stops_waiting_for_a_stalled_server():
+async def test_collector_stops_waiting_for_a_stalled_server():
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Stall())
     found = await cluster.collect(POD)
@@ -141,7 +143,7 @@ async def test_collect_stops_waiting_for_a_stalled_server():
     assert found.missing == [f"everything not found within {PATIENCE:g} s"]
 
 
-async def test_collect_skips_deeply_nested_object_and_keeps_others():
+async def test_collector_skips_deeply_nested_object_and_keeps_others():
     cluster = Cluster()
     nested = b'{"metadata":{"name":"x","managedFields":[%b]}}' % (b'{"f:a":' * 1100 + b"{}" + b"}" * 1100)
     bad = orjson.dumps(pod(1, ready=False))
@@ -157,9 +159,9 @@ async def test_collect_skips_deeply_nested_object_and_keeps_others():
 )
 async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any):
     cluster = Cluster()
-    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"metadata": {}, "items": [odd, pod(1, ready=False)]}))
+    cluster.serve("pods", odd, pod(1, ready=False))
     event = {"message": "a meteorite", "count": "\x1b[2J", "lastTimestamp": 7, "series": [], "metadata": 1}
-    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"metadata": {}, "items": [odd, event]}))
+    cluster.serve("events", odd, event)
     cluster.foo |= {"spec": {"selector": odd}, "status": odd}
     explained = explanation_of(await cluster.collect(POD))
     assert [each.name for each in explained.tree.children] == ["web-1"]
@@ -170,36 +172,29 @@ async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any
 
 
 @pytest.mark.parametrize("answer", [b"7", b"{", b'{"items":{}}', b'{"metadata":{"continue":7}}'], ids=str)
-async def test_collect_reports_malformed_list_and_shows_other_kinds(answer: bytes):
+async def test_collector_reports_malformed_list_and_shows_other_kinds(answer: bytes):
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, answer))
-    cluster.wire.on(
-        "GET", f"{CORE}/secrets*", Reply.json({"metadata": {}, "items": [owned("password", "s", "f")]})
-    )
+    cluster.serve("secrets", owned("password", "s", "f"))
     found = await cluster.collect(POD, SECRET)
     assert [child.name for child in found.root.children] == ["password"]
     [missing] = found.missing
     assert missing.startswith(f"Pod: GET {CORE}/pods: not a list")
 
 
-async def test_collect_skips_child_that_was_deleted_meanwhile():
+async def test_collector_skips_child_that_was_deleted_meanwhile():
     cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
-    cluster.wire.on(
-        "GET",
-        f"{base}*",
-        Reply.json({"metadata": {}, "items": [owned("gone", "a", "f"), owned("web", "b", "f")]}),
-    )
+    cluster.wire.on("GET", f"{base}*", pages_of([owned("gone", "a", "f"), owned("web", "b", "f")]))
     cluster.wire.on("GET", f"{base}/gone", Reply.status(404, "NotFound", "no such Deployment"))
     cluster.wire.on("GET", f"{base}/web", Reply.json(owned("web", "b", "f", spec={"replicas": 1})))
     found = await cluster.collect(DEPLOYMENT)
     assert [child.name for child in found.root.children] == ["web"]
 
 
-async def test_explanation_of_objects_that_own_each_other_ends():
+async def test_collector_stops_after_a_limit_of_levels_when_objects_own_each_other():
     cluster = Cluster()
     chain = [owned(f"foo-{each}", f"f{each}", f"f{each - 1}" if each else "f") for each in range(30)]
     chain += [owned("foo", "f", "f"), owned("foo", "f", "f0")]
-    cluster.wire.on("GET", f"{BASE}/foos?*", Reply.json({"metadata": {}, "items": chain}))
     cluster.wire.on("GET", f"{BASE}/foos", Reply.json({"metadata": {}, "items": chain}))
     found = await cluster.collect(FOO)
     assert found.missing == [f"everything below {MOST_LEVELS} levels"]
@@ -207,10 +202,10 @@ async def test_explanation_of_objects_that_own_each_other_ends():
     assert len(cluster.wire.sent("GET", f"{BASE}/foos")) == MOST_LEVELS
 
 
-async def test_collect_reads_limited_number_of_claims_per_pod():
+async def test_collector_reads_limited_number_of_claims_per_pod():
     cluster, waits = Cluster(), pod(1, ready=False)
     waits["spec"] = {"volumes": [{"persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(500)]}
-    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"metadata": {}, "items": [waits]}))
+    cluster.serve("pods", waits)
     cluster.wire.on("GET", "/api/v1", resources(("pods", "Pod"), ("claims", "PersistentVolumeClaim")))
     cluster.wire.on("GET", f"{CORE}/claims/*", Reply.json({"metadata": {"name": "c"}}))
     found = await cluster.collect(POD)
@@ -218,7 +213,7 @@ async def test_collect_reads_limited_number_of_claims_per_pod():
     assert f"PersistentVolumeClaim: only the first {MOST_SHOWN} of a pod were looked at" in found.missing
 
 
-async def test_collect_reports_a_kind_that_the_user_must_not_list():
+async def test_collector_reports_a_kind_that_the_user_must_not_list():
     cluster = Cluster()
     refused = Reply.status(403, "Forbidden", "deployments is forbidden")
     cluster.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments", refused)
@@ -227,11 +222,9 @@ async def test_collect_reports_a_kind_that_the_user_must_not_list():
     assert "not known: Deployment: you may not list them" in to_text(explanation_of(found))
 
 
-async def test_collect_requests_only_metadata_of_secrets():
+async def test_collector_requests_only_metadata_of_secrets():
     cluster = Cluster()
-    cluster.wire.on(
-        "GET", f"{CORE}/secrets*", Reply.json({"metadata": {}, "items": [owned("password", "s", "f")]})
-    )
+    cluster.serve("secrets", owned("password", "s", "f"))
     found = await cluster.collect(SECRET)
     assert [child.name for child in found.root.children] == ["password"]
     [asked] = [sent for sent in cluster.wire.sent("GET") if "/secrets" in sent.path]
@@ -287,7 +280,6 @@ async def test_explanation_text_strips_control_characters_of_objects():
 
 
 GOOD = {"conditions": [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}]}
-WAITING = {"reason": "ErrImagePull", "message": "not found"}
 
 
 class Rollout(Cluster):
@@ -306,59 +298,63 @@ class Rollout(Cluster):
         self.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments/web", Reply.json(deployment))
         self.wire.on("GET", "/apis/apps/v1/namespaces/ns/replicasets", pages_of([new_set]))
         self.wire.on("GET", "/apis/apps/v1/namespaces/ns/replicasets/web-new", Reply.json(new_set))
-        self.pod = owned("web-new-1", "p", "r2", status=new)
-        self.wire.on("GET", f"{CORE}/pods*", pages_of([self.pod]))
+        self.serve("pods", owned("web-new-1", "p", "r2", status=new))
 
 
-async def test_explanation_is_not_ready_while_an_update_is_stuck():
-    container = {"name": "main", "state": {"waiting": WAITING}}
-    found = await Rollout({"phase": "Pending", "containerStatuses": [container]}).collect(DEPLOYMENT)
-    explained = explanation_of(found)
-    assert not explained.ready
-    assert [(each.kind, each.reason) for each in explained.blocking] == [("Pod", "ImagePullBackOff")]
-    assert "Deployment web not ready: RollingOut: 1 of 3 pods are up to date" in to_text(explained)
+def waiting_pod(reason: str, **more: Any) -> dict[str, Any]:
+    waiting = {"name": "main", "state": {"waiting": {"reason": reason, "message": "not found"}}}
+    return {"phase": "Pending", "containerStatuses": [waiting], **more}
 
 
-async def test_explanation_is_ready_while_an_update_makes_progress():
-    starting = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
-    conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]
-    new = {"phase": "Pending", "containerStatuses": [starting], "conditions": conditions}
-    assert explanation_of(await Rollout(new).collect(DEPLOYMENT)).ready
+NOT_READY = {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}
+EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node had condition: [DiskPressure]."}
 
 
-async def test_explanation_is_ready_after_an_evicted_pod_was_replaced():
-    evicted = {"phase": "Failed", "reason": "Evicted", "message": "The node had condition: [DiskPressure]."}
-    explained = explanation_of(await Rollout(evicted, updated=3).collect(DEPLOYMENT))
-    assert explained.ready
-    assert "Evicted: The node had condition: [DiskPressure]." in to_text(explained)
+@pytest.mark.parametrize(
+    ("new_pod", "updated", "blocking", "line"),
+    [
+        (
+            waiting_pod("ErrImagePull"),
+            1,
+            [("Pod", "ImagePullBackOff")],
+            "Deployment web not ready: RollingOut: 1 of 3 pods are up to date",
+        ),
+        (waiting_pod("ContainerCreating", conditions=[NOT_READY]), 1, [], ""),
+        (EVICTED, 3, [], "Evicted: The node had condition: [DiskPressure]."),
+    ],
+    ids=["stuck", "progress", "evicted and replaced"],
+)
+async def test_explanation_is_ready_during_an_update_unless_the_update_is_stuck(
+    new_pod: dict[str, Any], updated: int, blocking: list[tuple[str, str]], line: str
+):
+    explained = explanation_of(await Rollout(new_pod, updated=updated).collect(DEPLOYMENT))
+    assert explained.ready is not bool(blocking)
+    assert [(each.kind, each.reason) for each in explained.blocking] == blocking
+    assert line in to_text(explained)
 
 
 async def test_explanation_names_the_event_of_an_unready_pod_once():
     cluster = Cluster()
     conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "[main]"}]
-    cluster.wire.on(
-        "GET", f"{CORE}/pods*", pages_of([owned("web", "p", "f", status={"conditions": conditions})])
-    )
+    cluster.serve("pods", owned("web", "p", "f", status={"conditions": conditions}))
     event = {"type": "Warning", "reason": "Unhealthy", "message": "Readiness probe failed: refused"}
     stale = {**event, "reason": "FailedScheduling", "message": "0/1 nodes", "lastTimestamp": "9"}
-    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"metadata": {}, "items": [stale, event]}))
+    cluster.serve("events", stale, event)
     text = to_text(explanation_of(await cluster.collect(POD)))
     assert "Pod web: Unhealthy: Readiness probe failed: refused" in text
     assert "Unhealthy: Unhealthy" not in text
 
 
-CRASHED = {"exitCode": 71, "reason": "Error"}
-
-
 def crashed(name: str = "web", **ended: Any) -> dict[str, Any]:
     state = {"waiting": {"reason": "CrashLoopBackOff"}}
-    container = {"name": "main", "state": state, "lastState": {"terminated": {**CRASHED, **ended}}}
+    last = {"terminated": {"exitCode": 71, "reason": "Error", **ended}}
+    container = {"name": "main", "state": state, "lastState": last}
     return owned(name, f"uid-{name}", "f", status={"phase": "Running", "containerStatuses": [container]})
 
 
 async def test_explanation_of_a_crash_loop_without_a_message_quotes_the_last_log_line():
     cluster = Cluster()
-    cluster.wire.on("GET", f"{CORE}/pods*", pages_of([crashed()]))
+    cluster.serve("pods", crashed())
     cluster.wire.on("GET", f"{CORE}/pods/web/log*", Reply(body=b"\x1b[31mout of\x1b[0m luck\n"))
     (blocking,) = explanation_of(await cluster.collect(POD)).blocking
     assert blocking.message == "container main ended with exit code 71: out of luck"
@@ -366,12 +362,11 @@ async def test_explanation_of_a_crash_loop_without_a_message_quotes_the_last_log
     assert (sent.query["previous"], sent.query["tailLines"], sent.query["container"]) == ("true", "1", "main")
 
 
-async def test_explanation_is_the_same_without_a_readable_pod_log():
+async def test_explanation_of_a_crash_loop_has_no_log_line_when_the_pod_log_cannot_be_read():
     cluster = Cluster()
     names = [f"web-{number}" for number in range(9)]
-    cluster.wire.on("GET", f"{CORE}/pods*", pages_of([crashed("said", message="so"), *map(crashed, names)]))
-    refusal = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
-    cluster.wire.on("GET", f"{CORE}/pods/web-*", Reply.json(refusal, status=403))
+    cluster.serve("pods", crashed("said", message="so"), *map(crashed, names))
+    cluster.wire.on("GET", f"{CORE}/pods/web-*", Reply.status(403, "Forbidden", "no"))
     first, *others = explanation_of(await cluster.collect(POD)).blocking
     assert first.message == "container main ended with exit code 71: so"
     assert {each.message for each in others} == {"container main ended with exit code 71"}

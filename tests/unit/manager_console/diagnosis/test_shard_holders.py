@@ -30,77 +30,60 @@ def leases_by(wire: ScriptedWire) -> ShardLeases:
     return ShardLeases(transport, namespace=NAMESPACE, name=NAME)
 
 
-@pytest.fixture
-def leases(program: Program) -> ShardLeases:
-    wire = ScriptedWire()
-    program.server.serve(wire)
-    return leases_by(wire)
-
-
 async def read(leases: ShardLeases) -> Holders:
     holders = await leases.read()
     assert holders is not None
     return holders
 
 
-async def test_leases_read_names_the_holder_of_each_shard(program: Program, leases: ShardLeases):
-    replicas = await program.start("a", "b", "c")
+def named(holders: Holders) -> set[tuple[str, bool]]:
+    """Return the holders of all shards, each with a flag: is the holder silent?"""
+    return {(held.name, held.silent) for held in holders.shards}
+
+
+async def test_shard_leases_read_names_the_holder_of_each_shard_and_calls_a_crashed_holder_silent(
+    program: Program,
+):
+    wire = ScriptedWire()
+    program.server.serve(wire)
+    leases = leases_by(wire)
+    assert await leases.read() is None, "there are no shards"
+    a, b = await program.start("a", "b")
     holders = await read(leases)
     assert len(holders.shards) == COUNT
-    for replica in replicas:
+    for replica in (a, b):
         mine = {number for number, held in enumerate(holders.shards) if held.name == replica.identity}
         assert mine == replica.permitted
-    assert {each.name for each in holders.replicas} == {"a", "b", "c"}
-    assert not any(each.silent for each in (*holders.shards, *holders.replicas))
-
-
-async def test_leases_read_calls_a_crashed_replica_silent_until_its_shards_move(
-    program: Program, leases: ShardLeases
-):
-    (a,) = await program.start("a")
-    await a.kill()
-    assert {(held.name, held.silent) for held in (await read(leases)).shards} == {("a", False)}
-    await asyncio.sleep(16)
-    holders = await read(leases)
-    assert {(held.name, held.silent) for held in (*holders.shards, *holders.replicas)} == {("a", True)}
-    owner = holders.owner("foo", UID, shared_out=False)
-    assert owner_text(owner).startswith(f"shard 0 of {COUNT}, which a has renewed last 1")
-    await program.start("b")
-    await asyncio.sleep(16)
-    assert {(held.name, held.silent) for held in (await read(leases)).shards} == {("b", False)}
-
-
-async def test_leases_read_names_no_holder_of_released_shards(program: Program, leases: ShardLeases):
-    (a,) = await program.start("a")
-    await a.stop()
-    holders = await read(leases)
-    assert {(held.name, held.silent) for held in holders.shards} == {("", False)}
-    assert not holders.replicas
-
-
-async def test_leases_read_returns_none_without_shards(program: Program, leases: ShardLeases):
-    assert await leases.read() is None
-    await program.lead("a")
-    assert await leases.read() is None
-
-
-async def test_shard_holders_find_the_owner_of_an_object_by_the_shard_of_its_uid(
-    program: Program, leases: ShardLeases
-):
-    await program.start("a", "b")
-    holders = await read(leases)
+    assert {(each.name, each.silent) for each in holders.replicas} == {("a", False), ("b", False)}
     shared, first = (holders.owner("foo", UID, shared_out=each) for each in (True, False))
     number = ShardSet.of(COUNT, ()).number_of(UID)
     assert (shared.controller, shared.shard, shared.shards) == ("foo", number, COUNT)
-    assert shared.holder == holders.shards[number].name
-    assert owner_text(shared) == f"shard {number} of {COUNT}, which {shared.holder} holds"
+    assert owner_text(shared) == f"shard {number} of {COUNT}, which {holders.shards[number].name} holds"
     # An object that is not shared out is the first shard's, whatever its UID.
     assert (first.shard, first.holder) == (0, holders.shards[0].name)
     shared.holder = ""
     assert owner_text(shared) == f"shard {number} of {COUNT}, which no replica holds"
+    await b.stop()
+    await asyncio.sleep(5)
+    await a.kill()
+    assert named(await read(leases)) == {("a", False)}
+    await asyncio.sleep(16)
+    holders = await read(leases)
+    assert named(holders) == {("a", True)}
+    assert {(each.name, each.silent) for each in holders.replicas} == {("a", True)}
+    owner = holders.owner("foo", UID, shared_out=False)
+    assert owner_text(owner).startswith(f"shard 0 of {COUNT}, which a has renewed last 1")
+    (c,) = await program.start("c")
+    await asyncio.sleep(16)
+    assert named(await read(leases)) == {("c", False)}
+    await c.stop()
+    holders = await read(leases)
+    assert (named(holders), holders.replicas) == ({("", False)}, [])
+    await program.lead("a")
+    assert await leases.read() is None
 
 
-async def test_concurrent_pages_share_one_read_of_the_shard_leases(program: Program):
+async def test_shard_holders_read_the_leases_once_for_concurrent_pages(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     (a,) = await program.start("a")
@@ -109,6 +92,9 @@ async def test_concurrent_pages_share_one_read_of_the_shard_leases(program: Prog
     shard = holders.shard_of("foo", UID)
     assert shard == ShardSet.of(COUNT, ()).number_of(UID)
     assert (holders.shard_of("pet", UID), holders.shard_of("everywhere", UID)) == (0, None)
+    hidden = await holders.owner("foo", shard, may_know=False)
+    assert owner_text(hidden).endswith("its holder is not known: you may not get its lease")
+    assert not wire.requests
     looks = (holders.owner("foo", shard, may_know=True) for _ in range(50))
     owners, replicas = await asyncio.gather(asyncio.gather(*looks), holders.replicas())
     assert [(each.holder, each.here) for each in owners] == [(a.identity, False)] * 50
@@ -121,16 +107,6 @@ async def test_concurrent_pages_share_one_read_of_the_shard_leases(program: Prog
     await asyncio.sleep(2.5)
     await holders.replicas()
     assert len(wire.sent("GET", LEASES)) == 2
-
-
-async def test_shard_holders_hide_the_holder_and_send_no_request_without_the_right():
-    wire = ScriptedWire()
-    owner = await ShardHolders(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True}).owner(
-        "foo", 3, may_know=False
-    )
-    assert (owner.shard, owner.holder) == (3, None)
-    assert owner_text(owner) == "shard 3 of 4; its holder is not known: you may not get its lease"
-    assert not wire.requests
 
 
 @pytest.mark.parametrize(
@@ -171,7 +147,7 @@ async def test_shard_holders_list_at_most_64_replicas():
     assert not any(row["silent"] for row in told["rows"])
 
 
-async def test_leases_read_ignores_a_lease_without_the_label_under_a_shards_name():
+async def test_shard_leases_read_ignores_a_lease_without_the_label_of_a_shard():
     wire = ScriptedWire()
     foreign = {**lease(1, holderIdentity="x"), "metadata": {"name": f"{NAME}-1", "labels": {}}}
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": [lease(0, holderIdentity="a"), foreign]}))

@@ -8,10 +8,9 @@ import pytest
 
 from controllers.main import PROGRAM
 from devcluster import DevCluster
-from manager.api import ObjectKey
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager_tools.migration.definitions import Definitions, RetryingClient, StoredDefinition
+from manager_tools.migration.definitions import Definitions, RetryingClient
 from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome
 from tests.support.scripted_wire import ScriptedWire
@@ -24,26 +23,12 @@ class Heard:
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
 
-    def begins(self, definition: StoredDefinition, *, after: int) -> None:
-        self.told.append(("begins", after))
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *given, **named: self.told.append((name, *given, *named.values()))
 
-    def settling(self, seconds: float) -> None:
-        self.told.append(("settling", seconds))
-
-    def advanced(self, done: int, total: int | None) -> None:
-        self.told.append(("advanced", done, total))
-
-    def refused(self, key: ObjectKey, reason: str) -> None:
-        self.told.append(("refused", str(key), reason))
-
-    def waiting(self, problem: str) -> None:
-        self.told.append(("waiting", problem))
-
-    def begins_anew(self) -> None:
-        self.told.append(("begins anew",))
-
-    def of(self, what: str) -> list[tuple[Any, ...]]:
-        return [each[1:] for each in self.told if each[0] == what]
+    def of(self, name: str) -> list[tuple[Any, ...]]:
+        """Return the arguments of each call of a method."""
+        return [each[1:] for each in self.told if each[0] == name]
 
 
 @pytest.fixture
@@ -61,7 +46,7 @@ class Run:
     def __init__(self, wire: ScriptedWire, **options: Any) -> None:
         rng = random.Random(1)
         transport = Transport(wire, metrics=Metrics(), rng=rng, user_agent="test")
-        self.heard = Heard()
+        self.heard: Any = Heard()
         client = RetryingClient(transport, rng, tell=self.heard.waiting)
         self.definitions = Definitions(client, PROGRAM)
         chosen = MigrationOptions(**{"page_size": 3, "concurrency": 2, **options})

@@ -179,19 +179,6 @@ def test_simulate_refuses_an_unwritable_report_file_before_the_first_run(tmp_pat
         simulate([f"--matrix={page}"], [EndingOperator])
 
 
-@pytest.mark.whole
-def test_simulation_matrix_page_has_a_row_for_each_kind_of_fault(tmp_path: Path):
-    page = tmp_path / "faults.md"
-    arguments = [f"--matrix={page}", "--seeds=1", "--minutes=1", "--jobs=1"]
-    assert simulate(arguments, [GreetingOperator]) == 0
-    text = page.read_text()
-    assert f"$ mine simulate --matrix {page} --seeds 1 --minutes 1\n" in text
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
-    assert [row[0].strip("`") for row in rows] == list(KINDS_OF_FAULT)
-    assert {tuple(row[3:]) for row in rows} == {("0", "0")}
-    assert all(row[2].startswith("1 of 1, ") for row in rows)
-
-
 def test_simulation_matrix_row_shows_the_number_of_lost_children():
     operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
     steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from controllers.main import OPERATORS
-from devcluster.storage import Store
-from manager.cache.sink import Sink
-from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.faults import _STUCK
 from manager_tools.simulation.plan import OF_CERTIFICATES, Fault, Plan, plan_of
@@ -48,12 +42,12 @@ SEEN = {
 """What the time line has if, and only if, a fault has happened."""
 
 
-def with_fault(what: str, *, seed: int, seconds: float = 20.0, operators: tuple = MEMCACHED) -> Plan:
+def with_fault(what: str, *, seed: int) -> Plan:
     """Plan a seed in which this fault alone happens again and again during users' actions."""
     keeps = what in OF_CERTIFICATES
-    plan = replace(plan_of(seed, operators, minutes=3), replicas=2, keeps_certificates=keeps)
+    plan = replace(plan_of(seed, MEMCACHED, minutes=3), replicas=2, keeps_certificates=keeps)
     wrong = tuple(
-        Fault(max(0.5, step.at - 0.2), what, replica=number % 2, seconds=seconds, size=0.8, draw=number)
+        Fault(max(0.5, step.at - 0.2), what, replica=number % 2, seconds=20.0, size=0.8, draw=number)
         for number, step in enumerate(plan.steps[::3])
     )
     return replace(plan, faults=wrong)
@@ -84,7 +78,7 @@ def test_simulated_fault_appears_in_the_timeline_and_operators_recover(what: str
     assert outcome.digest != without.digest
 
 
-def test_weather_keeps_the_second_change_when_the_first_change_ends():
+def test_weather_keeps_a_later_change_when_an_earlier_change_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
@@ -93,67 +87,6 @@ def test_weather_keeps_the_second_change_when_the_first_change_ends():
     assert (weather.lag, weather.stale) == (20.0, 0.0)
     second()
     assert weather == Weather()
-
-
-def with_handovers(plan: Plan) -> Plan:
-    """End a replica after each fault has begun; another acquires the lease while the disk is stuck."""
-    pairs = (
-        (replace(each, draw=STUCK), replace(each, at=each.at + 0.3, what="stop", seconds=1.0))
-        for each in plan.faults
-    )
-    return replace(plan, faults=tuple(fault for pair in pairs for fault in pair))
-
-
-def found(what: str, *, at_handovers: bool) -> bool:
-    """Return whether a seed with only that fault finds a violation."""
-    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(12, 24))
-    return any(
-        run(with_handovers(plan) if at_handovers else plan, MEMCACHED, compare=False).violations
-        for plan in plans
-    )
-
-
-async def at_once(*_: object) -> None:
-    return None
-
-
-def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Store, "durable", at_once)
-
-
-def reuses_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TokenFile, "LIFETIME", math.inf)
-    renewed = Credentials._renewed
-    patch.setattr(Credentials, "_renewed", lambda self, _: renewed(self, None))
-
-
-def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
-    original = Sink.event
-
-    def event(self: Sink, kind: str, raw: Any) -> None:
-        if kind != "MODIFIED" or self.store.records.get(self.decoder.look(raw).key) is not None:
-            original(self, kind, raw)
-
-    patch.setattr(Sink, "event", event)
-
-
-PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "power": answers_before_it_is_on_the_disk,
-    "token": reuses_a_rejected_token,
-    "skips": forgets_changes_of_what_was_never_added,
-}
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("what", PLANTED)
-def test_fault_type_finds_a_planted_bug_that_cut_connections_do_not_find(
-    what: str, monkeypatch: pytest.MonkeyPatch
-):
-    PLANTED[what](monkeypatch)
-    # A lost write does harm when it is the acquisition of a lease.
-    at_handovers = what == "power"
-    assert not found("cut", at_handovers=at_handovers)
-    assert found(what, at_handovers=at_handovers)
 
 
 def test_simulation_accepts_the_late_stop_of_a_frozen_process():
@@ -177,7 +110,7 @@ def test_power_fault_restores_a_crd_whose_deletion_was_lost():
     assert not outcome.violations, story_of(outcome)
 
 
-def test_power_fault_repairs_a_corrupted_ca_bundle_when_that_write_is_lost():
+def test_power_fault_restores_a_spoiled_ca_bundle_when_the_spoiling_write_is_lost():
     wrong = (Fault(60.0, "power", 0, 1.0, draw=STUCK), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
     said = lines(outcome)

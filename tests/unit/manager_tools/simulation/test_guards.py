@@ -155,7 +155,7 @@ class CarefulOperator(GreetingOperator):
         await super().reconcile(greeting, ctx)
 
 
-def test_guards_allow_simulated_calls_and_restore_the_originals_after_a_run():
+def test_simulation_allows_simulated_calls_and_restores_the_originals_after_a_run():
     before = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start
     assert not run(SHORT, [CarefulOperator]).violations
     after = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start

@@ -1,12 +1,11 @@
-"""Simulated operators of the kinds that authors write: schedules, timers, times to live, pods, HTTP."""
+"""Simulated operators with timers, times to live, pods and HTTP services."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -21,30 +20,27 @@ from manager_kinds.core_v1 import ConfigMap, Pod, Secret
 from manager_tools.simulation import assert_holds
 from manager_tools.simulation.guards import NotRepeatable
 from manager_tools.simulation.plan import Plan, Step, plan_of
-from manager_tools.simulation.seeds import Outcome, run, shrunk
+from manager_tools.simulation.seeds import Outcome, run
 from manager_tools.testing import VirtualClock, operated
 
 
 class TickSpec(ApiModel):
     """When."""
 
-    minutes: int = Field(default=10, ge=1, le=60)
-    keep: int = Field(default=3, ge=1, le=5)
     ttl: int = Field(default=600, ge=60, le=3600)
 
 
 class TickStatus(Status, conditions={"Ready": "all is as wanted"}):
-    """The last tick and the next."""
+    """The last tick."""
 
     last: datetime | None = None
-    next: str = ""
     seconds: int = 0
     text: str = ""
 
 
 @crd()
 class Tick(Resource, group="test.example.com", version="v1", plural="ticks"):
-    """Something that is due now and then."""
+    """Something that a clock changes."""
 
     spec: TickSpec = Field(default_factory=TickSpec)
     status: TickStatus = Field(default_factory=TickStatus)
@@ -52,29 +48,6 @@ class Tick(Resource, group="test.example.com", version="v1", plural="ticks"):
 
 def child_of(tick: Tick, suffix: str) -> ObjectMeta:
     return ObjectMeta(name=f"{tick.metadata.name}-{suffix}", namespace=tick.metadata.namespace)
-
-
-def slot_of(tick: Tick) -> tuple[datetime, float]:
-    """Return the beginning of the current slot, and the seconds until the next one."""
-    now, length = clock.now().timestamp(), tick.spec.minutes * 60
-    return datetime.fromtimestamp(now // length * length, UTC), length - now % length
-
-
-class TickOperator(Operator[Tick]):
-    """Operator that makes a ConfigMap each few minutes, and keeps the last ones."""
-
-    owns = (ConfigMap,)
-    rights = (rbac(groups="", resources="configmaps", verbs="delete"),)
-
-    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
-        slot, left = slot_of(tick)
-        await ctx.apply(ConfigMap(metadata=child_of(tick, f"{slot:%H%M}"), data={"at": slot.isoformat()}))
-        there = sorted(await ctx.children(ConfigMap), key=lambda each: each.data.get("at", ""))
-        for each in there[: -tick.spec.keep]:
-            await ctx.delete(each)
-        tick.status.last, tick.status.next = slot, f"next at {slot + timedelta(minutes=tick.spec.minutes)}"
-        ctx.condition("Ready", True, "AsWanted")
-        return Result(requeue_after=left)
 
 
 class TimerOperator(Operator[Tick]):
@@ -124,7 +97,7 @@ class PodOperator(Operator[Tick]):
         ctx.condition("Ready", True, "AsWanted")
 
 
-@pytest.mark.parametrize("operator", [TickOperator, TimerOperator, ExpiryOperator, PodOperator])
+@pytest.mark.parametrize("operator", [TimerOperator, ExpiryOperator, PodOperator])
 def test_assert_holds_passes_for_operators_that_use_the_clock_or_own_pods(operator: type[Operator[Any]]):
     assert_holds(operator, seeds=range(2), minutes=3)
 
@@ -144,45 +117,6 @@ def test_assert_holds_ignores_differences_in_the_named_fields():
     outcome = run(plan_of(1, operators, minutes=2), operators)
     assert {"status: seconds" in each.what for each in outcome.violations} == {True}
     assert_holds(AgeOperator, seeds=[1], minutes=2, may_differ=["seconds"])
-
-
-class ForgetfulTickOperator(TickOperator):
-    """Operator that never repairs one of its children."""
-
-    kind = Tick
-    name = "tick"
-    owns = (ConfigMap, Secret)
-
-    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
-        if not tick.status.text:
-            keep = base64.b64encode(str(tick.spec.keep).encode()).decode()
-            await ctx.apply(Secret(metadata=child_of(tick, "spec"), data={"keep": keep}))
-            tick.status.text = "written"
-        return await super().reconcile(tick, ctx)
-
-
-class RacingOperator(Operator[Tick]):
-    """Asks for the time, and fights with itself over a ConfigMap in turn."""
-
-    owns = (ConfigMap,)
-
-    async def reconcile(self, tick: Tick, ctx: Context) -> None:
-        tick.status.last = tick.status.last or clock.now()
-        text = str(tick.metadata.resource_version)
-        await asyncio.sleep(20)
-        await ctx.apply(ConfigMap(metadata=child_of(tick, "x"), data={"text": text}))
-        tick.status.text = text
-
-
-@pytest.mark.parametrize(
-    ("operator", "what"),
-    [(ForgetfulTickOperator, "not as a fresh install"), (RacingOperator, "never becomes calm")],
-)
-def test_simulation_finds_bugs_of_operators_that_read_the_clock(operator: type[Operator[Any]], what: str):
-    outcomes = (run(plan_of(seed, (operator,)), (operator,)) for seed in range(12))
-    failed = next((each for each in outcomes if each.violations), None)
-    assert failed is not None
-    assert what in failed.violations[0].what
 
 
 CREATED = Plan(seed=0, replicas=1, steps=(Step(at=0.0, act="create", kind=0, draw=1),), faults=())
@@ -257,15 +191,3 @@ async def test_operated_refuses_services_without_a_virtual_clock():
 def test_services_refuse_an_address_without_scheme_host_and_port(url: str):
     with pytest.raises(ValueError, match=f"services: '{url}' is no http\\(s\\)://HOST"):
         assert_holds(CallingOperator, seeds=[1], services={url: tag})
-
-
-def test_shrunk_stops_at_its_time_limit():
-    operators = (ForgetfulTickOperator,)
-    found = next(
-        each for each in (run(plan_of(seed, operators), operators) for seed in range(12)) if each.violations
-    )
-    began = time.process_time()
-    small = shrunk(found, operators, seconds=5)
-    assert time.process_time() - began < 20
-    assert small.sort == found.sort
-    assert len(small.plan.steps) + len(small.plan.faults) < len(found.plan.steps) + len(found.plan.faults)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.simulation import assert_holds
 from manager_tools.simulation.plan import Plan, plan_of
-from manager_tools.simulation.seeds import run, shrunk, story_of
+from manager_tools.simulation.seeds import Outcome, run, shrunk, story_of
 from manager_tools.simulation.world import World
 from tests.support import ROOT
 
@@ -290,20 +291,33 @@ def test_simulation_observes_every_fourth_seed_and_certificate_plans_for_half_an
 
 
 SHORT = (35, 13, 19)
-"""Seeds with few steps, in which it is found what the operator of the page does wrong."""
+"""Seeds with few steps that find the fault of the operator of the page."""
+
+
+def failed_run() -> Outcome:
+    """Return a run that finds the fault of the operator of the page."""
+    operators = (ForgetfulOperator,)
+    outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in SHORT)
+    return next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
 
 
 @pytest.mark.long
 def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
-    operators = (ForgetfulOperator,)
-    outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in SHORT)
-    found = next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
+    operators, found = (ForgetfulOperator,), failed_run()
     small = shrunk(found, operators)
     assert small.sort == found.sort
     assert len(small.plan.steps) <= 4
     again = run(Plan.from_json(small.plan.to_json(), kinds=1), operators)
     assert again.violations == small.violations
     assert again.digest == small.digest
+
+
+def test_shrunk_plan_search_stops_at_the_time_limit():
+    found, began = failed_run(), time.process_time()
+    small = shrunk(found, (ForgetfulOperator,), seconds=2)
+    assert time.process_time() - began < 10
+    assert small.sort == found.sort
+    assert len(small.plan.steps) + len(small.plan.faults) < len(found.plan.steps) + len(found.plan.faults)
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,23 @@
-"""Continuous creation of objects by several users, to detect failed requests."""
+"""Continuous requests of several users, to detect failed requests."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Self
 
-from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 
 
 class Load:
-    """Load of several users for the length of a `with` block; the server stores none of their objects."""
+    """Load of several users for the length of a `with` block."""
 
-    def __init__(
-        self,
-        plane: ControlPlane,
-        path: str,
-        body: Mapping[str, Any],
-        *,
-        callers: int = 4,
-        every: float = 0.08,
-    ) -> None:
-        """Let each of `callers` create `body` at `path`, 50 times a second together."""
-        self._plane, self._path, self._body = plane, path, body
-        self._callers, self._every = callers, every
+    def __init__(self, *requests: Callable[[], object], callers: int = 4, every: float = 0.08) -> None:
+        """Let each of `callers` threads send one of the requests, in turn, every `every` seconds."""
+        self._requests, self._callers, self._every = itertools.cycle(requests), callers, every
         self._ended = threading.Event()
         self.calls = 0
         self.failures: Counter[str] = Counter()
@@ -43,7 +34,7 @@ class Load:
             thread.join()
 
     def wait_for_progress(self) -> None:
-        """Return when each user may have created one more."""
+        """Return when each user may have sent one more."""
         enough = self.calls + 2 * self._callers
 
         def reached() -> None:
@@ -55,7 +46,7 @@ class Load:
         following = time.monotonic()
         while not self._ended.is_set():
             try:
-                self._plane.api.request("POST", self._path, query={"dryRun": "All"}, body=self._body)
+                next(self._requests)()
             except Exception as error:  # noqa: BLE001 - whatever it is, a user has seen it
                 self.failures[str(error)] += 1
             self.calls += 1
