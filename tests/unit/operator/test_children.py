@@ -267,9 +267,6 @@ def test_changed_fields_contains_only_desired_and_removed_fields():
     after.metadata.labels = {"for": "you", "theirs": "2", "new": "b"}
     after.metadata.annotations = {"revision": "2"}
     assert changed_fields(before, after, wanted) == [".metadata.labels.for", ".metadata.labels.old"]
-
-
-def test_changed_fields_contains_restored_owner_references():
     before, after = secret("child"), secret("child")
     after.metadata.owner_references = [OwnerReference(api_version="v1", kind="Pod", name="one", uid="1")]
     assert changed_fields(before, after, secret("child")) == [".metadata.ownerReferences"]

@@ -106,13 +106,6 @@ async def running(controller: Controller) -> AsyncIterator[None]:
 BY_LABEL = Watch(Pod, label="foo")
 
 
-async def test_cache_watches_each_kind_and_projection_once(host: Host):
-    host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
-    host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
-    watched = [(each.spec.resource, each.spec.projection) for each in host.cache.informers]
-    assert watched == [("foos.tutorial.my.domain", "full"), ("pods", "full"), ("pods", "metadata")]
-
-
 async def test_each_event_source_can_have_its_own_selection(host: Host):
     here, node = Selection.of(namespaces=["here"]), Selection.of(field_selector="spec.nodeName=n1")
     owned, read = Selection.of(label_selector="app=foo"), Selection.of(label_selector="app=bar")

@@ -93,7 +93,7 @@ async def keyed(server: ApiServer) -> AsyncIterator[Stage]:
         yield Stage(server, store)
 
 
-async def test_new_pet_causes_two_api_writes_and_one_add_call(stage: Stage):
+async def test_new_or_changed_pet_causes_few_api_writes_and_store_calls(stage: Stage):
     key = stage.create()
     assert await stage.process.reconcile(key) is None
     # The first record shows whether the store knows keys.
@@ -107,21 +107,19 @@ async def test_new_pet_causes_two_api_writes_and_one_add_call(stage: Stage):
     assert stage.says(key, "StoreReachable") == ("True", "Answered")
     assert stage.process.events.reasons == [("thor", "Added")]
     stage.fate.passed.clear()
-    assert await stage.process.reconcile(stage.create("second")) is None
+    second = stage.create("second")
+    assert await stage.process.reconcile(second) is None
     # Where it does, nothing that is there already can be this Pet's.
     searches = [] if stage.process.store.knows_keys else ["search"]
     assert stage.fate.passed == ["patch metadata", *searches, "add", "patch status"]
-
-
-async def test_pet_change_updates_the_same_record(stage: Stage):
-    key = await stage.created()
-    before = stage.pet(key).status.id
+    # A change of the Pet updates its record.
+    await stage.delete(second)
     stage.server.change(key, name="Thorbert", species="bird", birthday="2019-12-31")
     stage.restart()
     await stage.process.settle(key)
-    (record,) = await stage.store.pets()
-    assert (record.id, record.name, record.type) == (before, "Thorbert", PetType.BIRD)
-    assert record.birthday == datetime.date(2019, 12, 31)
+    (changed,) = await stage.store.pets()
+    assert (changed.id, changed.name, changed.type) == (record.id, "Thorbert", PetType.BIRD)
+    assert changed.birthday == datetime.date(2019, 12, 31)
     assert stage.process.events.reasons == [("thor", "Updated")]
 
 
