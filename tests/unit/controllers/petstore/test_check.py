@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +14,6 @@ from manager.api import ObjectKey
 from petstore.client import Pet as Record
 from petstore.client import PetType
 from petstore.embedded import EmbeddedStore
-from tests.support.petstores import pet as thor
 from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.petstore.world import ApiServer, Process
 
@@ -129,41 +128,3 @@ async def test_check_yields_to_other_tasks_after_each_large_pet(scene: Scene, lo
     await scene.check(lambda _: asked_in.append(turn))
     task.cancel()
     assert len(set(asked_in)) == len(keys)
-
-
-async def test_check_repairs_unreadable_records_and_still_checks_other_pets(
-    server: ApiServer, store: EmbeddedStore
-):
-    (theirs,) = await store.client.add([thor()])
-    unreadable = {theirs}
-
-    async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Leave out the birthdays of unreadable records, until they are updated."""
-        answer = await call()
-        if method == "UpdatePets":
-            unreadable.intersection_update({theirs})
-        for record in answer if method == "SearchPets" else ():
-            if record.id in unreadable:
-                record.ClearField("birthday")
-        return answer
-
-    client = store.another_client(around=around)
-    process = Process(server, client, Fate())
-    key = server.create("thor", {"name": "Thor", "species": "dog", "birthday": "2021-04-01"})
-    await process.settle(key)
-    identity = server.pets[key]["status"]["id"]
-    assert {pet.id for pet in await store.pets()} == {theirs, identity}
-
-    # Its own is found by the check, and mended.
-    unreadable.add(identity)
-    sent: list[ObjectKey] = []
-    await StoreCheck(client, process.pets, sent.append, process.availability).check()
-    assert sent == [key]
-    await process.settle(key)
-    assert server.pets[key]["status"]["id"] == identity
-    assert unreadable == {theirs}
-
-    unreadable.add(identity)
-    server.delete(key)
-    await process.settle(key)
-    assert [pet.id for pet in await store.pets()] == [theirs]
