@@ -159,7 +159,7 @@ def condition(name: str, status: str = "True") -> dict[str, Any]:
     return {"type": name, "status": status, "reason": "Set", "message": "", "lastTransitionTime": None}
 
 
-def test_resource_take_updates_objects_inside_the_status_in_place():
+def test_resource_take_updates_nested_status_objects_in_place():
     held = batch(status={"last": {"name": "one"}, "steps": [{"name": "one"}], "parts": {"a": {"name": "x"}}})
     status, last, steps = held.status, held.status.last, held.status.steps
     first, seen, parts = steps[0], status.seen, status.parts
@@ -189,7 +189,7 @@ def test_resource_take_keeps_local_changes_made_during_the_write():
     assert held.status.last == Step(name="theirs")
 
 
-def test_resource_take_adds_server_side_changes_to_fields_that_were_not_sent():
+def test_resource_take_adds_changes_of_the_server_to_fields_that_the_write_did_not_send():
     held = batch(spec={"name": "one"}, status={"phase": "old", "conditions": [condition("Ready")]})
     held.metadata.annotations["ours"] = "not sent yet"
     held.status.seen["ours"] = 1
@@ -218,7 +218,7 @@ class Accounts(Resource, group="test.example.com", version="v1", plural="account
     status: Account | None = None
 
 
-def test_resource_take_keeps_secret_values_that_json_masks():
+def test_resource_take_keeps_secret_values_that_the_json_form_masks():
     user = {"name": "a", "password": "hidden"}
     first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": [user], "status": user}
     held = Accounts.decode(orjson.dumps(first))
@@ -239,7 +239,7 @@ def test_resource_take_keeps_secret_values_that_json_masks():
         ([], ["a"], ["a"]),
     ],
 )
-def test_resource_take_matches_items_of_the_local_list_with_items_of_the_server(
+def test_resource_take_keeps_the_identity_of_list_items_that_the_server_has_stored(
     held: list[str], stored: list[str], taken: list[str]
 ):
     obj = batch(status={"steps": [{"name": each} for each in held]})
@@ -267,7 +267,7 @@ class Limited(Resource, group="test.example.com", version="v1", plural="limiteds
     status: BatchStatus = Field(default_factory=BatchStatus)
 
 
-def test_resource_take_keeps_an_unsent_change_that_the_model_refuses():
+def test_resource_take_keeps_an_unsent_change_when_the_model_refuses_its_value():
     first = {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"a": 1, "b": 1}}
     held = Limited.decode(orjson.dumps(first))
     held.spec["a"] = -1
@@ -484,7 +484,7 @@ def test_unstructured_parse_treats_a_manifest_without_namespace_as_cluster_scope
         Unstructured.parse({**wire, "metadata": "none"})
 
 
-def test_take_over_updates_a_model_that_forbids_extra_fields():
+def test_take_over_updates_a_model_when_it_forbids_extra_fields():
     class Closed(ApiModel, extra="forbid"):
         size: int = 0
 

@@ -159,7 +159,7 @@ class TestClientDeleteCollection:
         assert sent.json()["propagationPolicy"] == "Background"
 
 
-async def test_update_omits_managed_fields_from_the_request(client: Client, wire: ScriptedWire):
+async def test_client_update_omits_managed_fields_from_the_request(client: Client, wire: ScriptedWire):
     # The cache keeps only our own entries; an update without them leaves all unchanged.
     own = [{"manager": "test", "operation": "Apply", "fieldsV1": {}}]
     wire.on("PUT", "*", Reply.json(pod("a", 7)))
@@ -195,7 +195,7 @@ class TestOwnWrites:
             ("update", {}, "0", None),  # the server treats it as none
         ],
     )
-    async def test_own_writes_record_the_resource_version_that_the_write_requires(
+    async def test_own_writes_contain_the_resource_version_that_each_write_requires(
         self, client: Client, read: Pod, write: str, change: dict[str, Any], version: str, before: int | None
     ):
         written = own_writes_from_here()

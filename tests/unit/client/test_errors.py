@@ -73,7 +73,9 @@ def test_name_nearest_suggests_the_most_similar_field(kind: type[Resource], mess
         (Pod, 'strict decoding error: unknown field "spec.nodeSelector.nod"'),
     ],
 )
-def test_error_message_without_an_unknown_field_gets_no_suggestion(kind: type[Resource], message: str):
+def test_name_nearest_adds_no_suggestion_when_the_error_names_no_similar_field(
+    kind: type[Resource], message: str
+):
     error = BadRequest(400, "BadRequest", message)
     name_nearest(error, kind)
     assert str(error) == message

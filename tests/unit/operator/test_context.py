@@ -123,7 +123,7 @@ async def test_reconcile_can_write_changed_metadata_with_the_client():
 
 
 @pytest.mark.parametrize("write", ["write_status", "patch"])
-async def test_write_in_a_reconcile_adds_concurrent_changes_of_other_clients_to_the_object(write: str):
+async def test_context_write_adds_concurrent_changes_of_other_clients_to_the_object(write: str):
     theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
     path = "greetings.test.example.com", "default", "hello"
 
@@ -161,7 +161,7 @@ async def test_write_in_a_reconcile_adds_concurrent_changes_of_other_clients_to_
     "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
 )
 @pytest.mark.parametrize("on", [Operator.on, any_of(generation_changed, status_changed)])
-async def test_status_is_written_again_after_another_writer_has_changed_the_status(on: Predicate, other: Any):
+async def test_status_is_written_again_after_another_client_has_changed_it(on: Predicate, other: Any):
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
 
@@ -181,7 +181,7 @@ async def test_status_is_written_again_after_another_writer_has_changed_the_stat
         assert len(LAST[-1].seen) == 2
 
 
-async def test_status_is_written_again_when_another_writer_changes_it_during_the_reconcile():
+async def test_status_is_written_again_when_another_client_changes_it_during_the_reconcile():
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 
@@ -297,7 +297,7 @@ async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
         assert obj.metadata.annotations == {"example.com/note": "begun"}
 
 
-async def test_confirm_ends_the_reconcile_when_the_object_was_deleted_on_the_server():
+async def test_context_confirm_ends_the_reconcile_when_the_object_was_deleted_on_the_server():
     async def act(operator: Doing, obj: Greeting, ctx: Context) -> None:
         WORLD[-1].cluster.client.peek("greetings.test.example.com", "default", "hello")
         if operator.seen == ["hello"]:

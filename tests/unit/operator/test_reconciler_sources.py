@@ -124,7 +124,7 @@ BARE = Unstructured.of(Foo.gvk.api_version, "Foo"), Unstructured.of("v1", "Pod")
 
 
 @pytest.mark.parametrize(("primary", "owned"), [(Foo, Pod), BARE], ids=["models", "without models"])
-async def test_primary_is_enqueued_for_its_own_child_and_mapped_events(
+async def test_primary_object_is_enqueued_by_events_of_itself_its_children_and_mapped_objects(
     host: Host, primary: type[Resource], owned: type[Resource]
 ):
     watches = (Watch(owned, label="foo"),)
@@ -295,7 +295,7 @@ async def test_watch_needs_exactly_one_of_label_and_enqueue(host: Host):
         Watch(Pod, label="foo", enqueue=lambda _, __: [])
 
 
-async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_awaited_name(host: Host):
+async def test_operator_waits_for_enqueues_the_waiting_object_on_any_event_of_the_awaited_name(host: Host):
     controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=not_(all_of())),)))
     _, pods = host.synced(Foo, Pod)
     async with running(controller):

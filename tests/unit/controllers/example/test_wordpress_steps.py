@@ -96,7 +96,7 @@ WORKLOADS = (
 )
 
 
-async def test_policy_change_updates_the_owners_of_all_retained_objects(world: World):
+async def test_reclaim_policy_change_updates_the_owners_of_all_retained_objects(world: World):
     await world.run()
     process = world.process()
     await process.reconcile(world.key)
@@ -113,7 +113,9 @@ async def take_owners_off(world: World) -> None:
         await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
 
 
-async def test_child_gets_a_lost_owner_reference_or_label_back(world: World):
+async def test_wordpress_child_gets_its_owner_reference_and_labels_back_when_another_client_removes_them(
+    world: World,
+):
     await world.run()
     before = world.children()
     await take_owners_off(world)
@@ -149,7 +151,7 @@ async def test_orphaned_children_are_adopted_only_by_a_new_site_with_the_same_na
     assert len(world.passwords) == 1
 
 
-async def test_conflicting_child_names_and_a_missing_secret_are_reported_together(world: World):
+async def test_wordpress_condition_reports_taken_child_names_and_a_missing_secret_together(world: World):
     ports = {"ports": [{"port": 9}]}
     await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
     for name in ("site-mysql", "site"):
@@ -189,7 +191,7 @@ async def live(world: World, process: Process) -> None:
     await process.reconcile(world.key)
 
 
-async def test_site_starts_after_its_secret_is_valid_and_ignores_later_secret_changes(world: World):
+async def test_wordpress_starts_when_its_secret_is_valid_and_ignores_later_secret_changes(world: World):
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     process = world.process()
 
@@ -223,7 +225,7 @@ async def test_site_starts_after_its_secret_is_valid_and_ignores_later_secret_ch
     assert stored["data"]["root-password"] == base64_of(x="from-a-file")["x"]
 
 
-async def test_secret_with_the_labels_of_the_site_is_adopted_after_it_is_complete(world: World):
+async def test_wordpress_adopts_a_secret_with_its_labels_when_the_secret_is_complete(world: World):
     labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
     given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
     await world.create(sqlrootpassword="old")
@@ -236,7 +238,7 @@ async def test_secret_with_the_labels_of_the_site_is_adopted_after_it_is_complet
     assert world.passwords == {"of-a-backup"}
 
 
-async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
+async def test_wordpress_password_is_renewed_when_its_secret_was_deleted(world: World):
     await world.run()
     await world.api.delete("secrets", world.namespace, SECRET)
     await world.settle()
@@ -263,7 +265,9 @@ async def test_refused_volume_expansion_is_reported_once_and_retried_later(world
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_site_waits_without_degraded_for_a_name_of_a_site_under_deletion(world: World, leaves: str):
+async def test_wordpress_is_not_degraded_while_another_site_under_deletion_has_its_child_names(
+    world: World, leaves: str
+):
     # The database of `site` has both names of the frontend of `site-mysql`.
     await world.run()
     world.key = ObjectKey(world.namespace, "site-mysql")
@@ -301,7 +305,7 @@ QUOTA = StatusError(403, "Forbidden", "exceeded quota: small")
         (4, QUOTA, "Service site-mysql is refused: exceeded quota: small"),
     ],
 )
-async def test_refused_child_is_reported_as_a_condition_without_its_password(
+async def test_wordpress_condition_names_the_refused_child_and_omits_its_password(
     world: World, write: int, refusal: StatusError, told: str
 ):
     await world.create()

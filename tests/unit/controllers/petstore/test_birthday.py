@@ -24,7 +24,7 @@ from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
         ("9999-12-31T23:59:59+00:01", "9999-12-31"),
     ],
 )
-def test_birthday_is_the_utc_day_of_the_timestamp(text: str, day: str):
+def test_day_of_moment_returns_the_utc_day_of_the_timestamp(text: str, day: str):
     assert day_of_moment(text).isoformat() == day
 
 

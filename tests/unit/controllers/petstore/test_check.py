@@ -55,7 +55,7 @@ def scene(server: ApiServer, store: EmbeddedStore) -> Scene:
     return Scene(server, store)
 
 
-async def test_check_enqueues_only_pets_whose_record_is_wrong_or_lost(scene: Scene):
+async def test_store_check_enqueues_only_pets_with_a_wrong_or_lost_record(scene: Scene):
     renamed, lost, right = await scene.settled("renamed", "lost", "right")
     foreign = Record(name="right", type=PetType.DOG, birthday=DAY)
     foreign_with_key = Record(
@@ -72,7 +72,7 @@ async def test_check_enqueues_only_pets_whose_record_is_wrong_or_lost(scene: Sce
     assert await scene.asked_for() == []
 
 
-async def test_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene):
+async def test_store_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene):
     (going, impossible) = await scene.settled("going", "impossible")
     scene.server.delete(going)
     scene.server.change(impossible, birthday="0000-01-01T00:00:00Z")
@@ -92,7 +92,9 @@ async def test_check_does_not_enqueue_deleted_or_invalid_pets(scene: Scene):
     ],
     ids=["wiped", "no id", "a wrong id", "no conditions", "a false status", "another generation"],
 )
-async def test_check_enqueues_a_pet_whose_status_another_client_changed(scene: Scene, status: dict[str, Any]):
+async def test_store_check_enqueues_a_pet_when_another_client_has_changed_its_status(
+    scene: Scene, status: dict[str, Any]
+):
     keys = await scene.settled("thor", "tron")
     before = scene.server.pets[keys[0]]["status"]
     scene.server.edit(keys[0], status=status or None)
@@ -109,7 +111,7 @@ async def test_check_enqueues_a_pet_whose_status_another_client_changed(scene: S
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["changed", "lost"])
-async def test_check_yields_to_other_tasks_after_each_large_pet(scene: Scene, lost: bool):
+async def test_store_check_yields_to_other_tasks_after_each_large_pet(scene: Scene, lost: bool):
     keys = await scene.settled(*(f"p{number}" for number in range(20)))
     if lost:
         await scene.store.client.delete([scene.id_of(key) for key in keys])

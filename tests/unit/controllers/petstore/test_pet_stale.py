@@ -24,7 +24,7 @@ async def work(process: Process, *, rounds: int = 3) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_leader_with_a_stale_cache_never_reverts_a_record(
+async def test_pet_operator_never_reverts_a_record_when_its_cache_is_stale(
     server: ApiServer, store: EmbeddedStore, lost: bool
 ):
     process = Process(server, store.client, Fate())
@@ -84,7 +84,7 @@ async def one_that_vanishes(
 
 @pytest.mark.parametrize("behind", [False, True], ids=["current cache", "stale cache"])
 @pytest.mark.parametrize("replaced", [False, True], ids=["gone", "replaced"])
-async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_removed(
+async def test_record_is_removed_when_its_pet_is_deleted_during_its_first_reconcile(
     server: ApiServer, store: EmbeddedStore, replaced: bool, behind: bool
 ):
     """Delete the Pet at each step of its first reconcile, optionally with a lost call or response."""
@@ -97,7 +97,9 @@ async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_remov
         assert steps >= 3, blow
 
 
-async def test_only_a_recreated_pet_needs_an_extra_record_lookup(server: ApiServer, store: EmbeddedStore):
+async def test_pet_is_read_from_the_api_server_only_when_its_lost_record_is_added_again(
+    server: ApiServer, store: EmbeddedStore
+):
     fate = Fate()
     process = Process(server, store.client, fate)
     server.create(KEY.name, THOR)
@@ -135,7 +137,7 @@ async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(
     assert len(await store.pets()) == 1
 
 
-async def test_record_of_a_vanished_pet_is_removed_when_the_recreated_pet_is_deleted(
+async def test_record_is_removed_when_its_deleted_pet_was_recreated_and_deleted_again(
     server: ApiServer, store: EmbeddedStore
 ):
     fate = Fate()

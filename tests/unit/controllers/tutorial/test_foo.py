@@ -100,7 +100,7 @@ async def test_foo_status_is_happy_while_any_namespace_has_a_pod_with_the_friend
     assert happy(foos) == [False]
 
 
-async def test_terminating_pod_makes_no_foo_happy(foos: Seen):
+async def test_foo_is_not_happy_when_the_pod_with_the_friend_name_is_terminating(foos: Seen):
     await foos.cost(pod(foos, "jack", finalizers=HELD), delete(foos, "jack"))
     await create(foos, foo_01="jack")
     assert happy(foos) == [False]
@@ -128,5 +128,5 @@ async def test_foo_reports_a_friend_name_that_no_pod_can_have(foos: Seen):
     ("text", "colour"),
     [("", "red-orange"), ("kubernetes", "red-violet"), ("foo-01default", "yellow"), ("schön", "yellow")],
 )
-def test_colour_of_a_text_is_the_same_in_every_version(text: str, colour: str):
+def test_colour_of_returns_the_same_colour_in_every_release(text: str, colour: str):
     assert colour_of(text) == colour
