@@ -14,26 +14,17 @@ from manager.api import ObjectKey
 from petstore.client import Pet as Record
 from petstore.client import PetType
 from petstore.embedded import EmbeddedStore
-from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.petstore.world import ApiServer, Process
+from tests.unit.controllers.petstore.world import ApiServer, Stage
 
 NOW = "2026-01-01T00:00:00Z"
 DAY = datetime.date(2021, 4, 1)
 
 
-class Scene:
+class Scene(Stage):
     """Settled Pets and a periodic check of their records."""
 
-    def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
-        self.store = store
-        self.server = server
-        self.process = Process(self.server, store.client, Fate())
-
     async def settled(self, *names: str) -> list[ObjectKey]:
-        keys = [
-            self.server.create(name, {"name": name, "species": "dog", "birthday": "2021-04-01"})
-            for name in names
-        ]
+        keys = [self.create(name, name=name) for name in names]
         await self.process.settle_all(keys)
         return keys
 
