@@ -161,16 +161,6 @@ async def test_console_serves_objects_without_a_token_only_outside_of_a_pod(
     assert await metrics_answer({}, server="console", path=path) == ("https", 401)
 
 
-@pytest.mark.virtual_time
-async def test_assembly_warns_when_no_console_package_is_installed(
-    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
-):
-    monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
-    await assemble({})
-    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning == "the console is not served: no installed package has one"
-
-
 async def test_metrics_server_uses_the_certificate_of_metrics_cert_path(wire: ScriptedWire, tmp_path: Path):
     flags = {"metrics_secure": "true", "metrics_cert_path": str(tmp_path), "metrics_cert_key": "my.key"}
     with pytest.raises(CannotServe, match=rf"{tmp_path}/tls.crt \(--metrics-cert-path\) cannot be read: No"):
@@ -348,20 +338,32 @@ async def test_metrics_and_routes_of_operators_need_a_token_only_when_metrics_se
     assert await metrics_answer(secure, path=path, operators=[Called]) == ("https", 401)
 
 
-async def test_assembly_warns_of_a_namespace_that_does_not_exist(wire: ScriptedWire, log_lines: LogLines):
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (
+            {"namespaces": "nope,there,hidden"},
+            "--namespaces: the namespace nope does not exist; the manager goes on",
+        ),
+        (dict.fromkeys(PAGES, "0"), "routes of operators are not served: --metrics-bind-address is 0"),
+        ({}, "the console is not served: no installed package has one"),
+    ],
+    ids=["a namespace that does not exist", "routes without a server", "no package with a console"],
+)
+async def test_assembly_warns_of_settings_without_effect(
+    wire: ScriptedWire,
+    monkeypatch: pytest.MonkeyPatch,
+    log_lines: LogLines,
+    flags: dict[str, str],
+    expected: str,
+):
     wire.on("GET", "/api/v1/namespaces/nope", Reply.status(404, "NotFound", 'namespaces "nope" not found'))
     wire.on("GET", "/api/v1/namespaces/there", Reply.json({"metadata": {"name": "there"}}))
     wire.on("GET", "/api/v1/namespaces/hidden", Reply.status(403, "Forbidden", "you may not"))
-    await assemble({"namespaces": "nope,there,hidden"})
-    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning.startswith("--namespaces: the namespace nope does not exist; the manager goes on")
-
-
-async def test_assembly_warns_when_the_metrics_server_of_added_routes_is_off(
-    wire: ScriptedWire, log_lines: LogLines
-):
-    flags = dict.fromkeys(PAGES, "0")
+    if not flags:
+        monkeypatch.setattr(assembly, "_CONSOLE", "operator_manager.no_console")
+    flags = {"metrics_bind_address": "127.0.0.1:0", **flags}
     async with assembled(PROGRAM, load_settings(flags), [Called], SettingValues()):
         pass
     [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
-    assert warning == "routes of operators are not served: --metrics-bind-address is 0"
+    assert warning.startswith(expected)

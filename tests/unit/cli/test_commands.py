@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
@@ -328,15 +327,6 @@ def test_stuck_process_exits_when_its_log_pipe_is_full():
         os.set_blocking(writing, True)
         ended = interpreted(STUCK, stderr=full)
     assert ended.returncode == 1
-
-
-def test_version_is_the_same_in_library_and_application():
-    library, application = [
-        tomllib.loads((ROOT / path).read_text())["project"]
-        for path in ("pyproject.toml", "controllers/pyproject.toml")
-    ]
-    assert library["version"] == application["version"] == VERSION
-    assert f"{library['name']}=={VERSION}" in application["dependencies"]
 
 
 @pytest.mark.parametrize("argument", ["version", "--version", "--help"])

@@ -35,7 +35,9 @@ def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
     return fail
 
 
-def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble):
+def test_run_exits_with_0_after_a_clean_end_and_warns_of_an_unknown_environment_variable(
+    command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+):
     asked = assemble()
     outcome = command("run", "--controllers=*,-foo", "--leader-elect", "--concurrency=pet=3")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
@@ -43,6 +45,9 @@ def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble
     assert settings.leader_elect
     assert settings.concurrency == {"pet": 3}
     assert operators == ["memcached", "pet"]
+    monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
+    warning = json.loads(command("run").err)
+    assert (warning["level"], warning["variable"]) == ("warn", "OPERATOR_MANAGER_LOGLEVEL")
 
 
 def test_run_ends_on_a_signal_even_before_the_cluster_answers(
@@ -142,17 +147,6 @@ def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
 
     monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run", *argv, operators=DECLARING).refusal().startswith(f"run: {expected}")
-
-
-def test_run_warns_of_an_unknown_environment_variable(
-    command: Command, monkeypatch: pytest.MonkeyPatch, assemble: Assemble
-):
-    monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
-    assemble()
-    outcome = command("run")
-    [line] = outcome.err.splitlines()
-    told = json.loads(line)
-    assert (told["level"], told["variable"]) == ("warn", "OPERATOR_MANAGER_LOGLEVEL")
 
 
 def test_run_help_lists_settings_under_their_operator(command: Command):

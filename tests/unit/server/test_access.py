@@ -340,9 +340,7 @@ async def test_console_access_reviews_a_token_for_another_audience_without_an_au
 @pytest.mark.parametrize(
     "token",
     [
-        "x",
         "abcdef.0123456789abcdef",
-        "a.b.c",
         "!.?.%",
         web_token({"iss": "legacy, for ever"}),
         web_token({"exp": EPOCH + 3600}),
@@ -355,7 +353,6 @@ async def test_console_access_reviews_a_token_for_another_audience_without_an_au
         web_token(b'{"x":' + b"[" * 6000),
         web_token(b'{"x":' + b"[" * 5000 + b"]" * 5000 + b',"exp":1}'),
         web_token(b"\xff\xfe"),
-        web_token([1]),
         web_token({"exp": 1}) + ".more",
     ],
     ids=lambda token: token[:12],

@@ -80,7 +80,6 @@ NONE = "with None for old when the object is new: write `old: Thing | None`"
         (no_request, [create], f"{CREATE} calls it {ONE} {TAKES} new"),
         (of_two, [create], f"{CREATE} calls it {ONE} {TAKES} old, new, request"),
         (by_name, [create], f"{CREATE} calls it {ONE} {TAKES} new, request"),
-        (of_one, [update], f"{UPDATE} calls it {TWO} {TAKES} new, request"),
         (of_one, [create, update], f"{CREATE} and {UPDATE} call it {TWO} {TAKES} new, request"),
         (of_both, [update, create], f"{UPDATE} and {CREATE} call it {NONE}"),
         (of_three, [update], f"{UPDATE} calls it {TWO} {TAKES} old, new, request, more"),
